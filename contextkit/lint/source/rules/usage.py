@@ -394,7 +394,7 @@ def _copies(usages: _Usages, scope: _Scope, reads: dict[int, _Read]) -> Iterator
     """What is written in a function, most telling first; not what a log or a trace is told."""
     told: set[int] = set()
     for node in scope.nodes:
-        if node.kind == "call" and any(word in node.name.rpartition(".")[2].lower() for word in usages.known.telling_calls):
+        if node.kind == "call" and ((last := node.name.rpartition(".")[2].lower()) in _LOGS or any(word in last for word in usages.known.telling_calls)):
             told.update(id(part) for part in (node, *(given for _, given in node.value)))
     added: list[tuple[Key, Node]] = []
     sums: list[_Copy] = []
@@ -457,8 +457,9 @@ def _counters_in(value: Node, reads: dict[int, _Read]) -> list[Node]:
 
 
 def _is_with_whole(usages: _Usages, copy: _Copy, read: _Read) -> bool:
-    """Whether the usage, or the answer it is of, is written beside its counters."""
+    """Whether the usage, or the answer it is of, is written beside its counters; or the answer is one of the program's own."""
     wholes = {(root, keys[:length]) for root, keys in read.usage for length in range(len(keys) + 1)}
+    wholes |= {(root, (*keys, "cost")) for root, keys in wholes - read.usage}  # no provider's answer says what it cost
     return any(usages.paths(value) & wholes for _, value in copy.slots if value.kind not in {"const", "join", "compare"})
 
 
