@@ -465,6 +465,8 @@ def _is_with_whole(usages: _Usages, copy: _Copy, read: _Read) -> bool:
 
 def _is_reported(usages: _Usages, read: _Read) -> bool:
     """Whether a value is a usage as a provider gives it, or one of the program's own that has cached counters."""
+    if read.base.kind == "param" and next(iter(read.base.value.params)) == read.base.name and read.base.value.cls is not None:
+        return False  # an object that tells of itself in parts
     classes = _classes_of(usages, read)
     if classes:
         return any(usages.known.is_cached(name) for cls in classes for name in _fields(usages, cls))
@@ -483,9 +485,10 @@ def _is_usage(usages: _Usages, root: int, keys: tuple[Key, ...], hops: int = 0) 
         callers = list(usages.above(function, frozenset({(root, keys)})))
         if callers and hops < _MOST_HOPS:
             return any(_is_usage(usages, r, k, hops + 1) for _, above in callers for r, k in above)
-        annotation = function.annotations.get(node.name, "")
-        if _named(usages, annotation, node.module):
-            return False
+        own = _named(usages, function.annotations.get(node.name, ""), node.module)
+        declared = [one.fields[names[0]] for cls in own for one in usages.program.family(cls, up_only=True) if names and names[0] in one.fields]
+        if own and (not names or not all(name and name.rpartition(".")[2].lower() not in {"dict", "any", "mapping"} for name in declared)):
+            return False  # a value of the program's own that is no usage of a provider, as far as can be told
         if names:
             return any(word in node.name.lower() for word in usages.known.answers)
         return node.name in usages.known.holders
