@@ -478,10 +478,11 @@ def _is_usage(usages: _Usages, root: int, keys: tuple[Key, ...], hops: int = 0) 
     node = usages.roots[root]
     if names and names[-1] not in usages.known.holders:
         return False
+    is_of_answer = any(word in str(name).lower() for name in names[:-1] for word in usages.known.answers)
     if node.kind == "param":
         function: Function = node.value
         if next(iter(function.params)) == node.name and function.cls is not None:
-            return bool(names)
+            return len(names) > 1
         callers = list(usages.above(function, frozenset({(root, keys)})))
         if callers and hops < _MOST_HOPS:
             return any(_is_usage(usages, r, k, hops + 1) for _, above in callers for r, k in above)
@@ -490,9 +491,9 @@ def _is_usage(usages: _Usages, root: int, keys: tuple[Key, ...], hops: int = 0) 
         if own and (not names or not all(name and name.rpartition(".")[2].lower() not in {"dict", "any", "mapping"} for name in declared)):
             return False  # a value of the program's own that is no usage of a provider, as far as can be told
         if names:
-            return any(word in node.name.lower() for word in usages.known.answers)
+            return is_of_answer or any(word in node.name.lower() for word in usages.known.answers)
         return node.name in usages.known.holders
-    return bool(names) and not (node.kind == "call" and usages.program.targets(node))
+    return bool(names) and (is_of_answer or not (node.kind == "call" and usages.program.targets(node)))
 
 
 def _classes_of(usages: _Usages, read: _Read) -> tuple[Class, ...]:
@@ -536,7 +537,7 @@ def _is_uncached(usages: _Usages, function: Function) -> bool:
         return True
     if any(word in name.lower() for name in names for word in known.uncached_words):
         return True
-    return not usages.imports(module).isdisjoint(known.uncached_packages)
+    return any(package in module.name for package in known.uncached_packages) or not usages.imports(module).isdisjoint(known.uncached_packages)
 
 
 def _is_unmarked(usages: _Usages, module: Module, counter: str) -> bool:
