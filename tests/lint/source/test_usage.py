@@ -28,11 +28,15 @@ def lines_of(folder: Path, **sources: str) -> list[tuple[str, int]]:
     return [(one.code, one.place.line) for one in found(folder) if isinstance(one.place, CodePlace)]
 
 
-@pytest.mark.parametrize("name", ["CKA01_usage_semantics_mixed", "CKA02_duplicate_usage_lines", "CKA03_cached_field_dropped"])
+@pytest.mark.parametrize(
+    "name", ["CKA01_usage_semantics_mixed", "CKA02_duplicate_usage_lines", "CKA03_cached_field_dropped"]
+)
 def test_cases_are_found_where_they_are_marked_and_nowhere_else(name: str) -> None:
     path = CASES / f"{name}.py"
     text = path.read_text(encoding="utf-8").splitlines()
-    expected = [(code, number) for number, line in enumerate(text, 1) for code in re.findall(r"expect: (CKA\d\d)", line)]
+    expected = [
+        (code, number) for number, line in enumerate(text, 1) for code in re.findall(r"expect: (CKA\d\d)", line)
+    ]
     assert [(one.code, one.place.line) for one in found(path) if isinstance(one.place, CodePlace)] == expected
 
 
@@ -124,7 +128,9 @@ def test_trail_goes_from_the_usage_to_where_it_is_written(tmp_path: Path) -> Non
     (tmp_path / "one.py").write_text(textwrap.dedent(text), encoding="utf-8")
     (finding,) = found(tmp_path)
     assert [step.line for step in finding.trail] == [3, 4, 5]
-    assert finding.message.startswith("`prompt_tokens` and `completion_tokens` of `response.usage` are written to `Usage(…)`")
+    assert finding.message.startswith(
+        "`prompt_tokens` and `completion_tokens` of `response.usage` are written to `Usage(…)`"
+    )
 
 
 def test_sum_over_lines_is_right_where_a_caller_looks_at_the_ids(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ providers call their counters, and which calls report no cached ones, is said in
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,12 +22,46 @@ _MOST_PATHS: Final = 8
 """Places a value may come from; of more the first count."""
 _MOST_HOPS: Final = 3
 """Functions a usage is followed through, up and down."""
-_SAME: Final = frozenset({"dict", "vars", "copy", "deepcopy", "cast", "model_dump", "to_dict", "model_copy", "asdict", "json", "loads", "model_dump_json"})
+_SAME: Final = frozenset(
+    {
+        "dict",
+        "vars",
+        "copy",
+        "deepcopy",
+        "cast",
+        "model_dump",
+        "to_dict",
+        "model_copy",
+        "asdict",
+        "json",
+        "loads",
+        "model_dump_json",
+    }
+)
 """Calls whose result holds the counters of what they are given or called on."""
 _NUMBERS: Final = frozenset({"int", "float", "max", "min", "round", "sum", "Decimal", "abs"})
-_QUIET: Final = frozenset({"isinstance", "hasattr", "bool", "type", "len", "id", "callable", "repr", "str", "print", "format", "dir", "issubclass", *_NUMBERS})
+_QUIET: Final = frozenset(
+    {
+        "isinstance",
+        "hasattr",
+        "bool",
+        "type",
+        "len",
+        "id",
+        "callable",
+        "repr",
+        "str",
+        "print",
+        "format",
+        "dir",
+        "issubclass",
+        *_NUMBERS,
+    }
+)
 """Functions that keep nothing of what they are given."""
-_LOGS: Final = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log", "print", "echo", "secho", "trace"})
+_LOGS: Final = frozenset(
+    {"debug", "info", "warning", "error", "exception", "critical", "log", "print", "echo", "secho", "trace"}
+)
 _IDS: Final = frozenset({"requestId", "request_id", "message_id", "id"})
 """What a line of a session file is told apart by."""
 
@@ -120,21 +153,34 @@ class _Usages:
         key = id(node)
         if key not in self._paths:
             self._paths[key] = frozenset()  # a value that is made of itself
-            self._paths[key] = frozenset(sorted(self._paths_of(node), key=lambda path: (len(path[1]), str(path)))[:_MOST_PATHS])
+            self._paths[key] = frozenset(
+                sorted(self._paths_of(node), key=lambda path: (len(path[1]), str(path)))[:_MOST_PATHS]
+            )
         return self._paths[key]
 
     def _paths_of(self, node: Node) -> Iterable[Path]:
         if node.kind == "ref":
             head, *rest = node.name.removeprefix("~").split(".")
-            return [self.root(node, tuple(rest), hash((node.module.name, head)))] if rest else [self.root(node, (), hash((node.module.name, head)))]
+            return (
+                [self.root(node, tuple(rest), hash((node.module.name, head)))]
+                if rest
+                else [self.root(node, (), hash((node.module.name, head)))]
+            )
         if node.kind == "phi":
             return [path for one in node.inputs if one.kind != "const" for path in self.paths(one)]
         if node.kind in {"update", "out"}:
             return self.paths(node.inputs[0])
         if node.kind == "attr":
-            return [(root, (*keys, node.name)) for root, keys in self.paths(node.inputs[0])] if node.name != "__dict__" else self.paths(node.inputs[0])
+            return (
+                [(root, (*keys, node.name)) for root, keys in self.paths(node.inputs[0])]
+                if node.name != "__dict__"
+                else self.paths(node.inputs[0])
+            )
         if node.kind == "item":
-            return [(root, (*keys, node.value if node.value is not None else ANY)) for root, keys in self.paths(node.inputs[0])]
+            return [
+                (root, (*keys, node.value if node.value is not None else ANY))
+                for root, keys in self.paths(node.inputs[0])
+            ]
         if node.kind == "iter":
             return [(root, (*keys, ANY)) for root, keys in self.paths(node.inputs[0])]
         if node.kind == "call":
@@ -152,7 +198,13 @@ class _Usages:
         last = node.name.rpartition(".")[2]
         receiver = node.inputs[0].inputs[0] if node.inputs[0].kind == "attr" else None
         if last in _SAME:
-            same = receiver if receiver is not None and not node.value or last in {"model_dump", "to_dict"} else node.value[-1][1] if node.value else None
+            same = (
+                receiver
+                if (receiver is not None and not node.value) or last in {"model_dump", "to_dict"}
+                else node.value[-1][1]
+                if node.value
+                else None
+            )
             if same is not None:
                 return self.paths(same)
         found: list[Path] = []
@@ -162,7 +214,11 @@ class _Usages:
                 for root, keys in self.paths(value):
                     given = self.roots.get(root)
                     if given is not None and given.kind == "param" and given.value is target.function:
-                        found += [(r, (*k, *keys)) for one, _ in self.program.arguments(node, target, given.name) for r, k in self.paths(one)]
+                        found += [
+                            (r, (*k, *keys))
+                            for one, _ in self.program.arguments(node, target, given.name)
+                            for r, k in self.paths(one)
+                        ]
                     else:
                         found.append((root, keys))
         return found or [self.root(node, ())]
@@ -173,7 +229,9 @@ class _Usages:
         """First parts of the packages a module imports or names."""
         named = [node for nodes in module.top.values() for node in nodes]
         named += [node for scope in self.scopes_of(module).values() for node in scope.nodes]
-        return frozenset(node.name.partition(".")[0] for node in named if node.kind == "ref" and not node.name.startswith("~"))
+        return frozenset(
+            node.name.partition(".")[0] for node in named if node.kind == "ref" and not node.name.startswith("~")
+        )
 
     def keys_of(self, package: str) -> frozenset[Key]:
         """Keys of dicts, names of arguments and of parameters that the modules of a folder write."""
@@ -208,11 +266,17 @@ class _Usages:
             scope = of(node.context.function)
             scope.nodes.append(node)
             read = _read_of(node)
-            if read is not None and (not isinstance(read[1], str) or self.known.is_counter(read[1])) and (paths := self.paths(read[0])):
+            if (
+                read is not None
+                and (not isinstance(read[1], str) or self.known.is_counter(read[1]))
+                and (paths := self.paths(read[0]))
+            ):
                 scope.reads.append(_Read(node, read[1] if isinstance(read[1], str) else "", paths, read[0]))
             elif node.kind == "ref" and "." in node.name and self.known.is_counter(node.name.rpartition(".")[2]):
                 name = node.name.rpartition(".")[2]
-                scope.reads.append(_Read(node, name, frozenset((root, keys[:-1]) for root, keys in self.paths(node)), node))
+                scope.reads.append(
+                    _Read(node, name, frozenset((root, keys[:-1]) for root, keys in self.paths(node)), node)
+                )
         for attribute, values in module.other_stores.items():
             for value in values:
                 of(value.context.function).stored.append((attribute, value))
@@ -238,7 +302,8 @@ class _Usages:
             if any(self.paths(value) & usage for value in returned):
                 return True
         return hops < _MOST_HOPS and any(
-            self.is_kept(call.context.function, above, hops + 1, call) for call, above in self.above(scope.function, usage)
+            self.is_kept(call.context.function, above, hops + 1, call)
+            for call, above in self.above(scope.function, usage)
         )
 
     def above(self, function: Function, usage: frozenset[Path]) -> Iterator[tuple[Node, frozenset[Path]]]:
@@ -248,7 +313,11 @@ class _Usages:
             if given.kind != "param" or given.value is not function:
                 continue
             for call, target in self.program.callers(function)[:12]:
-                paths = frozenset((r, (*k, *keys)) for one, _ in self.program.arguments(call, target, given.name) for r, k in self.paths(one))
+                paths = frozenset(
+                    (r, (*k, *keys))
+                    for one, _ in self.program.arguments(call, target, given.name)
+                    for r, k in self.paths(one)
+                )
                 if paths and paths.isdisjoint(usage):
                     yield call, paths
 
@@ -271,7 +340,9 @@ class _Usages:
         if last in _QUIET or last in _LOGS or last in _SAME:
             return False
         for _, given in node.value:
-            if given.kind != "const" and any(self.is_given(node, given, path, usage, hops) for path in self.paths(given)):
+            if given.kind != "const" and any(
+                self.is_given(node, given, path, usage, hops) for path in self.paths(given)
+            ):
                 return True
         return False
 
@@ -300,7 +371,11 @@ class _Usages:
         if key not in self._kept:
             self._kept[key] = False  # a function that calls itself
             self.roots[id(param)] = param
-            self._kept[key] = self.is_kept(function, frozenset({path}), max(hops, _MOST_HOPS - 1) + 0, param) if hops < _MOST_HOPS else not path[1]
+            self._kept[key] = (
+                self.is_kept(function, frozenset({path}), max(hops, _MOST_HOPS - 1) + 0, param)
+                if hops < _MOST_HOPS
+                else not path[1]
+            )
         return self._kept[key]
 
 
@@ -311,7 +386,8 @@ def find(analysis: Analysis) -> Iterator[Hit]:
     for module in analysis.modules:
         text = module.text
         is_copied = any(
-            name.encode() in text and any(other.encode() in text for other in others) for name, others in known.pairs.items()
+            name.encode() in text and any(other.encode() in text for other in others)
+            for name, others in known.pairs.items()
         )
         if not is_copied and not (b"_tokens" in text and b"usage" in text):
             continue
@@ -372,7 +448,11 @@ def _hit(usages: _Usages, copy: _Copy, read: _Read, output: _Read) -> Hit:
         f"`{read.name}` and `{output.name}` of `{source}` are written to {copy.what} without {lost}: "
         "what was read from the cache is lost from here on"
     )
-    trail = ((base, f"the usage: `{source}`"), (read.node, f"`{read.name}` is read"), (copy.place, f"written to {copy.what}"))
+    trail = (
+        (base, f"the usage: `{source}`"),
+        (read.node, f"`{read.name}` is read"),
+        (copy.place, f"written to {copy.what}"),
+    )
     return Hit("CKA03", message, copy.place, trail, None, copy.place)
 
 
@@ -394,7 +474,10 @@ def _copies(usages: _Usages, scope: _Scope, reads: dict[int, _Read]) -> Iterator
     """What is written in a function, most telling first; not what a log or a trace is told."""
     told: set[int] = set()
     for node in scope.nodes:
-        if node.kind == "call" and ((last := node.name.rpartition(".")[2].lower()) in _LOGS or any(word in last for word in usages.known.telling_calls)):
+        if node.kind == "call" and (
+            (last := node.name.rpartition(".")[2].lower()) in _LOGS
+            or any(word in last for word in usages.known.telling_calls)
+        ):
             told.update(id(part) for part in (node, *(given for _, given in node.value)))
     added: list[tuple[Key, Node]] = []
     sums: list[_Copy] = []
@@ -407,11 +490,28 @@ def _copies(usages: _Usages, scope: _Scope, reads: dict[int, _Read]) -> Iterator
             last = node.name.rpartition(".")[2]
             if last not in _QUIET and last not in _LOGS and last not in {"append", "format"}:
                 yield _Copy(node, f"`{last}(…)`", list(node.value))
-        elif node.kind == "update" and (node.inputs[0].kind in {"attr", "item"} or node.value) and not _is_told(usages, node):
+        elif (
+            node.kind == "update"
+            and (node.inputs[0].kind in {"attr", "item"} or node.value)
+            and not _is_told(usages, node)
+        ):
             old = node.inputs[0]
-            key = old.name if old.kind == "attr" else node.value[-1] if node.value else old.value if old.kind == "item" else None
+            key = (
+                old.name
+                if old.kind == "attr"
+                else node.value[-1]
+                if node.value
+                else old.value
+                if old.kind == "item"
+                else None
+            )
             added += [(key, one) for one in node.inputs[1:2]]
-        elif node.kind == "join" and node.name == "+" and len(node.inputs) > 1 and any(_is_priced(one) for one in node.inputs):
+        elif (
+            node.kind == "join"
+            and node.name == "+"
+            and len(node.inputs) > 1
+            and any(_is_priced(one) for one in node.inputs)
+        ):
             sums.append(_Copy(node, "a cost", [(index, one) for index, one in enumerate(node.inputs)]))
     yield from sums
     slots = [*added, *scope.stored]
@@ -438,7 +538,8 @@ def _is_priced(node: Node) -> bool:
 def _counters_in(value: Node, reads: dict[int, _Read]) -> list[Node]:
     """The reads of counters that a number is made of."""
     found: list[Node] = []
-    work, seen = [value], set()
+    work = [value]
+    seen: set[int] = set()
     while work and len(seen) < 60:
         node = work.pop()
         if id(node) in seen:
@@ -460,12 +561,18 @@ def _is_with_whole(usages: _Usages, copy: _Copy, read: _Read) -> bool:
     """Whether the usage, or the answer it is of, is written beside its counters; or the answer is one of the program's own."""
     wholes = {(root, keys[:length]) for root, keys in read.usage for length in range(len(keys) + 1)}
     wholes |= {(root, (*keys, "cost")) for root, keys in wholes - read.usage}  # no provider's answer says what it cost
-    return any(usages.paths(value) & wholes for _, value in copy.slots if value.kind not in {"const", "join", "compare"})
+    return any(
+        usages.paths(value) & wholes for _, value in copy.slots if value.kind not in {"const", "join", "compare"}
+    )
 
 
 def _is_reported(usages: _Usages, read: _Read) -> bool:
     """Whether a value is a usage as a provider gives it, or one of the program's own that has cached counters."""
-    if read.base.kind == "param" and next(iter(read.base.value.params)) == read.base.name and read.base.value.cls is not None:
+    if (
+        read.base.kind == "param"
+        and next(iter(read.base.value.params)) == read.base.name
+        and read.base.value.cls is not None
+    ):
         return False  # an object that tells of itself in parts
     classes = _classes_of(usages, read)
     if classes:
@@ -487,8 +594,16 @@ def _is_usage(usages: _Usages, root: int, keys: tuple[Key, ...], hops: int = 0) 
         if callers and hops < _MOST_HOPS:
             return any(_is_usage(usages, r, k, hops + 1) for _, above in callers for r, k in above)
         own = _named(usages, function.annotations.get(node.name, ""), node.module)
-        declared = [one.fields[names[0]] for cls in own for one in usages.program.family(cls, up_only=True) if names and names[0] in one.fields]
-        if own and (not names or not all(name and name.rpartition(".")[2].lower() not in {"dict", "any", "mapping"} for name in declared)):
+        declared = [
+            one.fields[names[0]]
+            for cls in own
+            for one in usages.program.family(cls, up_only=True)
+            if names and names[0] in one.fields
+        ]
+        if own and (
+            not names
+            or not all(name and name.rpartition(".")[2].lower() not in {"dict", "any", "mapping"} for name in declared)
+        ):
             return False  # a value of the program's own that is no usage of a provider, as far as can be told
         if names:
             return is_of_answer or any(word in node.name.lower() for word in usages.known.answers)
@@ -537,7 +652,9 @@ def _is_uncached(usages: _Usages, function: Function) -> bool:
         return True
     if any(word in name.lower() for name in names for word in known.uncached_words):
         return True
-    return any(package in module.name for package in known.uncached_packages) or not usages.imports(module).isdisjoint(known.uncached_packages)
+    return any(package in module.name for package in known.uncached_packages) or not usages.imports(module).isdisjoint(
+        known.uncached_packages
+    )
 
 
 def _is_unmarked(usages: _Usages, module: Module, counter: str) -> bool:
@@ -562,15 +679,28 @@ def _mixed(usages: _Usages, scope: _Scope) -> Iterator[Hit]:
             continue
         parts = [[reads[id(one)] for one in _counters_in(part, reads)] for part in node.inputs]
         names = [{read.name for read in part} for part in parts]
-        if node.name == "/" and len(parts) == 2 and names[0] and names[0] <= known.apart and len(names[1]) == 1 and names[1] <= known.inputs:
+        if (
+            node.name == "/"
+            and len(parts) == 2
+            and names[0]
+            and names[0] <= known.apart
+            and len(names[1]) == 1
+            and names[1] <= known.inputs
+        ):
             if parts[0][0].usage & parts[1][0].usage:
                 divisor = text_of(node.inputs[1])
-                yield Hit("CKA01", f"`{divisor}` leaves out what was read from the cache: this share can exceed 100 %", node)
+                yield Hit(
+                    "CKA01", f"`{divisor}` leaves out what was read from the cache: this share can exceed 100 %", node
+                )
         elif node.name == "+":
             for whole in (read for part in parts for read in part if _is_one(part) and read.name in known.inputs):
                 inside = {(root, (*keys, name)) for root, keys in whole.usage for name in known.inside}
                 if any(read.usage & inside for part in parts for read in part if _is_one(part)):
-                    yield Hit("CKA01", f"`{text_of(whole.node)}` holds the cached tokens already: adding them counts them twice", node)
+                    yield Hit(
+                        "CKA01",
+                        f"`{text_of(whole.node)}` holds the cached tokens already: adding them counts them twice",
+                        node,
+                    )
                     break
 
 
@@ -579,7 +709,9 @@ def _mixed(usages: _Usages, scope: _Scope) -> Iterator[Hit]:
 
 def _repeated(usages: _Usages, scope: _Scope) -> Iterator[Hit]:
     """Sums of the usage in lines that have a `message` with a `usage`, where no id of the call is looked at."""
-    lines = {id(read.node): read for read in scope.reads if read.name and any(_is_of_line(keys) for _, keys in read.usage)}
+    lines = {
+        id(read.node): read for read in scope.reads if read.name and any(_is_of_line(keys) for _, keys in read.usage)
+    }
     if not lines or _looks_at_ids(usages, scope):
         return
     for node in scope.nodes:
@@ -587,7 +719,11 @@ def _repeated(usages: _Usages, scope: _Scope) -> Iterator[Hit]:
             summed = [node.value[0][1].inputs[0]]
         elif node.kind == "update" and node.name == "+=" and not node.value and node.context.loops():
             summed = [node.inputs[1]]
-        elif node.kind == "join" and node.name == "+" and any(one.kind == "phi" and one.name == "loop" for one in node.inputs):
+        elif (
+            node.kind == "join"
+            and node.name == "+"
+            and any(one.kind == "phi" and one.name == "loop" for one in node.inputs)
+        ):
             summed = [one for one in node.inputs if one.kind != "phi"]
         else:
             continue
@@ -608,7 +744,9 @@ def _is_of_line(keys: tuple[Key, ...]) -> bool:
 def _looks_at_ids(usages: _Usages, scope: _Scope) -> bool:
     """Whether a function, one that calls it, or one that it calls, reads what tells calls apart."""
     around = [call.context.function for call, _ in usages.program.callers(scope.function)]
-    around += [target.function for node in scope.nodes if node.kind == "call" for target in usages.program.targets(node)]
+    around += [
+        target.function for node in scope.nodes if node.kind == "call" for target in usages.program.targets(node)
+    ]
     return any(
         (read := _read_of(node)) is not None and read[1] in _IDS
         for one in [scope, *(usages.scope(function) for function in around)]
@@ -624,7 +762,8 @@ def _outermost(function: Function) -> Function:
 
 def _read_of(node: Node) -> tuple[Node, Key] | None:
     """What an expression reads, and the key: `usage.x`, `usage["x"]`, `usage.get("x")`, `getattr(usage, "x")`, and functions
-    that are called like it: `field(usage, "x")`."""
+    that are called like it: `field(usage, "x")`.
+    """
     if node.kind == "attr":
         return node.inputs[0], node.name
     if node.kind == "item":
@@ -641,7 +780,13 @@ def _read_of(node: Node) -> tuple[Node, Key] | None:
         return first, key.value if key.kind == "const" else None
     if len(node.value) in {2, 3} and first.kind != "const":
         key = node.value[1][1]
-        if node.value[1][0] == 1 and key.kind == "const" and isinstance(key.value, str) and key.value.isidentifier() and "oken" in key.value:
+        if (
+            node.value[1][0] == 1
+            and key.kind == "const"
+            and isinstance(key.value, str)
+            and key.value.isidentifier()
+            and "oken" in key.value
+        ):
             return first, key.value
     return None
 
