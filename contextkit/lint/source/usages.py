@@ -122,9 +122,11 @@ class Counters:
         self.marked = sections.get("marked_usage", ())
 
     def is_cached(self, name: str) -> bool:
+        """Whether a key or attribute tells of cached tokens."""
         return name in self.details or "cache" in name.lower()
 
     def is_counter(self, name: str) -> bool:
+        """Whether a key or attribute is read from usages."""
         return name in self.inputs or name in self.outputs or self.is_cached(name)
 
 
@@ -137,6 +139,7 @@ class Usages:
         self.known = Counters(analysis)
         self.scopes: dict[int, dict[int, Scope]] = {}
         self.roots: dict[int, Node] = {}
+        self._numbers: dict[int | tuple[str, str], int] = {}
         self._paths: dict[int, frozenset[Path]] = {}
         self._keys: dict[str, frozenset[Key]] = {}
         self._kept: dict[tuple[int, Path], bool] = {}
@@ -149,18 +152,16 @@ class Usages:
         if key not in self._paths:
             self._paths[key] = frozenset()  # a value that is made of itself
             self._paths[key] = frozenset(
-                sorted(self._paths_of(node), key=lambda path: (len(path[1]), str(path)))[:_MOST_PATHS]
+                sorted(self._paths_of(node), key=lambda path: (len(path[1]), [str(key) for key in path[1]], path[0]))[
+                    :_MOST_PATHS
+                ]
             )
         return self._paths[key]
 
     def _paths_of(self, node: Node) -> Iterable[Path]:
         if node.kind == "ref":
             head, *rest = node.name.removeprefix("~").split(".")
-            return (
-                [self.root(node, tuple(rest), hash((node.module.name, head)))]
-                if rest
-                else [self.root(node, (), hash((node.module.name, head)))]
-            )
+            return [self.root(node, tuple(rest), head)]
         if node.kind == "phi":
             return [path for one in node.inputs if one.kind != "const" for path in self.paths(one)]
         if node.kind in {"update", "out"}:
@@ -182,9 +183,12 @@ class Usages:
             return self._paths_of_call(node)
         return [self.root(node, ())]
 
-    def root(self, node: Node, keys: tuple[Key, ...], identity: int = 0) -> Path:
-        self.roots[identity or id(node)] = node
-        return identity or id(node), keys
+    def root(self, node: Node, keys: tuple[Key, ...], name: str = "") -> Path:
+        """The path of some keys from a value; a name of a module is one value wherever it stands."""
+        identity = (node.module.name, name) if name else id(node)
+        number = self._numbers.setdefault(identity, len(self._numbers))
+        self.roots.setdefault(number, node)
+        return number, keys
 
     def _paths_of_call(self, node: Node) -> Iterable[Path]:
         read = read_of(node)
@@ -292,10 +296,10 @@ class Usages:
             return True
         if any(self.paths(value) & usage for _, value in scope.stored):
             return True
-        if not ignored or ignored.kind != "param":
-            returned = [*scope.function.returns, *scope.function.yields]
-            if any(self.paths(value) & usage for value in returned):
-                return True
+        if ignored is not None and ignored.kind == "param":
+            return False  # what is returned, its caller has
+        if any(self.paths(value) & usage for value in (*scope.function.returns, *scope.function.yields)):
+            return True
         return hops < MOST_HOPS and any(
             self.is_kept(call.context.function, above, hops + 1, call)
             for call, above in self.above(scope.function, usage)
@@ -347,30 +351,24 @@ class Usages:
         if not rests:
             return False
         targets = self.program.targets(call)
-        if not targets:
-            return not all(rests)
-        if hops >= MOST_HOPS:
+        if not targets or hops >= MOST_HOPS:
             return not all(rests)
         for target in targets[:4]:
             for name, param in target.function.params.items():
                 if any(one is given for one, _ in self.program.arguments(call, target, name)):
                     for rest in rests:
-                        if self.keeps_param(target.function, (id(param), rest), param, hops):
+                        if self.keeps_param(target.function, self.root(param, rest), param, hops):
                             return True
             if target.constructs is not None and target.function.name == "<fields>" and not all(rests):
                 return True
         return False
 
     def keeps_param(self, function: Function, path: Path, param: Node, hops: int) -> bool:
+        """Whether a function keeps the cached counters of a usage that a parameter is, or holds."""
         key = id(function), path
         if key not in self._kept:
             self._kept[key] = False  # a function that calls itself
-            self.roots[id(param)] = param
-            self._kept[key] = (
-                self.is_kept(function, frozenset({path}), max(hops, MOST_HOPS - 1) + 0, param)
-                if hops < MOST_HOPS
-                else not path[1]
-            )
+            self._kept[key] = self.is_kept(function, frozenset({path}), hops + 1, param)
         return self._kept[key]
 
 
