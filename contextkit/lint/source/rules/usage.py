@@ -12,6 +12,8 @@ from contextkit.lint.source.graph import ANY, Class, Function, Key, Module, Node
 from contextkit.lint.source.usages import LOGS, MOST_HOPS, QUIET, Path, Read, Scope, Usages, read_of
 
 CODES: Final = frozenset({"CKA01", "CKA02", "CKA03"})
+_PLAIN: Final = frozenset({"dict", "any", "mapping"})
+"""Annotations that say of no class."""
 _IDS: Final = frozenset({"requestId", "request_id", "message_id", "id"})
 """What a line of a session file is told apart by."""
 
@@ -125,6 +127,8 @@ def _copies(usages: Usages, scope: Scope, reads: dict[int, Read]) -> Iterator[_C
             yield _Copy(node, "a dict", list(zip(node.value, node.inputs, strict=True)))
         elif node.kind == "call" and len(node.value) > 1 and read_of(node) is None:
             last = node.name.rpartition(".")[2]
+            if any(_is_telling(usages, target.function.module) for target in usages.program.targets(node)):
+                continue
             if last not in QUIET and last not in LOGS and last not in {"append", "format"}:
                 yield _Copy(node, f"`{last}(…)`", list(node.value))
         elif (
@@ -214,7 +218,7 @@ def _is_reported(usages: Usages, read: Read) -> bool:
     classes = _classes_of(usages, read)
     if classes:
         return any(usages.known.is_cached(name) for cls in classes for name in _fields(usages, cls))
-    return any(_is_usage(usages, root, keys) for root, keys in read.usage)
+    return all(_is_usage(usages, root, keys) for root, keys in read.usage)
 
 
 def _is_usage(usages: Usages, root: int, keys: tuple[Key, ...], hops: int = 0) -> bool:
@@ -237,14 +241,12 @@ def _is_usage(usages: Usages, root: int, keys: tuple[Key, ...], hops: int = 0) -
             for one in usages.program.family(cls, up_only=True)
             if names and names[0] in one.fields
         ]
-        if own and (
-            not names
-            or not all(name and name.rpartition(".")[2].lower() not in {"dict", "any", "mapping"} for name in declared)
-        ):
+        if own and (not names or not all(name and name.rpartition(".")[2].lower() not in _PLAIN for name in declared)):
             return False  # a value of the program's own that is no usage of a provider, as far as can be told
         if names:
             return is_of_answer or any(word in node.name.lower() for word in usages.known.answers)
-        return node.name in usages.known.holders
+        is_dict = function.annotations.get(node.name, "").rpartition(".")[2].lower() in _PLAIN
+        return node.name in usages.known.holders and not is_dict
     return bool(names) and (is_of_answer or not (node.kind == "call" and usages.program.targets(node)))
 
 
@@ -285,13 +287,18 @@ def _is_uncached(usages: Usages, function: Function) -> bool:
     known, module = usages.known, function.module
     names = [function.name, function.cls.name if function.cls else "", *function.annotations.values()]
     names += [node.name for node in usages.scope(function).nodes if node.kind == "call" and read_of(node) is None]
-    if any(word in module.name.lower() for word in known.telling_words):
+    if _is_telling(usages, module):
         return True
     if any(word in name.lower() for name in names for word in known.uncached_words):
         return True
     return any(package in module.name for package in known.uncached_packages) or not usages.imports(module).isdisjoint(
         known.uncached_packages
     )
+
+
+def _is_telling(usages: Usages, module: Module) -> bool:
+    """Whether a module only tells a log or a trace what others count."""
+    return any(word in module.name.lower() for word in usages.known.telling_words)
 
 
 def _is_unmarked(usages: Usages, module: Module, counter: str) -> bool:
