@@ -218,7 +218,7 @@ def _is_reported(usages: Usages, read: Read) -> bool:
     classes = _classes_of(usages, read)
     if classes:
         return any(usages.known.is_cached(name) for cls in classes for name in _fields(usages, cls))
-    return all(_is_usage(usages, root, keys) for root, keys in read.usage)
+    return any(_is_usage(usages, root, keys) for root, keys in read.usage)
 
 
 def _is_usage(usages: Usages, root: int, keys: tuple[Key, ...], hops: int = 0) -> bool:
