@@ -368,7 +368,7 @@ class Usages:
         key = id(function), path
         if key not in self._kept:
             self._kept[key] = False  # a function that calls itself
-            self._kept[key] = self.is_kept(function, frozenset({path}), hops + 1, param)
+            self._kept[key] = self.is_kept(function, frozenset({path}), max(hops, MOST_HOPS - 1), param)
         return self._kept[key]
 
 

@@ -209,16 +209,19 @@ def _is_with_whole(usages: Usages, copy: _Copy, read: Read) -> bool:
 
 def _is_reported(usages: Usages, read: Read) -> bool:
     """Whether a value is a usage as a provider gives it, or one of the program's own that has cached counters."""
-    if (
-        read.base.kind == "param"
-        and next(iter(read.base.value.params)) == read.base.name
-        and read.base.value.cls is not None
-    ):
+    if read.base.kind == "param" and _is_self(read.base):
         return False  # an object that tells of itself in parts
     classes = _classes_of(usages, read)
     if classes:
         return any(usages.known.is_cached(name) for cls in classes for name in _fields(usages, cls))
     return any(_is_usage(usages, root, keys) for root, keys in read.usage)
+
+
+def _is_self(param: Node) -> bool:
+    """Whether a parameter is the object that a method is called on."""
+    function: Function = param.value
+    is_first = next(iter(function.params)) == param.name
+    return function.cls is not None and is_first and "staticmethod" not in set(function.decorated())
 
 
 def _is_usage(usages: Usages, root: int, keys: tuple[Key, ...], hops: int = 0) -> bool:
@@ -229,12 +232,16 @@ def _is_usage(usages: Usages, root: int, keys: tuple[Key, ...], hops: int = 0) -
     is_of_answer = any(word in str(name).lower() for name in names[:-1] for word in usages.known.answers)
     if node.kind == "param":
         function: Function = node.value
-        if next(iter(function.params)) == node.name and function.cls is not None:
+        if _is_self(node):
             return len(names) > 1
+        annotation = function.annotations.get(node.name, "")
+        own = _named(usages, annotation, node.module)
+        is_plain = not annotation or annotation.rpartition(".")[2].lower() in _PLAIN
+        if names and not own and not is_plain:
+            return True  # an object of a library
         callers = list(usages.above(function, frozenset({(root, keys)})))
         if callers and hops < MOST_HOPS:
             return any(_is_usage(usages, r, k, hops + 1) for _, above in callers for r, k in above)
-        own = _named(usages, function.annotations.get(node.name, ""), node.module)
         declared = [
             one.fields[names[0]]
             for cls in own
@@ -245,8 +252,7 @@ def _is_usage(usages: Usages, root: int, keys: tuple[Key, ...], hops: int = 0) -
             return False  # a value of the program's own that is no usage of a provider, as far as can be told
         if names:
             return is_of_answer or any(word in node.name.lower() for word in usages.known.answers)
-        is_dict = function.annotations.get(node.name, "").rpartition(".")[2].lower() in _PLAIN
-        return node.name in usages.known.holders and not is_dict
+        return node.name in usages.known.holders and not (annotation and is_plain)
     return bool(names) and (is_of_answer or not (node.kind == "call" and usages.program.targets(node)))
 
 
