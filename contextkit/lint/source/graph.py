@@ -160,8 +160,7 @@ class Function:
     def decorated(self) -> Iterator[str]:
         """The last names of its decorators."""
         for node in self.decorators:
-            callee = node.name if node.kind in {"call", "ref"} else node.name
-            yield callee.rpartition(".")[2]
+            yield node.name.removeprefix("~").rpartition(".")[2]
 
     def __repr__(self) -> str:
         return f"<function {self.qualified}>"
