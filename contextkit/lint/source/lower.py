@@ -215,6 +215,8 @@ class _Lowering:
         return self.env
 
     def s_ann_assign(self, node: ast.AnnAssign) -> Environment | None:
+        if self.cls is not None and self.function.name == "<class>" and isinstance(node.target, ast.Name):
+            self.cls.fields[node.target.id] = _annotation(node.annotation) or ""
         if node.value is not None:
             self.assign(node.target, self.expression(node.value), node.value)
         return self.env
