@@ -112,7 +112,7 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
                 and (origin.kind != "user" or origin.state.mode == "select" or not rule.selects)
                 and (rule.selects or origin.state.mode != "select")
                 and (rule.inside is None or rule.inside == _is_inside(origin.state))
-                and _is_likely(origin)
+                and _is_likely(origin, sink)
                 and (origin.kind != "counter" or _counts_turns(origin, sink))
                 for frequency in [frequency_of(origin, sink, search)]
                 if frequency in rule.frequencies
@@ -143,13 +143,13 @@ def injections(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
 _ORDER = ("call", "turn", "request", "session", "process", "single")
 
 
-def _is_likely(origin: Origin) -> bool:
+def _is_likely(origin: Origin, sink: Sink) -> bool:
     """Whether the way is short and certain enough for what was found at its end.
 
     An order or an id is everywhere in a program, so that a guess on the way leads to one by chance more often than to a
     clock.
     """
-    if origin.state.doubt > _MOST_DOUBT.get(origin.kind, _USUAL_DOUBT):
+    if origin.state.doubt - (_WEAK if sink.is_weak else 0) > _MOST_DOUBT.get(origin.kind, _USUAL_DOUBT):
         return False
     states = list(origin.state.chain())
     return len(states) <= _LONGEST and len({id(state.node.context.function) for state in states}) <= _MOST_FUNCTIONS
