@@ -62,7 +62,7 @@ class Conversation:
     is_attribute: bool = False
     """Whether an attribute of an object holds them, so that the conversation lasts as long as the object."""
     grows: bool = False
-    """Whether messages are seen to be added."""
+    """Whether messages are seen to be added, or a history is given by name."""
 
 
 class Sinks:
@@ -142,7 +142,9 @@ class Sinks:
         for node, path in messages:
             origins += self.search.origins(node, path=path, mode="list", kinds=frozenset())
             is_attribute = is_attribute or any(state.node.kind == "attr" and state.mode == "list" for state in self.search.last_states)
-        grows = _grows(origins)
+        grows = _grows(origins) or any(
+            origin.kind == "open" and origin.node.kind == "param" and self.histories.search(origin.node.name) is not None for origin in origins
+        )
         if is_attribute and grows:
             return Conversation("kept", origins, is_attribute, grows)
         loops = {id(loop) for loop in call.context.loops()}
