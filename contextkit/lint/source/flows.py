@@ -180,7 +180,7 @@ def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
         return "process"
     conversation = sink.conversation
     if state.lifetime >= SESSION and not _is_dynamic(state):
-        is_apart = conversation is not None and conversation.kind in {"kept", "agent"} and not conversation.is_attribute
+        is_apart = conversation is None or (conversation.kind in {"kept", "agent"} and not conversation.is_attribute)
         return "turn" if is_apart and _is_made_anew(state, search) else "session"
     if conversation is None:
         function = state.node.context.function
