@@ -8,8 +8,8 @@ def n_tokens(messages):
 
 
 def fit(messages):
-    while n_tokens(messages) > CAP:  # expect: CKM05
-        messages.pop(0)
+    while n_tokens(messages) > CAP:
+        messages.pop(0)  # expect: CKM05
 
 
 def fit_with_slack(messages):
@@ -25,8 +25,8 @@ def work(queue):
 
 def fit_in_slices(messages):
     system, rest = messages[0], messages[1:]
-    while rest and n_tokens([system, *rest]) > CAP:  # expect: CKM05
-        rest = rest[2:]
+    while rest and n_tokens([system, *rest]) > CAP:
+        rest = rest[2:]  # expect: CKM05
     return [system, *rest]
 
 
@@ -40,9 +40,9 @@ def fit_from_the_newest(messages):
     kept, used = [], 0
     for message in reversed(messages):
         used += len(message["content"]) // 4
-        if used > CAP:  # expect: CKM05
+        if used > CAP:
             break
-        kept.insert(0, message)
+        kept.insert(0, message)  # expect: CKM05
     return kept
 
 

@@ -8,8 +8,8 @@ def prune(messages):
                 block["content"] = "[cleared]"  # expect: CKM06
 
 
-def prune_copy(messages):
-    return [{**m, "content": "[Old tool output removed]"} if m["role"] == "tool" else m for m in messages]  # expect: CKM06
+def prune_from_the_beginning(messages):
+    return [{**m, "content": "[Old tool output removed]"} if m["role"] == "tool" else m for m in messages]
 
 
 def ingest(messages, call, output):

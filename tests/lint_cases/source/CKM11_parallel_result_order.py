@@ -45,9 +45,9 @@ async def run_one(tool_use, results):
 async def run_tools_as_they_end(calls, history):
     parts, pending = [], [asyncio.create_task(run_tool(call)) for call in calls]
     while pending:
-        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:  # expect: CKM11
-            parts.append({"type": "tool_result", "content": task.result()})
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)  # expect: CKM11
+        for task in done:
+            parts.append({"type": "tool_result", "tool_use_id": task.get_name(), "content": task.result()})
     history.append({"role": "user", "content": parts})
 
 

@@ -35,26 +35,6 @@ def load(name):
     return {"name": name, "description": "A plugin.", "input_schema": {"type": "object"}}
 
 
-async def of_all_servers(sessions):
-    all_tools = []
-    for session in sessions:
-        listed = await load_mcp_tools(session)
-        all_tools.extend(listed)  # expect: CKT01
-    return all_tools
-
-
-async def of_all_servers_by_name(sessions):
-    all_tools = []
-    for session in sessions:
-        all_tools.extend(await load_mcp_tools(session))
-    all_tools.sort(key=lambda tool: tool.name)
-    return all_tools
-
-
-async def load_mcp_tools(session):
-    return (await session.list_tools()).tools
-
-
 async def ask_with_named(registry, names, messages):
     tools = [registry[name] for name in {*names}]  # expect: CKT01
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
@@ -72,9 +52,9 @@ async def ask_with_shuffled_examples(tools, examples, messages):
 
 
 async def ask_with_gathered(skills, registry, messages):
-    names = set()
+    names = set()  # expect: CKT01
     for skill in skills:
-        names.update(skill.tools)  # expect: CKT01
+        names.update(skill.tools)
     tools = [registry[name] for name in names]
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
