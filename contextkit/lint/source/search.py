@@ -537,7 +537,8 @@ class Search:
         source = self.source_of(node, state)
         if source is not None and state.mode != "object":
             kind = "date" if source.kind == "clock" and DAY in state.kinds else source.kind
-            if kind in state.kinds and not (kind in self.order and (state.path or state.mode == "select")):
+            below = state.path[1:] if source.is_tuple else state.path
+            if kind in state.kinds and not (kind in self.order and (below or state.mode == "select")):
                 found.append(Origin(kind, node, state))
             if kind not in self.order:
                 return ()

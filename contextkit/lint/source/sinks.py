@@ -209,7 +209,8 @@ class Sinks:
             fake = Node("call", node.context, node.position, (node,), "request", [])
             messages = [(node.inputs[keys.index(key)], ()) for key in REQUEST_KEYS if key in keys]
             conversation = self.conversation(fake, request, messages)
-            for key, kind in {"system": "system", "instructions": "system", "tools": "tools", "messages": "messages"}.items():
+            kinds = {"system": "system", "instructions": "system", "tools": "tools", "messages": "messages", "prompt_cache_key": "cache_key", "cache_salt": "salt"}
+            for key, kind in kinds.items():
                 if key in keys:
                     value = node.inputs[keys.index(key)]
                     sink = Sink(kind, value, (), f"`{key}` of a request", value, fake, request, conversation)

@@ -36,14 +36,15 @@ def find(analysis: Analysis) -> Iterator[Hit]:
         side_call = analysis.search.side_call
         if sink.call is not None and side_call.search(sink.call.context.function.name):
             continue
-        slices = [origin.node for origin in conversation.origins if origin.kind == "slice"]
+        slices = [origin for origin in conversation.origins if origin.kind == "slice"]
         for origin in conversation.origins:
-            if _is_side(origin, side_call) or _is_on_demand(origin, sink, analysis):
+            if _is_side(origin, sink, side_call) or _is_on_demand(origin, sink, analysis):
                 continue
-            for code, message in _hazards(origin, slices, analysis):
-                if origin.node.position is not None:
+            for code, message, *places in _hazards(origin, slices, analysis):
+                place = places[0] if places else origin.node
+                if place.position is not None:
                     trail = trail_of(origin.state, sink.label, sink.place)
-                    yield Hit(code, message, origin.node, trail, None, origin.node)
+                    yield Hit(code, message, place, trail, None, place)
     yield from _windows(analysis)
     yield from _results(analysis)
 
@@ -54,8 +55,8 @@ def _results(analysis: Analysis) -> Iterator[Hit]:
         for node in module.updates:
             if node.name in {"append", "extend", "+="} and any(context.kind == "for" for context in node.context.chain()):
                 if any(_is_result(operand, analysis) for operand in node.inputs[1:]):
-                    for code, message in _arrives(node, analysis):
-                        yield Hit(code, message, node)
+                    for code, message, place in _arrives(node, analysis):
+                        yield Hit(code, message, place)
 
 
 def _is_result(node: Node, analysis: Analysis) -> bool:
@@ -74,11 +75,12 @@ def _windows(analysis: Analysis) -> Iterator[Hit]:
     by_name = {call.rpartition(".")[2]: (call.removeprefix("*"), row) for row in rows for call in row["calls"]}
     for call in analysis.calls():
         end, row = by_name.get(call.name.rpartition(".")[2], ("", None))
-        if row is not None and f".{call.name}".endswith(end) and is_of(call, row.get("packages", ())) and not analysis.program.targets(call) and is_window(call, row):
+        if row is not None and not row.get("summarises") and f".{call.name}".endswith(end) and is_of(call, row.get("packages", ())) and not analysis.program.targets(call) and is_window(call, row):
             yield Hit("CKM04", f"`{text_of(call)}` keeps the last messages only: the history begins later in each request", call)
 
 
-def _hazards(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _hazards(origin: Origin, slices: list[Origin], analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
+    """Code, message, and where it is not at what was done itself, the place."""
     node = origin.node
     if origin.kind == "slice":
         yield from _sliced(origin, slices, analysis)
@@ -95,7 +97,7 @@ def _hazards(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator
 # The front is cut off
 
 
-def _sliced(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _sliced(origin: Origin, slices: list[Origin], analysis: Analysis) -> Iterator[tuple[str, str]]:
     node = origin.node
     lower, upper, _ = node.value
     context = node.context
@@ -132,9 +134,10 @@ def _is_look(lower: Node) -> bool:
     return lower.kind == "const" and lower.value in (-1, -2)
 
 
-def _is_rest(other: Node, node: Node) -> bool:
-    """`messages[:-N]` beside `messages[-N:]`."""
-    if other is node or other.value[1] is None:
+def _is_rest(origin: Origin, node: Node) -> bool:
+    """`messages[:-N]` beside `messages[-N:]`, all of them."""
+    other, above = origin.node, origin.state.parent
+    if other is node or other.value[1] is None or (above is not None and above.node.kind == "comp" and above.node.value.conditions):
         return False
     return other.inputs[0] is node.inputs[0] and _same(other.value[1], node.value[0])
 
@@ -188,7 +191,8 @@ def _number(node: Node, analysis: Analysis) -> float | None:
 
 def _is_compaction(origin: Origin, analysis: Analysis) -> bool:
     """Whether a summary takes the place of the rest, when there is too much."""
-    is_rare = any(context.kind in {"if", "else"} and context.test is not None and _measures(context.test, origin.node) for context in origin.node.context.chain())
+    callers = analysis.program.callers(origin.node.context.function)
+    is_rare = _is_rare(origin.node.context, origin.node) or (bool(callers) and all(_is_rare(call.context) for call, _ in callers))
     parent = origin.state.parent
     if parent is None or not is_rare:
         return False
@@ -205,7 +209,12 @@ def _is_compaction(origin: Origin, analysis: Analysis) -> bool:
     return bool(re.search(r"summar|compact|condens", origin.node.context.function.name, re.IGNORECASE))
 
 
-def _updated(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _is_rare(context: Context, of: Node | None = None) -> bool:
+    """Whether something is done only where there is too much."""
+    return any(one.kind in {"if", "else"} and one.test is not None and _measures(one.test, of) for one in context.chain())
+
+
+def _updated(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
     node = origin.node
     name, keys = node.name, node.value
     if name in {"pop", "popleft", "del"} and not keys and _takes_first(node):
@@ -237,8 +246,13 @@ def _is_chosen_by_place(node: Node) -> bool:
     if any(one.kind == "phi" and one.value is not None and _asks_place(one.value) for operand in node.inputs[1:] for one in _within(operand)):
         return True
     tests = [context for context in node.context.chain() if context.kind in {"if", "else"} and context.test is not None]
-    is_other = node.inputs[1].kind != "iter" if len(node.inputs) > 1 else False
+    is_other = len(node.inputs) > 1 and not _is_element(node.inputs[1])
     return is_other and any(context.test is not None and _asks_place(context.test) for context in tests)
+
+
+def _is_element(node: Node) -> bool:
+    """A message itself: `m` of `for m in messages`, `for i, m in enumerate(messages)`."""
+    return node.kind == "iter" or (node.kind == "item" and node.inputs[0].kind == "iter")
 
 
 def _is_about(context: Context, pattern: re.Pattern[str]) -> bool:
@@ -342,6 +356,13 @@ def _rewritten(node: Node, keys: tuple[object, ...], analysis: Analysis) -> Iter
         yield "CKM08", f"`{text_of(value)}` changes a message once it is old: the place where the prefix ends moves with every turn"
 
 
+def _contexts(origin: Origin) -> Iterator[Context]:
+    """What is done to a history stands under these: where it is written, and where the functions are called that do it."""
+    yield origin.node.context
+    for call, _ in origin.state.stack:
+        yield call.context
+
+
 def _is_sometimes(context: Context) -> bool:
     """Whether something is done to the history in some requests and not in others, or to some messages by their place."""
     if _depends_on_place(context):
@@ -426,7 +447,7 @@ def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str
     element = node.inputs[0]
     place = [one for one in _within(element) if one.kind == "phi" and one.value is not None and _asks_place(one.value)]
     is_head = any(_is_head(one) for one in parts.iterables)
-    if any(_has_text(_within(one), _REASONING) for one in parts.conditions) and (is_head or _is_sometimes(node.context)):
+    if any(_has_text(_within(one), _REASONING) for one in parts.conditions) and (is_head or any(map(_is_sometimes, _contexts(origin)))):
         yield "CKM01", f"`{text_of(node)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif any(_asks_place(one) for one in parts.conditions):
         yield "CKM04", f"`{text_of(node)}` leaves messages out by how old they are: the prefix ends earlier in each request"
@@ -449,18 +470,20 @@ def _is_copy(element: Node) -> bool:
 # Results come in another order; ids are made anew
 
 
-def _arrives(node: Node, analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _arrives(node: Node, analysis: Analysis) -> Iterator[tuple[str, str, Node]]:
     for context in node.context.chain():
         if context.kind == "for" and context.iterable is not None:
             found = analysis.search.origins(context.iterable, kinds=frozenset({"arrival"}), most=200)
             if any(origin.kind == "arrival" for origin in found):
-                yield "CKM11", f"`{text_of(context.iterable)}` gives results as they finish, and the history keeps them in that order: a replay differs"
+                message = f"`{text_of(context.iterable)}` gives results as they finish, and the history keeps them in that order: a replay differs"
+                yield "CKM11", message, found[0].node
                 return
     if node.name in {"extend", "+="}:
         for operand in node.inputs[1:]:
             found = analysis.search.origins(operand, kinds=frozenset({"arrival"}), most=200)
             if any(origin.kind == "arrival" for origin in found):
-                yield "CKM11", f"`{text_of(operand)}` has results as they finished, and the history keeps them in that order: a replay differs"
+                message = f"`{text_of(operand)}` has results as they finished, and the history keeps them in that order: a replay differs"
+                yield "CKM11", message, found[0].node
                 return
 
 
@@ -522,7 +545,7 @@ def _measures(test: Node, of: Node | None = None) -> bool:
                     if _is_length(part):
                         if of is None or not part.value or _root(part.value[0][1]) is _root(of) or _is_history(part.value[0][1]):
                             return True
-                    elif part.kind in {"call", "param", "attr", "ref"} and _MEASURE.search(part.name.rpartition(".")[2]):
+                    elif part.kind in {"call", "param", "attr", "ref"} and part.name != "~len" and _MEASURE.search(part.name.rpartition(".")[2]):
                         return True
     return False
 
@@ -572,7 +595,9 @@ def _is_on_demand(origin: Origin, sink: Sink, analysis: Analysis) -> bool:
     return origin.node.kind in {"slice", "update"} and not analysis.program.callers(function) and not any(call for call, _ in origin.state.stack)
 
 
-def _is_side(origin: Origin, side_call: re.Pattern[str]) -> bool:
+def _is_side(origin: Origin, sink: Sink, side_call: re.Pattern[str]) -> bool:
     """Whether the way to the request goes through a function that asks something about the conversation."""
-    names = [origin.node.context.function.name, *(call.context.function.name for call, _ in origin.state.stack)]
+    names = [call.context.function.name for call, _ in origin.state.stack]
+    if sink.call is None or any(state.node.kind == "param" for state in origin.state.chain()):
+        names.append(origin.node.context.function.name)  # otherwise it puts back what it makes, and sends nothing
     return any(map(side_call.search, names))
