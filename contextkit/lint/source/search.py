@@ -105,6 +105,7 @@ _TEXT: Final = frozenset(
 CLOCKS: Final = frozenset({"clock"})
 DAY: Final = "day"
 """Among the kinds of a state: a clock that is met from here on was written to the day only."""
+_HISTORY: Final = re.compile(r"messages|history|conversation|transcript|turns|msgs", re.IGNORECASE)
 _OTHER_ROLES: Final = frozenset({"user", "assistant", "tool", "function", "human", "ai", "model"})
 _OBJECTS: Final = frozenset({"dict", "list", "tuple", "set", "const", "join", "comp", "func", "compare"})
 """What an object that is looked for may be; the search for objects ends there."""
@@ -463,6 +464,9 @@ class Search:
                 elif name in {"extend", "+=", "extendleft", "replace"}:
                     for operand in operands:
                         yield _to(state, operand)
+                for context in node.context.chain() if name in {"append", "insert", "extend", "+="} else ():
+                    if context.kind == "for" and context.iterable is not None and _is_history(context.iterable):
+                        yield _to(state, context.iterable, path=())
             return
         if name in {"append", "add", "appendleft"}:
             keys = (*keys, ANY)
@@ -829,6 +833,22 @@ def _copied_items(key: Node, value: Node) -> Node | None:
     if iterable is None or iterable.kind != "call" or iterable.inputs[0].kind != "attr" or iterable.inputs[0].name != "items":
         return None
     return iterable.inputs[0].inputs[0]
+
+
+def _is_history(node: Node) -> bool:
+    """Whether a loop goes through messages, one by one, by their name: it copies or converts them."""
+    for _ in range(8):
+        if node.kind in {"param", "attr", "ref"}:
+            return _HISTORY.search(node.name.rpartition(".")[2]) is not None
+        if node.kind == "call" and node.name in {"enumerate", "reversed", "list", "tuple"} and node.value:
+            node = node.value[0][1]
+        elif node.kind in {"slice", "update", "phi", "out"}:
+            node = node.inputs[0]
+        elif node.kind == "item" and isinstance(node.value, str):
+            return _HISTORY.search(node.value) is not None
+        else:
+            return False
+    return False
 
 
 def _is_count(operands: list[Node]) -> bool:

@@ -24,6 +24,9 @@ _SLACK: Final = 1.25
 _REASONING: Final = re.compile(r"thinking|reasoning")
 _IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
 _ID_KEYS: Final = frozenset({"id", "tool_call_id", "call_id", "tool_use_id", "toolUseId", "name", "title"})
+_STARTS: Final = frozenset({"create_task", "ensure_future", "start_soon", "gather"})
+"""Functions that run others side by side."""
+_RESULTS: Final = re.compile(r"result|output|message|history|block")
 _MEASURE: Final = re.compile(r"token|len|size|length|count|budget|usage|chars|limit|max", re.IGNORECASE)
 
 
@@ -45,8 +48,10 @@ def find(analysis: Analysis) -> Iterator[Hit]:
                 if place.position is not None:
                     trail = trail_of(origin.state, sink.label, sink.place)
                     yield Hit(code, message, place, trail, None, place)
+        yield from _cleaned_between_turns(sink)
     yield from _windows(analysis)
     yield from _results(analysis)
+    yield from _side_by_side(analysis)
 
 
 def _results(analysis: Analysis) -> Iterator[Hit]:
@@ -57,6 +62,52 @@ def _results(analysis: Analysis) -> Iterator[Hit]:
                 if any(_is_result(operand, analysis) for operand in node.inputs[1:]):
                     for code, message, place in _arrives(node, analysis):
                         yield Hit(code, message, place)
+
+
+def _side_by_side(analysis: Analysis) -> Iterator[Hit]:
+    """Tools that run side by side and each append to the same list: `create_task(run(call, results))`."""
+    for call in analysis.calls():
+        if call.name.rpartition(".")[2] not in _STARTS:
+            continue
+        for _, given in call.value:
+            started = given.inputs[0] if given.kind == "comp" else given
+            is_many = given.kind == "comp" or any(one.kind in {"for", "comprehension"} for one in call.context.chain())
+            if is_many and started.kind == "call" and re.search(r"tool|call", text_of(started)) and _appends(started, analysis):
+                yield Hit("CKM11", f"`{text_of(started)}` adds its result when it ends, so that results are in another order than their calls: a replay differs", started)
+
+
+def _appends(started: Node, analysis: Analysis) -> bool:
+    """Whether a call of a coroutine appends to a list that others append to."""
+    loops = {id(one) for one in started.context.chain() if one.kind in {"for", "comprehension"}}
+    for target in analysis.program.targets(started):
+        for key, value in started.value if target.function.is_async else ():
+            if value.kind == "item" or not _RESULTS.search(analysis.program.parameter(target, key)):
+                continue
+            if value.kind == "list" and any(id(one) in loops for one in value.context.chain()):
+                continue
+            for node in analysis.program.changed(target, key):
+                if any(one.kind == "update" and one.name in {"append", "extend", "+="} and not one.value for one in _within(node)):
+                    return True
+    return False
+
+
+def _cleaned_between_turns(sink: Sink) -> Iterator[Hit]:
+    """Reasoning that goes with the requests of a turn, and is taken out before the next turn."""
+    assert sink.conversation is not None
+    if sink.call is None:
+        return
+    loops = {id(one) for one in sink.call.context.loops()}
+    updates = [origin.node for origin in sink.conversation.origins if origin.kind == "update"]
+    is_kept_whole = any(
+        node.name in {"append", "+=", "extend"} and node.inputs[-1].kind not in {"dict", "list", "const"}
+        for node in updates
+        if any(id(one) in loops for one in node.context.loops())
+    )
+    for node in updates:
+        is_before = loops and not any(id(one) in loops for one in node.context.loops())
+        if is_kept_whole and is_before and node.name in {"pop", "del"} and node.value[:1] == (ANY,) and _has_text(node.inputs[1:], _REASONING):
+            message = f"`{text_of(node)}` takes out what was sent in the turn before: the prefix ends there"
+            yield Hit("CKM01", message, node, (), None, node)
 
 
 def _is_result(node: Node, analysis: Analysis) -> bool:
@@ -487,36 +538,50 @@ def _arrives(node: Node, analysis: Analysis) -> Iterator[tuple[str, str, Node]]:
                 return
 
 
-def _made_anew(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _made_anew(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str, Node]]:
     """A message that is converted for each request gets a new id each time."""
-    above = origin.state.parent
-    if above is None or above.node.kind not in {"comp", "update"}:
-        return
-    if above.node.kind == "update" and not (above.node.name == "append" and _goes_through_messages(above.node)):
+    if not _is_for_each(origin):
         return
     for state in analysis.search.objects(origin.node, stack=origin.state.stack):
         message = state.node
         if message.kind != "dict":
             continue
-        for key, value in _ids(message):
+        for key, value in _ids(message, analysis):
             found = analysis.search.origins(value, kinds=frozenset({"id"}), stack=state.stack, most=300)
             hit = next((one for one in found if one.kind == "id" and not _is_fallback(one)), None)
             if hit is not None:
-                yield "CKM13", f"`{text_of(hit.node)}` gives an earlier message a new {key!r} in each request"
+                yield "CKM13", f"`{text_of(hit.node)}` gives an earlier message a new {key!r} in each request", hit.node
                 return
 
 
-def _ids(message: Node, depth: int = 0) -> Iterator[tuple[str, Node]]:
+def _is_for_each(origin: Origin) -> bool:
+    """Whether a message is made of each earlier one: in a comprehension, or in a loop through them."""
+    child = origin.state
+    while child.parent is not None:
+        above = child.parent.node
+        if above.kind == "comp" and above.inputs[0] is child.node:
+            return True
+        if above.kind == "update" and above.inputs[0] is not child.node:
+            return _goes_through_messages(above)
+        child = child.parent
+    return False
+
+
+def _ids(message: Node, analysis: Analysis, depth: int = 0) -> Iterator[tuple[str, Node]]:
     """The ids and names in a message, and in its parts."""
     if message.kind == "dict":
         for key, value in zip(message.value, message.inputs, strict=True):
             if key in _ID_KEYS:
                 yield str(key), value
-            elif depth < 5:
-                yield from _ids(value, depth + 1)
-    elif message.kind in {"list", "comp", "star", "phi"}:
+            elif depth < 8:
+                yield from _ids(value, analysis, depth + 1)
+    elif message.kind in {"list", "comp", "star", "phi", "join"} and depth < 8:
         for part in message.inputs[:8]:
-            yield from _ids(part, depth + 1)
+            yield from _ids(part, analysis, depth + 1)
+    elif message.kind == "call" and depth < 8:
+        for target in analysis.program.targets(message)[:3]:
+            for value in target.function.returns[:3] if target.constructs is None else ():
+                yield from _ids(value, analysis, depth + 1)
 
 
 def _is_fallback(origin: Origin) -> bool:
