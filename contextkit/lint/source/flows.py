@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +24,8 @@ _MUCH_TEXT = 2000
 provider caches (512 tokens)."""
 _WEAK = 2
 """Doubt that a search begins with at what only its name says to be sent."""
+_LOOKS = re.compile(r"(?:^|_)(?:search|retrieve|select|find|match|filter|query|rank|route|pick|choose|relevant|similar)(?:_|$)")
+"""Names of functions that find what fits a text."""
 _UNKNOWN_TEXT = 600
 """Characters that text of unknown length counts for."""
 
@@ -102,7 +105,7 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
                 (frequency, origin)
                 for origin in found
                 if origin.kind in rule.kinds
-                and (origin.kind != "user" or origin.state.mode == "select" or not rule.selects)
+                and (origin.kind != "user" or not rule.selects or _is_choice(origin.state))
                 and (rule.selects or origin.state.mode != "select")
                 and (rule.inside is None or rule.inside == _is_inside(origin.state))
                 and (origin.kind != "counter" or _counts_turns(origin, sink))
@@ -140,16 +143,34 @@ def _is_inside(state: State) -> bool:
     return any(one.node.kind == "dict" for one in state.chain())
 
 
+def _is_choice(state: State) -> bool:
+    """Whether a text decides what there is, or something is looked for with it."""
+    return state.mode == "select" or any(one.node.kind == "call" and _LOOKS.search(one.node.name.rpartition(".")[2]) for one in state.chain())
+
+
 def _counts_turns(origin: Origin, sink: Sink) -> bool:
     """Whether a number is that of a loop that sends the request; other loops only number what they go through."""
     if sink.call is None:
         return False
     node = origin.node
     loops = sink.call.context.loops()
+    if sink.conversation is not None and any(_is_of_loop(one.node, node) for one in sink.conversation.origins):
+        return False
     if node.kind == "update":
         around = {id(loop) for loop in node.context.loops()}
         return any(id(loop) in around for loop in loops) or (not around and any(one.node.kind == "attr" for one in origin.state.chain()))
     return any(loop.iterable is node for loop in loops)
+
+
+def _is_of_loop(node: Node, iterable: Node) -> bool:
+    """Whether a list belongs to one of the things that a loop goes through, each of which has its own."""
+    for _ in range(8):
+        if node.kind == "iter":
+            return node.inputs[0] is iterable
+        if not node.inputs:
+            return False
+        node = node.inputs[0]
+    return False
 
 
 def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:

@@ -77,7 +77,7 @@ class Origin:
     """Something a search met: a value that varies, or (in mode `list`) something done to the list."""
 
     kind: str
-    """A kind of source, or `item`, `slice`, `update`, `comp`, `call`, `reorder`, `open` (the search ends in something
+    """A kind of source, or `item`, `slice`, `update`, `join`, `comp`, `call`, `reorder`, `open` (the search ends in something
     unknown: a parameter nobody gives, an attribute nobody sets)."""
     node: Node
     state: State
@@ -105,6 +105,7 @@ _TEXT: Final = frozenset(
 CLOCKS: Final = frozenset({"clock"})
 DAY: Final = "day"
 """Among the kinds of a state: a clock that is met from here on was written to the day only."""
+_CONTENT: Final = frozenset({"content", "text", "parts"})
 _HISTORY: Final = re.compile(r"messages|history|conversation|transcript|turns|msgs", re.IGNORECASE)
 _OTHER_ROLES: Final = frozenset({"user", "assistant", "tool", "function", "human", "ai", "model"})
 _OBJECTS: Final = frozenset({"dict", "list", "tuple", "set", "const", "join", "comp", "func", "compare"})
@@ -118,6 +119,7 @@ class Search:
         self.program = program
         self.knowledge = knowledge
         self.is_system = False
+        self.selects = False
         self.last_states: list[State] = []
         """The states of the last search, in order."""
         self.order = knowledge.groups.get("order", frozenset())
@@ -169,6 +171,7 @@ class Search:
     def _walk(self, first: State, selects: bool, most: int) -> tuple[list[Origin], list[State]]:
         """What a search meets, and the states it comes through."""
         found: list[Origin] = []
+        self.selects = selects
         work = self.last_states = [first]
         seen: set[tuple[Any, ...]] = {_key(first)}
         index = 0
@@ -277,6 +280,8 @@ class Search:
         node = state.node
         if state.mode == "list" or state.path:
             if node.name == "+":
+                if state.mode == "list":
+                    found.append(Origin("join", node, state))
                 for part in node.inputs:
                     yield _to(state, part)
             elif node.name in {"arith", "%", "*"} and not state.path:  # dict | dict
@@ -361,6 +366,9 @@ class Search:
         node = state.node
         base = node.inputs[0]
         if isinstance(node.value, str) and self.named(node, node.value, state, found):
+            return
+        if "user" in state.kinds and node.value in _CONTENT and base.kind == "item" and base.value == -1 and _is_history(base.inputs[0]):
+            found.append(Origin("user", node, state))
             return
         if len(state.path) < _LONGEST_PATH:
             key = node.value if node.value is not None else ANY
@@ -455,8 +463,15 @@ class Search:
         name, keys, path = node.name, node.value, state.path
         if state.mode == "list":
             found.append(Origin("update", node, state))
-            yield _to(state, old)
-            if not keys:
+            is_set = name in {"setitem", "replace"} and bool(keys) and path[: len(keys)] == keys
+            if not (is_set and None not in keys and ANY not in keys):
+                yield _to(state, old)
+            if is_set:
+                yield _to(state, operands[0], path=path[len(keys) :])
+            elif not keys and path and name in {"update", "arith"}:
+                for operand in operands:
+                    yield _to(state, operand)
+            elif path[: len(keys)] == keys:
                 if name in {"append", "appendleft", "add"} and operands:
                     found.append(Origin("item", operands[-1], _to(state, operands[-1], mode="value")))
                 elif name == "insert" and len(operands) > 1:
@@ -530,6 +545,10 @@ class Search:
     def returns(self, state: State, function: Function, stack: tuple[Frame, ...], lifetime: int) -> Iterator[State]:
         for value in function.returns:
             yield _to(state, value, stack=stack, lifetime=lifetime)
+        if self.selects and len(function.returns) > 1 and state.mode == "value":
+            for test in {id(one.test): one.test for value in function.returns for one in value.context.chain() if one.kind in {"if", "else"}}.values():
+                if test is not None and test.context.function is function:
+                    yield _to(state, test, path=(), stack=stack, lifetime=lifetime, mode="select", doubt=3)
         for value in function.yields:
             path = state.path[1:] if state.path and state.path[0] in (ANY, None) else state.path
             yield _to(state, value, path=path, stack=stack, lifetime=lifetime)
@@ -752,7 +771,7 @@ class Search:
         callee = node.inputs[0]
         doubt = 0 if node.name.rpartition(".")[2] in _TEXT else 2
         if state.mode == "select":
-            doubt += 1
+            doubt = 0 if doubt == 0 or self.knowledge.opaque.find(node.name) else 3
         if callee.kind == "attr" and state.mode != "list":
             yield _to(state, callee.inputs[0], path=(), doubt=doubt, kinds=state.kinds if doubt == 0 else state.kinds - self.order)
         elif callee.kind == "param":
@@ -852,7 +871,11 @@ def _is_history(node: Node) -> bool:
 
 
 def _is_count(operands: list[Node]) -> bool:
-    return len(operands) == 1 and operands[0].kind == "const" and isinstance(operands[0].value, int)
+    """Whether something is counted: `n += 1`, `budget -= reply.usage.output_tokens`."""
+    if len(operands) != 1:
+        return False
+    (by,) = operands
+    return (by.kind == "const" and isinstance(by.value, int)) or (by.kind in {"attr", "item"} and "token" in str(by.name or by.value))
 
 
 def _is_self(node: Node) -> bool:

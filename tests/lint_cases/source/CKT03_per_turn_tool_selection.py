@@ -112,12 +112,12 @@ def retrieve(messages, retriever, question):
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-def by_keyword(messages, user_input):
+def pick_by_words(messages, user_input):
     chosen = [tool for tool in TOOLS if any(word in user_input.lower() for word in tool["keywords"])]  # expect: CKT03
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=chosen, messages=messages)
 
 
-def by_domain(messages, domain, user_input):
+def pick_by_domain(messages, domain, user_input):
     chosen = [tool for tool in TOOLS if any(word in domain.lower() for word in tool["keywords"])]
     messages.append({"role": "user", "content": user_input})
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=chosen, messages=messages)

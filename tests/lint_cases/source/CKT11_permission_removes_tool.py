@@ -101,11 +101,11 @@ def answer_by_mode(messages, permission_mode):
 
 
 def tools_for(permission_mode):
-    return [tool for tool in TOOLS if permission_mode.allows(tool["name"])]
+    return [tool for tool in TOOLS if permission_mode.allows(tool["name"])]  # expect: CKT11
 
 
 def answer_by_helper(session, messages):
-    tools = tools_for(session.permission_mode)  # expect: CKT11
+    tools = tools_for(session.permission_mode)
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
@@ -113,7 +113,7 @@ def answer_by_helper_at_once(session, messages):
     return client.messages.create(
         model="claude-opus-4-5",
         max_tokens=9,
-        tools=tools_for(session.permission_mode),  # expect: CKT11
+        tools=tools_for(session.permission_mode),
         messages=messages,
     )
 
@@ -139,12 +139,12 @@ TOOLS_BY_MODE = {"plan": READ_ONLY_TOOLS, "act": TOOLS}
 MODE = "act"
 
 
-def written_tools(tools, permission_mode):
-    return [{"type": "function", "function": tool} if permission_mode == "json" else tool for tool in tools]
+def written_tools(tools, wire_format):
+    return [{"type": "function", "function": tool} if wire_format == "json" else tool for tool in tools]
 
 
-def answer_in_a_wire_format(messages, permission_mode):
-    tools = written_tools(TOOLS, permission_mode)
+def answer_in_a_wire_format(messages, wire_format):
+    tools = written_tools(TOOLS, wire_format)
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
