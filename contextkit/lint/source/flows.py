@@ -26,6 +26,8 @@ _WEAK = 2
 """Doubt that a search begins with at what only its name says to be sent."""
 _LOOKS = re.compile(r"(?:^|_)(?:search|retrieve|select|find|match|filter|query|rank|route|pick|choose|relevant|similar)(?:_|$)")
 """Names of functions that find what fits a text."""
+_STEADY = frozenset({"place", "environ", "paths"})
+"""Kinds of what is the same all session long."""
 _UNKNOWN_TEXT = 600
 """Characters that text of unknown length counts for."""
 
@@ -110,7 +112,7 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
                 and (rule.inside is None or rule.inside == _is_inside(origin.state))
                 and (origin.kind != "counter" or _counts_turns(origin, sink))
                 for frequency in [frequency_of(origin, sink, search)]
-                if frequency in rule.frequencies
+                if frequency in rule.frequencies and not (origin.kind in _STEADY and _is_behind_marker(origin.state))
             ]
             if hits:
                 frequency, origin = min(hits, key=lambda hit: _ORDER.index(hit[0]))
@@ -141,6 +143,16 @@ _ORDER = ("call", "turn", "request", "session", "process", "single")
 def _is_inside(state: State) -> bool:
     """Whether the way leads through a dict of the list."""
     return any(one.node.kind == "dict" for one in state.chain())
+
+
+def _is_behind_marker(state: State) -> bool:
+    """Whether a block in front of it is marked for caching: what is before it is read wherever it is the same."""
+    for one in state.chain():
+        if one.parent is not None and one.parent.node.kind == "list":
+            before = one.parent.node.inputs[: next((i for i, part in enumerate(one.parent.node.inputs) if part is one.node), 0)]
+            if any(part.kind == "dict" and "cache_control" in part.value for part in before):
+                return True
+    return False
 
 
 def _is_choice(state: State) -> bool:

@@ -304,9 +304,10 @@ class Search:
         node = state.node
         if state.mode == "list" and node.value is not None:
             found.append(Origin("branch", node, state))
+        lifetime = max(state.lifetime, SESSION) if self.is_stored_once(node) else state.lifetime
         for part in node.inputs:
             if part.kind != "const" or state.mode in {"list", "object"}:
-                yield _to(state, part)
+                yield _to(state, part, lifetime=lifetime)
         if selects and node.value is not None and state.mode != "list":
             yield _to(state, node.value, path=(), mode="select", doubt=3)
 
@@ -351,6 +352,15 @@ class Search:
                 names = set(method.decorated())
                 if "property" in names or "cached_property" in names:
                     yield from self.returns(state, method, (), SESSION if "cached_property" in names else state.lifetime)
+
+    def is_stored_once(self, node: Node) -> bool:
+        """Whether a value is read where it was just stored, if it was not yet: `if self.key is None: self.key = …`."""
+        for part in node.inputs if node.name in {"if", "or"} else ():
+            if part.kind == "attr" and _is_kept_once(node, part.name):
+                stored = [value for cls in self.program.classes_of(part.inputs[0]) for one in self.program.family(cls) for value, _ in one.stores.get(part.name, ())]
+                if any(value is node for value in (*stored, *self.program.stores.get(part.name, ()))):
+                    return True
+        return False
 
     def runs_once(self, function: Function) -> bool:
         """Whether a session runs a function once: a constructor, or what only constructors call."""
