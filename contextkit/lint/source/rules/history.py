@@ -569,16 +569,18 @@ def _is_for_each(origin: Origin) -> bool:
 
 def _ids(message: Node, analysis: Analysis, depth: int = 0) -> Iterator[tuple[str, Node]]:
     """The ids and names in a message, and in its parts."""
+    if depth > 7:
+        return
     if message.kind == "dict":
         for key, value in zip(message.value, message.inputs, strict=True):
             if key in _ID_KEYS:
                 yield str(key), value
-            elif depth < 8:
+            else:
                 yield from _ids(value, analysis, depth + 1)
-    elif message.kind in {"list", "comp", "star", "phi", "join"} and depth < 8:
+    elif message.kind in {"list", "comp", "star", "phi", "join"}:
         for part in message.inputs[:8]:
             yield from _ids(part, analysis, depth + 1)
-    elif message.kind == "call" and depth < 8:
+    elif message.kind == "call":
         for target in analysis.program.targets(message)[:3]:
             for value in target.function.returns[:3] if target.constructs is None else ():
                 yield from _ids(value, analysis, depth + 1)
