@@ -781,7 +781,7 @@ class Search:
         callee = node.inputs[0]
         doubt = 0 if node.name.rpartition(".")[2] in _TEXT else 2
         if state.mode == "select":
-            doubt = 0 if doubt == 0 or self.knowledge.opaque.find(node.name) else 3
+            doubt = 0 if doubt == 0 or self.knowledge.opaque.find(node.name) else 2
         if callee.kind == "attr" and state.mode != "list":
             yield _to(state, callee.inputs[0], path=(), doubt=doubt, kinds=state.kinds if doubt == 0 else state.kinds - self.order)
         elif callee.kind == "param":
