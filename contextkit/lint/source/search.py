@@ -569,7 +569,7 @@ class Search:
         last = name.rpartition(".")[2]
         source = self.source_of(node, state)
         if source is not None and state.mode != "object":
-            kind = "date" if source.kind == "clock" and DAY in state.kinds else source.kind
+            kind = "date" if source.kind == "clock" and (DAY in state.kinds or _formats_day(node, last)) else source.kind
             below = state.path[1:] if source.is_tuple else state.path
             if kind in state.kinds and not (kind in self.order and (below or state.mode == "select")):
                 found.append(Origin(kind, node, state))
@@ -628,9 +628,8 @@ class Search:
         is_day = False
         if last in _DAY_METHODS and receiver is not None and last != "date" or (last == "date" and receiver is not None and not node.value):
             is_day = True
-        elif last in {"strftime", "format"} and node.value:
-            text = _constant_text(node.value[0][1] if last == "strftime" else node.value[-1][1])
-            is_day = text is not None and "%" in text and not any(f"%{one}" in text.replace("%-", "%").replace("%#", "%") for one in _DAY_FORMAT)
+        else:
+            is_day = _formats_day(node, last)
         if not is_day:
             return None
         kinds = state.kinds - CLOCKS | {DAY}
@@ -831,6 +830,14 @@ def _match(keys: Path, path: Path) -> bool:
             continue
         return False
     return True
+
+
+def _formats_day(node: Node, last: str) -> bool:
+    """Whether a call writes a clock by a format that has nothing smaller than a day."""
+    if last not in {"strftime", "format"} or not node.value:
+        return False
+    text = _constant_text(node.value[0][1] if last == "strftime" else node.value[-1][1])
+    return text is not None and "%" in text and not any(f"%{one}" in text.replace("%-", "%").replace("%#", "%") for one in _DAY_FORMAT)
 
 
 def _is_kept_once(value: Node, name: str) -> bool:
