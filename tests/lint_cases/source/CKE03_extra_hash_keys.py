@@ -40,3 +40,8 @@ class Salted:
 def ask_with_a_request_id(client, messages):
     extra = {"request_id": uuid.uuid4().hex}
     return client.chat.completions.create(model=MODEL, messages=messages, extra_body=extra)
+
+
+def ask_by_conversation(client, messages, conversation):
+    extra = {"cache_salt": f"conversation-{conversation.id}"}
+    return client.chat.completions.create(model=MODEL, messages=messages, extra_body=extra)

@@ -60,3 +60,26 @@ def turn_of_texts(client, history, text):
         history.append({"role": "assistant", "content": answer.content, "tool_calls": answer.tool_calls})
         if not answer.tool_calls:
             return answer.content
+
+
+class Chat:
+    def __init__(self, client):
+        self.client = client
+        self.messages = []
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        older, newest = self.messages[:-2], self.messages[-2:]
+        plain = [{**one, "content": [block for block in one["content"] if block["type"] != "thinking"]} for one in older]  # expect: CKM01
+        return self.client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=plain + newest)
+
+
+class PlainChat:
+    def __init__(self, client):
+        self.client = client
+        self.messages = []
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        plain = [{**one, "content": [block for block in one["content"] if block["type"] != "thinking"]} for one in self.messages]
+        return self.client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=plain)

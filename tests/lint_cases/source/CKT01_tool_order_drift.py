@@ -82,3 +82,46 @@ async def ask_with_more(skills, registry, messages):
         names.update(skill.tools)
     tools = [registry[name] for name in names]
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+SPECS = {"read": {"name": "read", "input_schema": {}}, "write": {"name": "write", "input_schema": {}}}
+NAMES = {"read", "write", "run"}  # expect: CKT01
+ORDERED = ("read", "write")
+
+
+def ask_with_specs(gpt, history):
+    return gpt.responses.create(model="gpt-5", input=history, tools=[SPECS[name] for name in NAMES])
+
+
+def ask_with_ordered_specs(gpt, history):
+    return gpt.responses.create(model="gpt-5", input=history, tools=[SPECS[name] for name in ORDERED if name in NAMES])
+
+
+class Toolbox:
+    def __init__(self, plugins):
+        self.plugins = plugins
+
+    def allowed(self, denied):
+        return list({plugin.name for plugin in self.plugins} - set(denied))  # expect: CKT01
+
+    def ask(self, messages, denied):
+        request = {"model": "claude-opus-4-5", "max_tokens": 9, "messages": messages}
+        request["tools"] = [SPECS[name] for name in self.allowed(denied)]
+        return client.messages.create(**request)
+
+
+class SortedToolbox:
+    def __init__(self, plugins):
+        self.plugins = plugins
+
+    def allowed(self, denied):
+        return sorted({plugin.name for plugin in self.plugins} - set(denied))
+
+    def ask(self, messages, denied):
+        tools = [SPECS[name] for name in self.allowed(denied)]
+        return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_without_doubles(messages, tools):
+    by_name = {tool["name"]: tool for tool in tools}
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=list(by_name.values()), messages=messages)

@@ -210,19 +210,21 @@ def _has_slack(origin: Origin, lower: Node, analysis: Analysis) -> bool:
         if context.kind in {"if", "else"} and context.test is not None:
             for limit in _limits(context.test, analysis):
                 if kept is not None and limit >= _SLACK * abs(kept):
-                    return _is_kept(origin)
+                    return _is_kept(origin, analysis)
     return False
 
 
-def _is_kept(origin: Origin) -> bool:
+def _is_kept(origin: Origin, analysis: Analysis) -> bool:
     """Whether the cut list takes the place of the history."""
-    child = origin.node
+    cls = origin.node.context.function.cls
+    stored = {id(value) for one in (analysis.program.family(cls) if cls is not None else ()) for values in one.stores.values() for value, _ in values}
     for state in origin.state.chain():
         node = state.node
         if node.kind == "attr" or (node.kind == "phi" and node.name == "loop") or (node.kind == "update" and node.name == "replace"):
             return True
-        child = node
-    return child is not origin.node and False
+        if id(node) in stored:
+            return True
+    return False
 
 
 def _limits(test: Node, analysis: Analysis) -> Iterator[float]:
@@ -492,21 +494,22 @@ def _is_index(node: Node) -> bool:
     )
 
 
-def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
     node = origin.node
     parts = node.value
     element = node.inputs[0]
     place = [one for one in _within(element) if one.kind == "phi" and one.value is not None and _asks_place(one.value)]
     is_head = any(_is_head(one) for one in parts.iterables)
-    if any(_has_text(_within(one), _REASONING) for one in parts.conditions) and (is_head or any(map(_is_sometimes, _contexts(origin)))):
+    conditions = [*parts.conditions, *(test for one in _within(element) if one.kind == "comp" for test in one.value.conditions)]
+    if any(_has_text(_within(one), _REASONING) for one in conditions) and (is_head or any(map(_is_sometimes, _contexts(origin)))):
         yield "CKM01", f"`{text_of(node)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif any(_asks_place(one) for one in parts.conditions):
         yield "CKM04", f"`{text_of(node)}` leaves messages out by how old they are: the prefix ends earlier in each request"
     elif (place or (is_head and element.kind != "iter" and not _is_copy(element))) and not _is_compaction(origin, analysis):
         changed = next((one for one in _within(element) if one.kind == "dict" and "content" in one.value), None)
         content = changed.inputs[changed.value.index("content")] if changed is not None else None
-        if content is not None and _is_placeholder(content, analysis):
-            yield "CKM06", f"`{text_of(content)}` takes the place of what an earlier message said: the prefix ends there"
+        if changed is not None and content is not None and _is_placeholder(content, analysis):
+            yield "CKM06", f"`{text_of(content)}` takes the place of what an earlier message said: the prefix ends there", changed
         else:
             yield "CKM08", f"`{text_of(node)}` changes messages once they are old: the place where the prefix ends moves with every turn"
 
