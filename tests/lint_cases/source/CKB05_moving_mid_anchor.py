@@ -34,6 +34,6 @@ class Anchored:
 
 
 def mark_the_first_question(messages):
-    first = next(i for i, message in enumerate(messages) if message["role"] == "user")
+    first = next((i for i, message in enumerate(messages) if message["role"] == "user"), 0)
     messages[first]["content"][-1]["cache_control"] = MARK
     messages[-1]["content"][-1]["cache_control"] = MARK

@@ -69,8 +69,8 @@ class Chat:
 
     def ask(self, text):
         self.messages.append({"role": "user", "content": text})
-        older, newest = self.messages[:-2], self.messages[-2:]
-        plain = [{**one, "content": [block for block in one["content"] if block["type"] != "thinking"]} for one in older]  # expect: CKM01
+        before, newest = self.messages[:-2], self.messages[-2:]
+        plain = [{**one, "content": [block for block in one["content"] if block["type"] != "thinking"]} for one in before]  # expect: CKM01
         return self.client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=plain + newest)
 
 

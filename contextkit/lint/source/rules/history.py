@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
-from contextkit.lint.source.graph import ANY, Context, Node
+from contextkit.lint.source.graph import ANY, Context, Node, plain
 from contextkit.lint.source.search import Origin
 from contextkit.lint.source.sinks import Sink, is_of
 
@@ -150,7 +150,7 @@ def _hazards(origin: Origin, slices: list[Origin], analysis: Analysis) -> Iterat
 
 def _sliced(origin: Origin, slices: list[Origin], analysis: Analysis) -> Iterator[tuple[str, str]]:
     node = origin.node
-    lower, upper, _ = node.value
+    lower, upper, _ = (None if one is None else plain(one) for one in node.value)
     context = node.context
     loop = next((one for one in context.loops() if one.kind == "while" and one.test is not None and _measures(one.test, node)), None)
     if loop is not None and lower is not None and upper is None and not _is_from_end(lower):
@@ -167,16 +167,18 @@ def _sliced(origin: Origin, slices: list[Origin], analysis: Analysis) -> Iterato
 
 def _is_from_end(lower: Node) -> bool:
     """`-N`, `-limit`, `len(messages) - N`."""
+    lower = plain(lower)
     if lower.kind == "const":
         return isinstance(lower.value, int) and lower.value < 0
     if lower.kind == "join" and lower.name == "-":
-        return not _is_length(lower.inputs[0])
+        return not _is_length(plain(lower.inputs[0]))
     if lower.kind == "join" and lower.name == "arith" and len(lower.inputs) == 2:
         return _is_length(lower.inputs[0]) and not _is_length(lower.inputs[1])
     return lower.kind == "call" and lower.name == "max" and any(_is_from_end(value) for _, value in lower.value)
 
 
 def _is_length(node: Node) -> bool:
+    node = plain(node)
     return node.kind == "call" and node.name == "len"
 
 
@@ -305,6 +307,7 @@ def _is_chosen_by_place(node: Node) -> bool:
 
 def _is_element(node: Node) -> bool:
     """A message itself: `m` of `for m in messages`, `for i, m in enumerate(messages)`."""
+    node = plain(node)
     return node.kind == "iter" or (node.kind == "item" and node.inputs[0].kind == "iter")
 
 
@@ -317,7 +320,7 @@ def _takes_first(node: Node) -> bool:
         return True
     if len(node.inputs) < 2:
         return False
-    key = node.inputs[1]
+    key = plain(node.inputs[1])
     if key.kind == "const":
         return key.value in (0, 1) and not isinstance(key.value, bool)
     if key.kind == "slice":
@@ -346,7 +349,8 @@ def _is_open_front(node: Node) -> bool:
 def _from_newest(node: Node) -> bool:
     """A list that is filled from the newest message on, until it is full."""
     for context in node.context.chain():
-        if context.kind == "for" and context.iterable is not None and context.iterable.kind == "call" and context.iterable.name == "reversed":
+        iterable = plain(context.iterable) if context.kind == "for" and context.iterable is not None else None
+        if iterable is not None and iterable.kind == "call" and iterable.name == "reversed":
             return any(
                 around.test is not None and _measures(around.test) for left in context.breaks for around in left.chain() if around.kind == "if"
             )
@@ -391,12 +395,11 @@ def _rewritten(node: Node, keys: tuple[object, ...], analysis: Analysis) -> Iter
     """`message["content"] = …` for earlier messages, by how far they are from the end."""
     if not any(key in {"content", "text", ".content", "parts", ".parts"} for key in keys):
         return
+    value = plain(node.inputs[1])
     if not _depends_on_place(node.context):
-        value = node.inputs[1]
         if value.kind == "comp" and any(_has_text(_within(one), _REASONING) for one in value.value.conditions) and _is_sometimes(node.context):
             yield "CKM01", f"`{text_of(value)}` takes reasoning out of earlier turns in some requests only"
         return
-    value = node.inputs[1]
     if value.kind == "comp" and any(_has_text(_within(one), _REASONING) for one in value.value.conditions):
         yield "CKM01", f"`{text_of(value)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif value.kind == "comp" and any(_has_text(_within(one), _IMAGE) for one in value.value.conditions):
@@ -435,6 +438,7 @@ def _is_about_message(test: Node) -> bool:
 
 
 def _is_placeholder(value: Node, analysis: Analysis) -> bool:
+    value = plain(value)
     found = analysis.search.constants(value) if value.kind in {"ref", "phi", "const", "attr"} else set()
     if found:
         return all(isinstance(one, str) and len(one) < 300 for one in found)
@@ -481,23 +485,24 @@ def _counts_back(node: Node) -> bool:
     """The index of `enumerate(reversed(messages))`."""
     if node.kind != "item" or node.inputs[0].kind != "iter":
         return False
-    iterable = node.inputs[0].inputs[0]
-    return bool(iterable.value) and any(value.kind == "call" and value.name == "reversed" for _, value in iterable.value)
+    iterable = plain(node.inputs[0].inputs[0])
+    return iterable.kind == "call" and any(one.kind == "call" and one.name == "reversed" for _, value in iterable.value for one in [plain(value)])
 
 
 def _is_index(node: Node) -> bool:
     if node.kind == "item" and node.value == 0 and node.inputs[0].kind == "iter":
-        iterable = node.inputs[0].inputs[0]
+        iterable = plain(node.inputs[0].inputs[0])
         return iterable.kind == "call" and iterable.name == "enumerate"
-    return node.kind == "iter" and node.inputs[0].kind == "call" and node.inputs[0].name == "range" and any(
-        _is_length(part) for _, value in node.inputs[0].value for part in _within(value)
+    iterable = plain(node.inputs[0]) if node.kind == "iter" else node
+    return iterable.kind == "call" and iterable.name == "range" and node.kind == "iter" and any(
+        _is_length(part) for _, value in iterable.value for part in _within(value)
     )
 
 
 def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
     node = origin.node
     parts = node.value
-    element = node.inputs[0]
+    element = plain(node.inputs[0])
     place = [one for one in _within(element) if one.kind == "phi" and one.value is not None and _asks_place(one.value)]
     is_head = any(_is_head(one) for one in parts.iterables)
     conditions = [*parts.conditions, *(test for one in _within(element) if one.kind == "comp" for test in one.value.conditions)]
@@ -516,6 +521,7 @@ def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str
 
 def _is_copy(element: Node) -> bool:
     """`dict(m)`, `m.copy()`, `{**m}`."""
+    element = plain(element)
     if element.kind == "call":
         return element.name.rpartition(".")[2] in {"dict", "copy", "deepcopy", "model_copy"}
     return element.kind == "dict" and element.value == ["**"]
@@ -572,6 +578,7 @@ def _is_for_each(origin: Origin) -> bool:
 
 def _ids(message: Node, analysis: Analysis, depth: int = 0) -> Iterator[tuple[str, Node]]:
     """The ids and names in a message, and in its parts."""
+    message = plain(message)
     if depth > 7:
         return
     if message.kind == "dict":
@@ -623,6 +630,7 @@ def _measures(test: Node, of: Node | None = None) -> bool:
 def _root(node: Node) -> Node:
     """The list that was there before it was changed."""
     for _ in range(100):
+        node = plain(node)
         if node.kind in {"update", "phi", "out", "slice"} and node.inputs:
             node = node.inputs[0]
         else:
@@ -648,6 +656,7 @@ def _within(node: Node, most: int = 60) -> Iterator[Node]:
         yield one
         if one.kind == "call":
             waiting += [value for _, value in one.value]
+            waiting += [inlined for inlined in [one.module.inlined(one)] if inlined is not None]
         waiting += one.inputs
         if one.kind == "comp":
             waiting += [*one.value.iterables, *one.value.conditions]
