@@ -20,7 +20,7 @@ from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.source import flows, knowledge
-from contextkit.lint.source.analysis import Analysis, Hit, Rule, text_of, trail_of
+from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
 from contextkit.lint.source.files import SourceFile, source_files
 from contextkit.lint.source.graph import Module, Node
 from contextkit.lint.source.lower import lower
@@ -64,7 +64,7 @@ def find_in_code(
     codes = frozenset(
         hazard.code for hazard in hazards if config.is_selected(hazard.code) and (hazard.is_default or hazard.code in config.select)
     )
-    with _room_to_recurse():
+    with room_to_recurse():
         modules, notes = _read(files, progress)
         findings = [*notes, *_findings(modules, config, codes)]
     by_path = {module.path: module for module in modules}
@@ -212,7 +212,7 @@ def _is_silenced(finding: Finding, modules: Mapping[str, Module], config: LintCo
 
 
 @contextmanager
-def _room_to_recurse() -> Iterator[None]:
+def room_to_recurse() -> Iterator[None]:
     """Deep recursion allowed, and no garbage collection while the graph grows."""
     limit, collects = sys.getrecursionlimit(), gc.isenabled()
     sys.setrecursionlimit(max(limit, _RECURSION))
@@ -226,5 +226,3 @@ def _room_to_recurse() -> Iterator[None]:
         if collects:
             gc.enable()
 
-
-__all__ = ["Rule", "find_in_code"]
