@@ -41,6 +41,8 @@ class FlowRule:
     text), `session`, `process`."""
     selects: bool = False
     """Whether it is enough that the value decides what is sent."""
+    inside: bool | None = None
+    """Whether the value has to be in a part of an item of the list (a tool's schema), or must not be; None for both."""
 
 
 @cache
@@ -50,7 +52,7 @@ def rules() -> tuple[FlowRule, ...]:
     return tuple(
         FlowRule(
             row["code"], frozenset(row["kinds"]), frozenset(row["sinks"]), row["message"],
-            frozenset(row.get("frequencies", ("call", "turn"))), row.get("selects", False),
+            frozenset(row.get("frequencies", ("call", "turn"))), row.get("selects", False), row.get("inside"),
         )
         for row in table["flow"]
     )  # fmt: skip
@@ -68,8 +70,12 @@ class Flow:
     @property
     def node(self) -> Node:
         """What to point at: the value that varies, or the condition that it decides."""
-        deciding = [state.node for state in self.origin.state.chain() if state.mode == "select" and state.node.position is not None]
-        return deciding[-1] if deciding else self.origin.node
+        if self.origin.state.mode != "select":
+            return self.origin.node
+        for state in self.origin.state.chain():
+            if state.mode != "select" and state.node.position is not None:
+                return state.node
+        return self.origin.node
 
 
 def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -> Iterator[Flow]:
@@ -95,6 +101,7 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
                 if origin.kind in rule.kinds
                 and (origin.kind != "user" or origin.state.mode == "select" or not rule.selects)
                 and (rule.selects or origin.state.mode != "select")
+                and (rule.inside is None or rule.inside == _is_inside(origin.state))
                 and (origin.kind != "counter" or _counts_turns(origin, sink))
                 for frequency in [frequency_of(origin, sink, search)]
                 if frequency in rule.frequencies
@@ -123,6 +130,11 @@ def injections(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
 
 
 _ORDER = ("call", "turn", "request", "session", "process", "single")
+
+
+def _is_inside(state: State) -> bool:
+    """Whether the way leads through a dict of the list."""
+    return any(one.node.kind == "dict" for one in state.chain())
 
 
 def _counts_turns(origin: Origin, sink: Sink) -> bool:

@@ -164,8 +164,7 @@ class Function:
     def decorated(self) -> Iterator[str]:
         """The last names of its decorators."""
         for node in self.decorators:
-            callee = node.name if node.kind in {"call", "ref"} else node.name
-            yield callee.rpartition(".")[2]
+            yield node.name.removeprefix("~").rpartition(".")[2]
 
     def __repr__(self) -> str:
         return f"<function {self.qualified}>"
@@ -179,7 +178,7 @@ class Function:
 class Class:
     """A class: its methods, and everything that is stored in an attribute of its instances."""
 
-    __slots__ = ("attributes", "bases", "methods", "module", "name", "position", "stores")
+    __slots__ = ("attributes", "bases", "fields", "methods", "module", "name", "position", "stores")
 
     def __init__(self, name: str, module: Module, position: Position) -> None:
         self.name = name
@@ -189,6 +188,8 @@ class Class:
         self.methods: dict[str, Function] = {}
         self.attributes: dict[str, list[Node]] = {}
         """Attribute → values given in the class's body."""
+        self.fields: dict[str, str] = {}
+        """Attribute that the class's body annotates → the dotted name its annotation says, empty where it is none."""
         self.stores: dict[str, list[tuple[Node, Function]]] = {}
         """Attribute → values given to `self.attribute` when a method ends."""
 

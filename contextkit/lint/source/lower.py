@@ -215,6 +215,8 @@ class _Lowering:
         return self.env
 
     def s_ann_assign(self, node: ast.AnnAssign) -> Environment | None:
+        if self.cls is not None and self.function.name == "<class>" and isinstance(node.target, ast.Name):
+            self.cls.fields[node.target.id] = _annotation(node.annotation) or ""
         if node.value is not None:
             self.assign(node.target, self.expression(node.value), node.value)
         return self.env
@@ -582,22 +584,23 @@ class _Lowering:
             return one
         if one is other:
             return one
+        position = _position(at.test) if isinstance(at, ast.If) else None
         merged: Environment = {}
         for key, value in one.items():
             second = other.get(key)
             if second is None:
                 merged[key] = value
                 if "." in key and key.split(".")[0] in other:
-                    merged[key] = Node("phi", self.context, None, (value, self.load_in(other, key)), name, test)
+                    merged[key] = Node("phi", self.context, position, (value, self.load_in(other, key)), name, test)
             elif second is value:
                 merged[key] = value
             else:
-                merged[key] = Node("phi", self.context, None, (value, second), name, test)
+                merged[key] = Node("phi", self.context, position, (value, second), name, test)
         for key, value in other.items():
             if key not in one:
                 merged[key] = value
                 if "." in key and key.split(".")[0] in one:
-                    merged[key] = Node("phi", self.context, None, (self.load_in(one, key), value), name, test)
+                    merged[key] = Node("phi", self.context, position, (self.load_in(one, key), value), name, test)
         return merged
 
     def load_in(self, env: Environment, path: str) -> Node:

@@ -50,6 +50,7 @@ class Program:
         self._classes_of: dict[int, tuple[Class, ...]] = {}
         self._changes: dict[tuple[int, str], bool] = {}
         self._families: dict[int, tuple[Class, ...]] = {}
+        self._starred: dict[tuple[str, str], list[Node]] = {}
         for module in modules:
             for cls in module.classes:
                 self.classes[cls.name].append(cls)
@@ -93,11 +94,13 @@ class Program:
                 values += self.lookup(node.name, module, depth + 1) or [node]
             else:
                 values.append(node)
-        if not values:
-            for star in module.stars:
-                values = self.lookup(f"{star}.{name}", module, depth + 1)
-                if values:
-                    break
+        if not values and module.stars:
+            key = module.name, name
+            if key not in self._starred:
+                self._starred[key] = []  # modules that import everything of one another
+                found = (self.lookup(f"{star}.{name}", module, depth + 1) for star in module.stars)
+                self._starred[key] = next((values for values in found if values), [])
+            return self._starred[key]
         return values
 
     def _part(self, value: Node, name: str, depth: int) -> list[Node]:

@@ -125,6 +125,7 @@ class Search:
         self.aside_pattern = re.compile("|".join(row["pattern"] for row in aside if "pattern" in row) or "(?!)")
         self.side_call = re.compile("|".join(row["pattern"].removeprefix("(?i)") for row in knowledge.sections.get("side_call", ())) or "(?!)", re.I)
         """Names of functions that ask something beside a conversation: a title, a summary, a verdict."""
+        self.once_pattern = re.compile("|".join(row["pattern"] for row in knowledge.sections.get("once", ()) if "pattern" in row) or "(?!)")
         self.once = frozenset(name for row in knowledge.sections.get("once", ()) for name in row.get("names", ()))
 
     def objects(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = ()) -> list[State]:
@@ -334,7 +335,7 @@ class Search:
         for one in self.program.family(cls):
             for value, function in one.stores.get(name, ()):
                 lifetime = state.lifetime
-                if self.runs_once(function):
+                if self.runs_once(function) or _is_kept_once(value, name):
                     lifetime = max(lifetime, SESSION)
                 yield _to(state, value, stack=(), lifetime=lifetime)
             for value in one.attributes.get(name, ()):
@@ -347,10 +348,13 @@ class Search:
 
     def runs_once(self, function: Function) -> bool:
         """Whether a session runs a function once: a constructor, or what only constructors call."""
-        if function.is_top or function.name in self.once:
+        if self.is_once(function):
             return True
         callers = self.program.callers(function)
-        return bool(callers) and all(call.context.function.name in self.once and not call.context.loops() for call, _ in callers)
+        return bool(callers) and all(self.is_once(call.context.function) and not call.context.loops() for call, _ in callers)
+
+    def is_once(self, function: Function) -> bool:
+        return function.is_top or function.name in self.once or self.once_pattern.search(function.name) is not None
 
     def item(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         node = state.node
@@ -414,7 +418,10 @@ class Search:
 
     def is_aside(self, key: Key) -> bool:
         """Whether a key or keyword says which one or when, and is no text: `id`, `created_at`, `metadata`."""
-        return isinstance(key, str) and (key in self.aside or self.aside_pattern.search(key) is not None)
+        if not isinstance(key, str):
+            return False
+        key = key.strip("_")
+        return key in self.aside or self.aside_pattern.search(key) is not None
 
     def comp(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         node = state.node
@@ -428,7 +435,10 @@ class Search:
                 yield _to(state, iterable)
             return
         element = node.inputs[0]
-        if not state.path:
+        copied = _copied_items(node.inputs[1], element) if node.name == "dict" and state.path else None
+        if copied is not None:
+            yield _to(state, copied)
+        elif not state.path:
             yield _to(state, element)
             for iterable in parts.iterables:
                 yield _to(state, iterable, kinds=state.kinds & self.order)
@@ -461,6 +471,11 @@ class Search:
             keys = (*keys, ANY)
             operands = operands[1:2]
         elif name == "setitem":
+            copied = _copied_items(operands[1], operands[0]) if len(keys) == 1 and keys[0] is None and path else None
+            if copied is not None:
+                yield _to(state, copied)
+                yield _to(state, old)
+                return
             operands = operands[:1]
         is_replaced = False
         if name in {"sort", "reverse", "del", "remove", "discard", "clear", "pop", "popleft", "popitem"}:
@@ -545,7 +560,7 @@ class Search:
         targets = self.program.targets(node)
         if targets and len(state.stack) < _DEEPEST:
             return self.enter(node, targets, state, found)
-        if self.knowledge.opaque.find(name):
+        if state.mode != "select" and self.knowledge.opaque.find(name):
             return ()
         return self.unknown(node, state, found)
 
@@ -782,6 +797,37 @@ def _match(keys: Path, path: Path) -> bool:
             continue
         return False
     return True
+
+
+def _is_kept_once(value: Node, name: str) -> bool:
+    """Whether an attribute is given a value only where it has none: `if self.tools is None: self.tools = …`."""
+    if value.kind != "phi" or value.name not in {"if", "or"}:
+        return False
+    tests = [value.value] if value.value is not None else []
+    if value.name == "or":
+        tests = list(value.inputs[:1])
+    waiting = list(tests)
+    for _ in range(12):
+        if not waiting:
+            return False
+        one = waiting.pop()
+        if one.kind == "attr" and one.name == name:
+            return True
+        if one.kind == "call" and one.name == "hasattr":
+            return True
+        if one.kind in {"compare", "phi"}:
+            waiting += one.inputs
+    return False
+
+
+def _copied_items(key: Node, value: Node) -> Node | None:
+    """The dict whose items are copied one by one: `d` of `{k: v for k, v in d.items()}`."""
+    if key.kind != "item" or value.kind != "item" or key.inputs[0] is not value.inputs[0] or (key.value, value.value) != (0, 1):
+        return None
+    iterable = key.inputs[0].inputs[0] if key.inputs[0].kind == "iter" else None
+    if iterable is None or iterable.kind != "call" or iterable.inputs[0].kind != "attr" or iterable.inputs[0].name != "items":
+        return None
+    return iterable.inputs[0].inputs[0]
 
 
 def _is_count(operands: list[Node]) -> bool:

@@ -60,12 +60,19 @@ def _without(sinks: list[Sink]) -> Iterator[Hit]:
         if any(key == "**" for key, _ in sink.call.value) or sink.call.name == "request":
             continue
         for other in sinks:
-            if other.kind == "messages" and id(other.call) in with_tools and _base(other.node) is _base(sink.node) and other.call is not None:
+            if other.kind == "messages" and id(other.call) in with_tools and _has_same_model(sink.call, other.call) and _base(other.node) is _base(sink.node) and other.call is not None:
                 assert other.call.position is not None
                 if sink.call.position is not None and sink.call.position.line > other.call.position.line:
                     message = "the request has no tools, unlike the requests before it: nothing of their prefix is read"
                     yield Hit("CKT04", message, sink.call, (), None, sink.call)
                     break
+
+
+def _has_same_model(one: Node, other: Node | None) -> bool:
+    """Whether two requests may be of one model: of different ones, neither reads what the other wrote."""
+    models = [call.argument("model") for call in (one, other) if call is not None]
+    constants = [model.value for model in models if model is not None and model.kind == "const"]
+    return len(constants) < 2 or constants[0] == constants[1]
 
 
 def _base(node: Node) -> Node:
