@@ -16,7 +16,7 @@ def older(history):
 
 def after_switch(client, history, model, last_model):
     if model != last_model:
-        history = strip_thinking(history)  # expect: CKM01, CKM03
+        history = strip_thinking(history)  # expect: CKM01
     return history
 
 
