@@ -166,7 +166,7 @@ class Knowledge:
 
 
 KINDS = frozenset(
-    """clock date id choice place environ unordered arrival paths mapping rows recall user person file plan counter listing server
+    """clock date id choice place environ unordered arrival paths mapping rows recall user person file notes plan counter listing server
     media model flag""".split()
 )
 """What varies."""

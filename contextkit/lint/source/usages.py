@@ -108,7 +108,7 @@ class Counters:
                 self.pairs[name].update(row["output"])
                 for other in row["output"]:
                     self.lost[name, other].update(dict.fromkeys(row["read"]))
-            if row.get("input_includes_cached"):  # missing where there are no cached counters
+            if row.get("input_includes_cached", True):
                 self.inside.update(name.partition(".")[0] for name in row["read"] if "." in name)
             else:
                 self.apart.update(row["read"])
