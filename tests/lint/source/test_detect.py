@@ -17,7 +17,8 @@ from contextkit.lint.source.detect import find_in_code
 from tests.lint.source.conftest import HAZARDS
 
 ROOT = Path(__file__).resolve().parents[3]
-CLOCK = "import time\ndef ask(client):\n    system_prompt = f'{time.time()}'\n"
+SEND = "    return client.messages.create(model='m', system=system, messages=messages)\n"
+CLOCK = f"import time\ndef ask(client, messages):\n    system = f'{{time.time()}}'\n{SEND}"
 
 BROKEN: dict[str, bytes] = {
     "syntax error": b"def system_prompt(:\n",
@@ -43,8 +44,7 @@ def test_a_file_that_cannot_be_read_is_one_finding(tmp_path: Path, text: bytes) 
 
 def test_a_chain_of_three_thousand_additions_is_read(lint: Callable[..., list[Finding]]) -> None:
     found = lint(
-        "import time\nsystem_prompt = 'x'\ndef ask():\n"
-        "    system_prompt = " + " + ".join(["'a'"] * 3000) + " + str(time.time())\n"
+        "import time\ndef ask(client, messages):\n    system = " + " + ".join(["'a'"] * 3000) + f" + str(time.time())\n{SEND}"
     )
     assert [finding.code for finding in found] == ["CKS01"]
 
@@ -104,7 +104,9 @@ def test_what_is_met_in_a_folder_and_holds_no_text_is_passed_by(
 
 
 def test_latin_1_with_a_cookie_points_at_the_right_column(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
-    text = "# -*- coding: latin-1 -*-\nimport time\ndef ask():\n    system_prompt = 'é' + str(time.time())\n"
+    text = (
+        "# -*- coding: latin-1 -*-\nimport time\ndef ask(client, messages):\n    system = 'é' + str(time.time())\n" + SEND
+    )
     (tmp_path / "old.py").write_bytes(text.encode("latin-1"))
     (finding,) = lint("")
     assert isinstance(finding.place, CodePlace) and finding.place.column == text.splitlines()[3].index("time.time") + 1
@@ -117,13 +119,15 @@ def test_a_noqa_of_another_code_silences_nothing(lint: Callable[..., list[Findin
 
 
 def test_a_noqa_behind_a_text_of_several_lines_counts(lint: Callable[..., list[Finding]]) -> None:
-    text = 'import time\ndef ask():\n    system_prompt = f"""\n    {time.time()}\n    """'
-    assert [finding.code for finding in lint(text)] == ["CKS01"]
-    assert lint(text + "  # noqa: CKS01") == []
+    text = 'import time\ndef ask(client, messages):\n    system = f"""\n    {{time.time()}}\n    """{}\n' + SEND
+    assert [finding.code for finding in lint(text.format(""))] == ["CKS01"]
+    assert lint(text.format("  # noqa: CKS01")) == []
 
 
 def test_a_frozen_function_is_said_on_its_def_line(lint: Callable[..., list[Finding]]) -> None:
-    text = "import time\ndef stamp():{}\n    return time.time()\ndef ask():\n    system_prompt = str(stamp())\n"
+    text = (
+        "import time\ndef stamp():{}\n    return time.time()\ndef ask(client, messages):\n    system = str(stamp())\n" + SEND
+    )
     assert [finding.code for finding in lint(text.format(""))] == ["CKS01"]
     assert lint(text.format("  # contextkit: frozen")) == []
 
