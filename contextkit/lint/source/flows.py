@@ -71,6 +71,9 @@ class Flow:
     def node(self) -> Node:
         """What to point at: the value that varies, or the condition that it decides."""
         if self.origin.state.mode != "select":
+            for state in self.origin.state.chain():
+                if state.node.kind != "param" and state.node.position is not None:
+                    return state.node
             return self.origin.node
         for state in self.origin.state.chain():
             if state.mode != "select" and state.node.position is not None:

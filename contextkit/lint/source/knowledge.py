@@ -172,7 +172,7 @@ KINDS = frozenset(
 """What varies."""
 SINKS = frozenset(
     """system messages tools tool schema front model effort thinking tool_choice output headers template cache_key salt stream ttl
-    middleware history_processors""".split()
+    middleware history_processors content""".split()
 )
 """What a model is sent, or a parameter of the request."""
 

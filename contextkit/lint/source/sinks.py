@@ -231,10 +231,14 @@ class Sinks:
     def by_role(self, module: Module) -> Iterator[Sink]:
         """System messages that no request was seen to hold."""
         for node in module.dicts:
-            if id(node) in self.reached or "role" not in node.value or "content" not in node.value:
+            if "role" not in node.value or "content" not in node.value:
                 continue
             role = node.inputs[node.value.index("role")]
-            if role.kind == "const" and role.value in SYSTEM_ROLES:
+            if role.kind == "const" and role.value in {"user", "tool"}:
+                content = node.inputs[node.value.index("content")]
+                if content.kind not in {"const", "join"}:
+                    yield Sink("content", content, (), f"a message of role {role.value!r}", content, is_weak=True)
+            if role.kind == "const" and role.value in SYSTEM_ROLES and id(node) not in self.reached:
                 content = node.inputs[node.value.index("content")]
                 lifetime = SESSION if self.search.runs_once(node.context.function) else CALL
                 yield Sink("system", content, (), f"a message of role {role.value!r}", content, lifetime=lifetime, is_weak=True)
@@ -263,7 +267,7 @@ class Sinks:
             nodes = [*function.returns, *(node for name in given for node in function.outs.get(name, ()))]
             for node in nodes:
                 origins = self.search.origins(node, mode="list", kinds=frozenset(), doubt=_UNSEEN, most=1500)
-                if any(one.kind == "open" and one.node.name in given for one in origins) and not any(id(one.node) in reached for one in origins):
+                if any(_is_given(one, given) for one in origins) and not any(id(one.node) in reached for one in origins):
                     place = node if node.position is not None else next(iter(function.params.values()))
                     label = f"the messages of `{function.name}`"
                     yield Sink("messages", node, (), label, place, conversation=Conversation("kept", origins), is_weak=True)
@@ -283,6 +287,26 @@ class Sinks:
     def made_once(self, function: Function) -> bool:
         callers = self.program.callers(function)
         return bool(callers) and all(self.search.runs_once(call.context.function) for call, _ in callers)
+
+
+def _is_given(origin: Origin, given: Iterable[str]) -> bool:
+    """Whether a list is a parameter, or holds its items."""
+    if origin.kind == "open":
+        return origin.node.name in given
+    if origin.kind != "item":
+        return False
+    waiting = [origin.node]
+    for _ in range(12):
+        if not waiting:
+            return False
+        node = waiting.pop()
+        if node.kind == "param":
+            return node.name in given
+        if node.kind == "call" and node.name in {"reversed", "enumerate", "list"}:
+            waiting += [value for _, value in node.value]
+        elif node.kind in {"iter", "item", "slice", "phi"}:
+            waiting += node.inputs
+    return False
 
 
 def _arguments(call: Node, request: Request) -> Iterator[tuple[Key, tuple[Node, Path]]]:

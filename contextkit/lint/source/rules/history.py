@@ -24,6 +24,7 @@ _SLACK: Final = Fraction(5, 4)
 """A window that is cut to 1/1.25 of the length it is cut at moves rarely enough."""
 _REASONING: Final = re.compile(r"thinking|reasoning")
 _IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
+_ID_KEYS: Final = frozenset({"id", "tool_call_id", "call_id", "tool_use_id", "toolUseId", "name", "title"})
 _MEASURE: Final = re.compile(r"token|len|size|length|count|budget|usage|chars|limit|max", re.IGNORECASE)
 
 
@@ -38,7 +39,7 @@ def find(analysis: Analysis) -> Iterator[Hit]:
             continue
         slices = [origin.node for origin in conversation.origins if origin.kind == "slice"]
         for origin in conversation.origins:
-            if _is_side(origin, side_call):
+            if _is_side(origin, side_call) or _is_on_demand(origin, sink, analysis):
                 continue
             for code, message in _hazards(origin, slices, analysis):
                 if origin.node.position is not None:
@@ -99,7 +100,7 @@ def _sliced(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator[
     node = origin.node
     lower, upper, _ = node.value
     context = node.context
-    loop = next((one for one in context.loops() if one.kind == "while" and one.test is not None and _measures(one.test)), None)
+    loop = next((one for one in context.loops() if one.kind == "while" and one.test is not None and _measures(one.test, node)), None)
     if loop is not None and lower is not None and upper is None and not _is_from_end(lower):
         yield "CKM05", _capped(node)
         return
@@ -144,7 +145,9 @@ def _same(one: Node, other: Node) -> bool:
         return True
     if one.kind == "const" and other.kind == "const":
         return bool(one.value == other.value)
-    return one.kind == other.kind and bool(one.inputs) and len(one.inputs) == len(other.inputs) and all(map(_same, one.inputs, other.inputs))
+    if one.kind == other.kind and one.kind in {"ref", "param"}:
+        return one.name == other.name
+    return one.kind == other.kind and one.name == other.name and bool(one.inputs) and len(one.inputs) == len(other.inputs) and all(map(_same, one.inputs, other.inputs))
 
 
 def _has_slack(origin: Origin, lower: Node, analysis: Analysis) -> bool:
@@ -186,10 +189,12 @@ def _number(node: Node, analysis: Analysis) -> float | None:
 
 def _is_compaction(origin: Origin, analysis: Analysis) -> bool:
     """Whether a summary takes the place of the rest, when there is too much."""
-    is_rare = any(context.kind in {"if", "else"} and context.test is not None and _measures(context.test) for context in origin.node.context.chain())
+    is_rare = any(context.kind in {"if", "else"} and context.test is not None and _measures(context.test, origin.node) for context in origin.node.context.chain())
     parent = origin.state.parent
     if parent is None or not is_rare:
         return False
+    if origin.kind == "comp":
+        return True
     around = [state.node for state in origin.state.chain() if state.node.kind in {"list", "join"}]
     for node in around[:2]:
         for part in node.inputs:
@@ -205,10 +210,11 @@ def _updated(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
     node = origin.node
     name, keys = node.name, node.value
     if name in {"pop", "popleft", "del"} and not keys and _takes_first(node):
-        tests = [context for context in node.context.chain() if context.test is not None and _measures(context.test)]
+        tests = [context for context in node.context.chain() if context.test is not None and _measures(context.test, node)]
         if any(context.kind == "while" for context in tests):
-            yield "CKM05", _capped(node)
-        elif tests or _is_open_front(node):
+            if not any(context.kind == "if" for context in tests):  # more is dropped than too much
+                yield "CKM05", _capped(node)
+        elif (tests and not _is_used(node)) or _is_open_front(node):
             yield "CKM04", f"`{text_of(node)}` takes messages from the front: the history begins later in each request"
     elif name in {"insert", "append"} and not keys and _from_newest(node):
         yield "CKM05", _capped(node)
@@ -217,7 +223,27 @@ def _updated(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
     elif name in {"pop", "del"} and keys and keys[0] == ANY and _has_text(node.inputs[1:], _REASONING) and _is_sometimes(node.context):
         yield "CKM01", f"`{text_of(node)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif name in _GROWS and not keys:
-        yield from _arrives(node, analysis)
+        if _is_chosen_by_place(node):
+            yield "CKM08", f"`{text_of(node)}` changes messages once they are old: the place where the prefix ends moves with every turn"
+        else:
+            yield from _arrives(node, analysis)
+    elif name in {"clear", "update"} and keys and keys[0] == ANY and _depends_on_place(node.context) and _is_about(node.context, _IMAGE):
+        yield "CKM18", f"`{text_of(node)}` takes an image out of an earlier turn: the prefix ends there"
+
+
+def _is_chosen_by_place(node: Node) -> bool:
+    """`out.append(m if age <= 10 else brief(m))`, or the same in branches, while going through the messages."""
+    if not any(context.kind == "for" for context in node.context.chain()):
+        return False
+    if any(one.kind == "phi" and one.value is not None and _asks_place(one.value) for operand in node.inputs[1:] for one in _within(operand)):
+        return True
+    tests = [context for context in node.context.chain() if context.kind in {"if", "else"} and context.test is not None]
+    is_other = node.inputs[1].kind != "iter" if len(node.inputs) > 1 else False
+    return is_other and any(context.test is not None and _asks_place(context.test) for context in tests)
+
+
+def _is_about(context: Context, pattern: re.Pattern[str]) -> bool:
+    return any(one.test is not None and _has_text(_within(one.test), pattern) for one in context.chain())
 
 
 def _takes_first(node: Node) -> bool:
@@ -234,6 +260,17 @@ def _takes_first(node: Node) -> bool:
     return False
 
 
+def _is_used(node: Node) -> bool:
+    """Whether what is taken is looked at: `first = messages.pop(0)`."""
+    return node.name == "pop" and node.context.kind == "if" and node.position is not None and b"=" in _line(node)[: node.position.column]
+
+
+def _line(node: Node) -> bytes:
+    assert node.position is not None
+    lines = node.module.lines()
+    return lines[node.position.line - 1] if node.position.line <= len(lines) else b""
+
+
 def _is_open_front(node: Node) -> bool:
     """`del messages[:-N]`, which does nothing while there are few."""
     key = node.inputs[1] if len(node.inputs) > 1 else None
@@ -245,7 +282,7 @@ def _from_newest(node: Node) -> bool:
     for context in node.context.chain():
         if context.kind == "for" and context.iterable is not None and context.iterable.kind == "call" and context.iterable.name == "reversed":
             return any(
-                around.test is not None and _measures(around.test, strict=True) for left in context.breaks for around in left.chain() if around.kind == "if"
+                around.test is not None and _measures(around.test) for left in context.breaks for around in left.chain() if around.kind == "if"
             )
     return False
 
@@ -298,6 +335,8 @@ def _rewritten(node: Node, keys: tuple[object, ...], analysis: Analysis) -> Iter
         yield "CKM01", f"`{text_of(value)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif value.kind == "comp" and any(_has_text(_within(one), _IMAGE) for one in value.value.conditions):
         yield "CKM18", f"`{text_of(value)}` takes images out of earlier turns: the prefix ends where the first one was"
+    elif _is_placeholder(value, analysis) and (_is_about(node.context, _IMAGE) or _has_text(_within(value), re.compile("image|screenshot"))):
+        yield "CKM18", f"`{text_of(value)}` takes the place of an image in an earlier turn: the prefix ends there"
     elif _is_placeholder(value, analysis):
         yield "CKM06", f"`{text_of(value)}` takes the place of what an earlier message said: the prefix ends there"
     else:
@@ -326,6 +365,8 @@ def _is_placeholder(value: Node, analysis: Analysis) -> bool:
     found = analysis.search.constants(value) if value.kind in {"ref", "phi", "const", "attr"} else set()
     if found:
         return all(isinstance(one, str) and len(one) < 300 for one in found)
+    if value.kind == "ref" and value.name.rpartition(".")[2].strip("~").isupper():
+        return True
     return value.kind == "join" and value.name == "fstring" and len(value.inputs) < 6
 
 
@@ -350,13 +391,25 @@ def _is_head(node: Node) -> bool:
 
 
 def _asks_place(test: Node) -> bool:
-    """Whether a condition compares a message's index with something that depends on the length."""
+    """Whether a condition compares a message's index with something that depends on how many there are."""
     for one in _within(test):
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte"}:
-            has_index = any(_is_index(part) for side in one.inputs for part in _within(side))
-            if has_index:
+            parts = [part for side in one.inputs for part in _within(side)]
+            if any(map(_is_index, parts)) and (any(map(_is_length, parts)) or any(map(_counts_back, parts)) or not _has_constant(one)):
                 return True
     return False
+
+
+def _has_constant(compare: Node) -> bool:
+    return any(side.kind in {"const", "ref"} for side in compare.inputs)
+
+
+def _counts_back(node: Node) -> bool:
+    """The index of `enumerate(reversed(messages))`."""
+    if node.kind != "item" or node.inputs[0].kind != "iter":
+        return False
+    iterable = node.inputs[0].inputs[0]
+    return bool(iterable.value) and any(value.kind == "call" and value.name == "reversed" for _, value in iterable.value)
 
 
 def _is_index(node: Node) -> bool:
@@ -378,13 +431,20 @@ def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str
         yield "CKM01", f"`{text_of(node)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif any(_asks_place(one) for one in parts.conditions):
         yield "CKM04", f"`{text_of(node)}` leaves messages out by how old they are: the prefix ends earlier in each request"
-    elif place or (is_head and element.kind != "iter"):
+    elif (place or (is_head and element.kind != "iter" and not _is_copy(element))) and not _is_compaction(origin, analysis):
         changed = next((one for one in _within(element) if one.kind == "dict" and "content" in one.value), None)
         content = changed.inputs[changed.value.index("content")] if changed is not None else None
         if content is not None and _is_placeholder(content, analysis):
             yield "CKM06", f"`{text_of(content)}` takes the place of what an earlier message said: the prefix ends there"
         else:
             yield "CKM08", f"`{text_of(node)}` changes messages once they are old: the place where the prefix ends moves with every turn"
+
+
+def _is_copy(element: Node) -> bool:
+    """`dict(m)`, `m.copy()`, `{**m}`."""
+    if element.kind == "call":
+        return element.name.rpartition(".")[2] in {"dict", "copy", "deepcopy", "model_copy"}
+    return element.kind == "dict" and element.value == ["**"]
 
 
 # Results come in another order; ids are made anew
@@ -416,13 +476,25 @@ def _made_anew(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
         message = state.node
         if message.kind != "dict":
             continue
+        for key, value in _ids(message):
+            found = analysis.search.origins(value, kinds=frozenset({"id"}), stack=state.stack, most=300)
+            hit = next((one for one in found if one.kind == "id" and not _is_fallback(one)), None)
+            if hit is not None:
+                yield "CKM13", f"`{text_of(hit.node)}` gives an earlier message a new {key!r} in each request"
+                return
+
+
+def _ids(message: Node, depth: int = 0) -> Iterator[tuple[str, Node]]:
+    """The ids and names in a message, and in its parts."""
+    if message.kind == "dict":
         for key, value in zip(message.value, message.inputs, strict=True):
-            if key in {"id", "tool_call_id", "call_id", "tool_use_id"}:
-                found = analysis.search.origins(value, kinds=frozenset({"id"}), stack=state.stack, most=300)
-                hit = next((one for one in found if one.kind == "id" and not _is_fallback(one)), None)
-                if hit is not None:
-                    yield "CKM13", f"`{text_of(hit.node)}` gives an earlier message a new {key!r} in each request"
-                    return
+            if key in _ID_KEYS:
+                yield str(key), value
+            elif depth < 5:
+                yield from _ids(value, depth + 1)
+    elif message.kind in {"list", "comp", "star", "phi"}:
+        for part in message.inputs[:8]:
+            yield from _ids(part, depth + 1)
 
 
 def _is_fallback(origin: Origin) -> bool:
@@ -442,18 +514,33 @@ def _goes_through_messages(node: Node) -> bool:
 # Conditions
 
 
-def _measures(test: Node, *, strict: bool = False) -> bool:
-    """Whether a condition asks how much there is."""
+def _measures(test: Node, of: Node | None = None) -> bool:
+    """Whether a condition asks how much there is: of the list that something is done to, where its length is asked."""
     for one in _within(test):
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte", "eq"}:
             for side in one.inputs:
                 for part in _within(side):
                     if _is_length(part):
-                        if not (strict and len(one.inputs) < 2):
+                        if of is None or not part.value or _root(part.value[0][1]) is _root(of) or _is_history(part.value[0][1]):
                             return True
                     elif part.kind in {"call", "param", "attr", "ref"} and _MEASURE.search(part.name.rpartition(".")[2]):
                         return True
     return False
+
+
+def _root(node: Node) -> Node:
+    """The list that was there before it was changed."""
+    for _ in range(100):
+        if node.kind in {"update", "phi", "out", "slice"} and node.inputs:
+            node = node.inputs[0]
+        else:
+            break
+    return node
+
+
+def _is_history(node: Node) -> bool:
+    root = _root(node)
+    return root.kind in {"param", "attr", "item"} and re.search(r"messages|history|turns|conversation", root.name or str(root.value)) is not None
 
 
 def _within(node: Node, most: int = 60) -> Iterator[Node]:
@@ -476,6 +563,14 @@ def _within(node: Node, most: int = 60) -> Iterator[Node]:
 
 def _has_text(nodes: Iterable[Node], pattern: re.Pattern[str]) -> bool:
     return any(one.kind == "const" and isinstance(one.value, str) and pattern.search(one.value) for one in nodes)
+
+
+def _is_on_demand(origin: Origin, sink: Sink, analysis: Analysis) -> bool:
+    """Whether it is done in a public method that nothing here calls: offered to whoever wants to start over."""
+    function = origin.node.context.function
+    if sink.call is None or function is sink.call.context.function or function.cls is None or function.name.startswith("_"):
+        return False
+    return origin.node.kind in {"slice", "update"} and not analysis.program.callers(function) and not any(call for call, _ in origin.state.stack)
 
 
 def _is_side(origin: Origin, side_call: re.Pattern[str]) -> bool:
