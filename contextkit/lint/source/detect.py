@@ -97,6 +97,7 @@ def _module(file: SourceFile, parsed: Parsed) -> Module:
     except RecursionError:
         module = lower(parse(b"", file.path).tree, file.path, file.name, file.package, b"")
     module.parsed = parsed
+    module.meant = file.meant
     if b"noqa" in parsed.text or b"NOQA" in parsed.text:
         module.silenced = _silenced(parsed)
     if b"contextkit:" in parsed.text:
