@@ -14,7 +14,7 @@ from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.source.detect import find_in_code
-from tests.lint.source.conftest import HAZARDS
+from tests.lint.source.conftest import HAZARDS, named
 
 ROOT = Path(__file__).resolve().parents[3]
 SEND = "    return client.messages.create(model='m', system=system, messages=messages)\n"
@@ -181,13 +181,25 @@ def test_tests_that_are_named_are_looked_at(named: str, tmp_path: Path, lint: Ca
     assert len(list(find_in_code([tmp_path / named], LintConfig(), HAZARDS))) == 1
 
 
-def test_a_project_names_its_own_sources_and_sinks(lint: Callable[..., list[Finding]]) -> None:
-    text = "import ours\ndef f(c):\n    ours.call_it(c, head=ours.weather())\n    c.preface = ours.weather()\n"
+USES = {
+    "a keyword": "c.ask(preface=ours.weather())",
+    "an attribute": "c.preface = ours.weather()",
+    "a key": "c.ask({'preface': ours.weather()})",
+    "an argument of a call": "ours.call_it(c, head=ours.weather())",
+}
+
+
+@pytest.mark.parametrize("name", named(USES, ["an attribute", "a key", "an argument of a call"]))
+def test_a_project_names_its_own_sources_and_sinks(name: str, lint: Callable[..., list[Finding]]) -> None:
+    text = f"import ours\ndef f(c):\n    {USES[name]}\n"
     assert lint(text) == []
-    call_sinks = {"ours.call_it": ("head", "system")}
-    config = LintConfig(sources={"ours.weather": "clock"}, named_sinks={"preface": "system"}, call_sinks=call_sinks)
+    config = LintConfig(
+        sources={"ours.weather": "clock"},
+        named_sinks={"preface": "system"},
+        call_sinks={"ours.call_it": ("head", "system")},
+    )
     found = [finding.place for finding in lint(text, config)]
-    assert [place.line for place in found if isinstance(place, CodePlace)] == [3, 4]
+    assert [place.line for place in found if isinstance(place, CodePlace)] == [3]
 
 
 def test_each_file_is_read_once(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
