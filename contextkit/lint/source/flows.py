@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +22,12 @@ from contextkit.lint.source.sinks import Sink, is_of
 _MUCH_TEXT = 2000
 """Characters of constant text behind a value that are worth sharing between single requests: half the smallest prefix a
 provider caches (512 tokens)."""
+_TURNS = re.compile(r"turn|step|iter|round|attempt|remaining|left|budget", re.IGNORECASE)
+_USUAL_DOUBT = 4
+_MOST_DOUBT = {"unordered": 1, "arrival": 1, "paths": 2, "choice": 1, "id": 2, "counter": 1, "flag": 4, "user": 4}
+"""Kind of source → how much may be guessed on the way to it."""
+_LONGEST, _MOST_FUNCTIONS = 40, 8
+"""Steps, and functions, that a way may lead through."""
 _WEAK = 2
 """Doubt that a search begins with at what only its name says to be sent."""
 _UNKNOWN_TEXT = 600
@@ -105,6 +112,7 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
                 and (origin.kind != "user" or origin.state.mode == "select" or not rule.selects)
                 and (rule.selects or origin.state.mode != "select")
                 and (rule.inside is None or rule.inside == _is_inside(origin.state))
+                and _is_likely(origin, sink)
                 and (origin.kind != "counter" or _counts_turns(origin, sink))
                 for frequency in [frequency_of(origin, sink, search)]
                 if frequency in rule.frequencies
@@ -135,6 +143,18 @@ def injections(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
 _ORDER = ("call", "turn", "request", "session", "process", "single")
 
 
+def _is_likely(origin: Origin, sink: Sink) -> bool:
+    """Whether the way is short and certain enough for what was found at its end.
+
+    An order or an id is everywhere in a program, so that a guess on the way leads to one by chance more often than to a
+    clock.
+    """
+    if origin.state.doubt - (_WEAK if sink.is_weak else 0) > _MOST_DOUBT.get(origin.kind, _USUAL_DOUBT):
+        return False
+    states = list(origin.state.chain())
+    return len(states) <= _LONGEST and len({id(state.node.context.function) for state in states}) <= _MOST_FUNCTIONS
+
+
 def _is_inside(state: State) -> bool:
     """Whether the way leads through a dict of the list."""
     return any(one.node.kind == "dict" for one in state.chain())
@@ -148,7 +168,8 @@ def _counts_turns(origin: Origin, sink: Sink) -> bool:
     loops = sink.call.context.loops()
     if node.kind == "update":
         around = {id(loop) for loop in node.context.loops()}
-        return any(id(loop) in around for loop in loops) or (not around and any(one.node.kind == "attr" for one in origin.state.chain()))
+        named = [one.node.name for one in origin.state.chain() if one.node.kind == "attr"]
+        return any(id(loop) in around for loop in loops) or (not around and any(map(_TURNS.search, named)))
     return any(loop.iterable is node for loop in loops)
 
 

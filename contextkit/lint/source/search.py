@@ -27,7 +27,7 @@ MOST_STATES: Final = 6000
 _DEEPEST: Final = 10
 """Calls that are entered from one another."""
 _LONGEST_PATH: Final = 5
-_MOST_DOUBT: Final = 5
+_MOST_DOUBT: Final = 4
 
 Path = tuple[Key, ...]
 Frame = tuple[Node, Target]
@@ -734,7 +734,7 @@ class Search:
         if not state.path or state.path[0] == ANY:
             for key, value in node.value:
                 if not self.is_aside(key):
-                    yield _to(state, value, path=(), doubt=3)
+                    yield _to(state, value, path=(), doubt=3, kinds=state.kinds - self.order)
 
     def unknown(self, node: Node, state: State, found: list[Origin]) -> Iterator[State]:
         """A function that is not of the program: its result has what it is given, and what it is called on."""
