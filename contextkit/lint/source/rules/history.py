@@ -486,11 +486,13 @@ def _made_anew(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
 
 def _ids(message: Node, depth: int = 0) -> Iterator[tuple[str, Node]]:
     """The ids and names in a message, and in its parts."""
+    if depth > 5:
+        return
     if message.kind == "dict":
         for key, value in zip(message.value, message.inputs, strict=True):
             if key in _ID_KEYS:
                 yield str(key), value
-            elif depth < 5:
+            else:
                 yield from _ids(value, depth + 1)
     elif message.kind in {"list", "comp", "star", "phi"}:
         for part in message.inputs[:8]:
