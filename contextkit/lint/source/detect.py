@@ -43,7 +43,6 @@ def find_in_code(
     config: LintConfig,
     hazards: Iterable[Hazard],
     *,
-    jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     left_out: Callable[[str], None] | None = None,
     closed: Callable[[str, str], None] | None = None,
@@ -63,7 +62,7 @@ def find_in_code(
         for file in source_files(paths, config, left_out, closed)
     ]
     codes = frozenset(
-        hazard.code for hazard in hazards if config.is_selected(hazard.code) and (hazard.is_default or hazard.code in config.select)
+        hazard.code for hazard in hazards if config.is_selected(hazard.code) and (hazard.is_default or config.is_named(hazard.code))
     )
     with room_to_recurse():
         modules, notes = _read(files, config, progress)
