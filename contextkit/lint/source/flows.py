@@ -102,7 +102,7 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
         selects = any(rule.selects for rule in wanted)
         found = search.origins(
             sink.node, path=sink.path, kinds=kinds, selects=selects, lifetime=sink.lifetime, stack=sink.stack,
-            is_system=sink.kind == "system", doubt=_WEAK if sink.is_weak else 0,
+            is_system=sink.kind == "system", is_tools=sink.kind == "tools", doubt=_WEAK if sink.is_weak else 0,
         )  # fmt: skip
         for rule in wanted:
             hits = [
@@ -178,14 +178,16 @@ def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
     state = origin.state
     if state.lifetime >= PROCESS:
         return "process"
-    if state.lifetime >= SESSION and not _is_dynamic(state):
-        return "session"
     conversation = sink.conversation
+    if state.lifetime >= SESSION and not _is_dynamic(state):
+        is_apart = conversation is not None and conversation.kind in {"kept", "agent"} and not conversation.is_attribute
+        return "turn" if is_apart and _is_made_anew(state, search) else "session"
     if conversation is None:
         function = state.node.context.function
         return "session" if search.runs_once(function) and not state.node.context.loops() else "turn"
     if conversation.kind == "agent":
-        return "turn" if _is_dynamic(state) else "session"
+        assert sink.call is not None
+        return "turn" if _is_dynamic(state) or not search.runs_once(sink.call.context.function) else "session"
     if conversation.kind == "kept":
         return "turn" if not any(_is_side(one, search) for one in state.chain()) else "request"
     if conversation.kind == "loop":
@@ -194,6 +196,16 @@ def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
         entry = entry_of(state, sink.call)
         return "call" if any(id(loop) in loops for loop in entry.context.loops()) else "session"
     return "request" if text_behind(state, search) >= _MUCH_TEXT else "single"
+
+
+def _is_made_anew(state: State, search: Search) -> bool:
+    """Whether the object that keeps the value is made again and again: its constructor is called where not all runs once."""
+    for one in state.chain():
+        function = one.node.context.function
+        if function.cls is not None and search.is_once(function) and not function.is_top:
+            calls = [call for call, target in search.program.callers(function) if target.constructs is not None]
+            return bool(calls) and not all(search.runs_once(call.context.function) for call in calls)
+    return False
 
 
 def _is_side(state: State, search: Search) -> bool:

@@ -40,9 +40,10 @@ class Patterns(Generic[T]):
     def find(self, name: str) -> list[T]:
         """The rows about a call of a dotted name, full names first."""
         found = list(self._exact.get(name, ()))
-        last = name.rpartition(".")[2]
+        before, dot, last = name.rpartition(".")
+        last = last.lstrip("_") or last
         if last in self._ends:
-            dotted = f".{name}"
+            dotted = f".{before}{dot}{last}"
             found += [row for end, row in self._ends[last] if dotted.endswith(end)]
         first = name.partition(".")[0]
         if first in self._beginnings_of:

@@ -103,6 +103,7 @@ _TEXT: Final = frozenset(
 )
 """Last names of functions whose result surely holds what they are given."""
 CLOCKS: Final = frozenset({"clock"})
+_TEMPLATE_CLOCK: Final = re.compile(r"\{\{[^}]*\b(?:utc)?now\(\)[^}]*\}\}")
 DAY: Final = "day"
 """Among the kinds of a state: a clock that is met from here on was written to the day only."""
 SORTED: Final = "sorted"
@@ -118,7 +119,7 @@ class Search:
     def __init__(self, program: Program, knowledge: Knowledge) -> None:
         self.program = program
         self.knowledge = knowledge
-        self.is_system = False
+        self.is_system = self.is_tools = False
         self.last_states: list[State] = []
         """The states of the last search, in order."""
         self.order = knowledge.groups.get("order", frozenset())
@@ -152,19 +153,20 @@ class Search:
         stack: tuple[Frame, ...] = (),
         most: int = MOST_STATES,
         is_system: bool = False,
+        is_tools: bool = False,
     ) -> list[Origin]:
         """Everything that a value is made of, nearest first.
 
         `selects` follows what decides which of several values it is (conditions of branches, of comprehensions), too.
         `is_system` leaves out the text of messages of the user, the assistant and tools, where a system text is picked out of
-        a list of messages.
+        a list of messages; `is_tools` takes a function in a list for a tool, and not for what a framework calls.
         """
-        self.is_system = is_system
+        self.is_system, self.is_tools = is_system, is_tools
         return self._walk(State(node, path, stack, kinds, lifetime, mode, None, doubt), selects, most)[0]
 
     def visited(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = (), lifetime: int = CALL) -> list[State]:
         """Every value that a value is made of, nearest first."""
-        self.is_system = False
+        self.is_system = self.is_tools = False
         return self._walk(State(node, path, stack, ALL_KINDS, lifetime, "value", None), False, MOST_STATES)[1]
 
     def _walk(self, first: State, selects: bool, most: int) -> tuple[list[Origin], list[State]]:
@@ -194,6 +196,14 @@ class Search:
     # One kind of node each: what comes before it
 
     def const(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """A text that a template engine fills in may ask for the time itself: `{{ now() }}`."""
+        text = state.node.value
+        if isinstance(text, str) and "now()" in text and "{{" in text and state.mode == "value":
+            for asked in _TEMPLATE_CLOCK.findall(text):
+                is_day = "strftime" in asked and not any(f"%{one}" in asked for one in _DAY_FORMAT)
+                kind = "date" if is_day or DAY in state.kinds else "clock"
+                if kind in state.kinds:
+                    found.append(Origin(kind, state.node, state))
         return ()
 
     def ref(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
@@ -246,7 +256,7 @@ class Search:
             given = self.program.arguments(call, target, node.name)
             n_given += bool(given)
             lifetime = state.lifetime
-            if target.constructs is not None:
+            if target.constructs is not None and self.runs_once(call.context.function):
                 lifetime = max(lifetime, SESSION)
             if call.context.function.is_top:
                 lifetime = PROCESS
@@ -288,7 +298,7 @@ class Search:
                     yield _to(state, part, path=())
             return
         for part in node.inputs:
-            if part.kind != "const":
+            if part.kind != "const" or _is_template(part):
                 yield _to(state, part)
 
     def compare(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
@@ -301,7 +311,7 @@ class Search:
         if state.mode == "list" and node.value is not None:
             found.append(Origin("branch", node, state))
         for part in node.inputs:
-            if part.kind != "const" or state.mode in {"list", "object"}:
+            if part.kind != "const" or state.mode in {"list", "object"} or _is_template(part):
                 yield _to(state, part)
         if selects and node.value is not None and state.mode != "list":
             yield _to(state, node.value, path=(), mode="select", doubt=3)
@@ -413,7 +423,7 @@ class Search:
             if key == "**":
                 yield _to(state, value)
             elif not state.path:
-                if value.kind != "const" and not self.is_aside(key):
+                if (value.kind != "const" or _is_template(value)) and not self.is_aside(key):
                     yield _to(state, value)
             elif key is None or state.path[0] in (key, ANY):
                 yield _to(state, value, path=state.path[1:])
@@ -497,8 +507,9 @@ class Search:
                 isinstance(key, str) or (isinstance(key, int) and key == wanted) for key, wanted in zip(keys, path, strict=False)
             )
             rest = path[len(keys) :]
+            is_kept = name in {"append", "add", "insert", "appendleft", "extend"} and base_of(node).kind == "attr"
             for operand in operands:
-                yield _to(state, operand, path=rest)
+                yield _to(state, operand, path=rest, lifetime=max(state.lifetime, SESSION) if is_kept else None)
             if name in {"append", "add", "insert", "+=", "extend"} and not path and state.kinds & self.order:
                 yield from self.loop_order(state)
         if not is_replaced:
@@ -521,7 +532,7 @@ class Search:
 
     def func(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         """A function given in place of a value: a framework calls it for the value."""
-        if state.path:
+        if state.path or self.is_tools:
             return ()
         return self.returns(state, state.node.value, (), state.lifetime)
 
@@ -760,8 +771,15 @@ class Search:
             yield _to(state, callee, path=(), doubt=doubt)
         kinds = state.kinds if doubt == 0 else state.kinds - self.order
         for key, value in node.value:
-            if value.kind not in {"const", "func"} and not self.is_aside(key):
+            if (value.kind not in {"const", "func"} or _is_template(value)) and not self.is_aside(key):
                 yield _to(state, value, path=path, doubt=doubt, kinds=kinds)
+
+
+def base_of(node: Node) -> Node:
+    """What a list that is added to was before, in this function."""
+    while node.kind in {"update", "out"} or (node.kind == "phi" and node.name == "loop"):
+        node = node.inputs[0]
+    return node
 
 
 def _to(
@@ -831,6 +849,10 @@ def _copied_items(key: Node, value: Node) -> Node | None:
     if iterable is None or iterable.kind != "call" or iterable.inputs[0].kind != "attr" or iterable.inputs[0].name != "items":
         return None
     return iterable.inputs[0].inputs[0]
+
+
+def _is_template(node: Node) -> bool:
+    return node.kind == "const" and isinstance(node.value, str) and "now()" in node.value
 
 
 def _is_count(operands: list[Node]) -> bool:

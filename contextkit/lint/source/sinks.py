@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from contextkit.lint.source.graph import ANY, Function, Key, Module, Node
 from contextkit.lint.source.knowledge import Knowledge, Request, ends_with
 from contextkit.lint.source.program import Program
-from contextkit.lint.source.search import CALL, SESSION, Frame, Origin, Path, Search, State
+from contextkit.lint.source.search import CALL, SESSION, Frame, Origin, Path, Search, State, base_of
 
 SYSTEM_ROLES = frozenset({"system", "developer"})
 _CUTS = re.compile(
@@ -59,6 +59,10 @@ class Conversation:
     function and grown in a loop around the request; `single`: one request; `agent`: a framework keeps them."""
     origins: list[Origin] = field(default_factory=list)
     """What the list of messages is made of."""
+    is_attribute: bool = False
+    """Whether an attribute of an object holds them, so that the conversation lasts as long as the object."""
+    grows: bool = False
+    """Whether messages are seen to be added, or a history is given by name."""
 
 
 class Sinks:
@@ -138,22 +142,25 @@ class Sinks:
         for node, path in messages:
             origins += self.search.origins(node, path=path, mode="list", kinds=frozenset())
             is_attribute = is_attribute or any(state.node.kind == "attr" and state.mode == "list" for state in self.search.last_states)
-        if is_attribute and _grows(origins):
-            return Conversation("kept", origins)
+        grows = _grows(origins) or any(
+            origin.kind == "open" and origin.node.kind == "param" and self.histories.search(origin.node.name) is not None for origin in origins
+        )
+        if is_attribute and grows:
+            return Conversation("kept", origins, is_attribute, grows)
         loops = {id(loop) for loop in call.context.loops()}
         is_loop = False
         for origin in origins:
             if origin.kind == "open" and origin.node.kind != "ref":
-                return Conversation("kept", origins)
+                return Conversation("kept", origins, is_attribute, grows)
             if origin.kind == "call" and _is_history_name(origin.node.name):
-                return Conversation("kept", origins)
+                return Conversation("kept", origins, is_attribute, grows)
             if origin.kind == "update" and origin.node.name in {"append", "extend", "+=", "insert"} and not origin.node.value:
                 around = origin.node.context
                 if base_of(origin.node).kind == "attr":
-                    return Conversation("kept", origins)
+                    return Conversation("kept", origins, is_attribute, grows)
                 if any(id(loop) in loops for loop in around.loops()) and not is_begun_in(origin.node, loops):
                     is_loop = True
-        return Conversation("loop" if is_loop else "single", origins)
+        return Conversation("loop" if is_loop else "single", origins, is_attribute, grows)
 
     def of_messages(self, sink: Sink, origins: Iterable[Origin]) -> Iterator[Sink]:
         """System messages, and messages in front of the history, of a request."""
@@ -336,13 +343,6 @@ def _is_of(name: str, packages: Iterable[str]) -> bool:
 def _imports(module: Module, packages: Iterable[str]) -> bool:
     imported = {node.name for nodes in module.top.values() for node in nodes if node.kind == "ref"}
     return any(_is_of(name, packages) for name in imported)
-
-
-def base_of(node: Node) -> Node:
-    """What a list that is added to was before, in this function."""
-    while node.kind in {"update", "out"} or (node.kind == "phi" and node.name == "loop"):
-        node = node.inputs[0]
-    return node
 
 
 def is_begun_in(node: Node, loops: Container[int]) -> bool:

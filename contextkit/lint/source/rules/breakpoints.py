@@ -26,8 +26,8 @@ from contextkit.lint.source.rules.marks import (
     marks_in,
     parts_of,
 )
-from contextkit.lint.source.search import Origin
-from contextkit.lint.source.sinks import Conversation, Sink, base_of, is_begun_in
+from contextkit.lint.source.search import Origin, base_of
+from contextkit.lint.source.sinks import Conversation, Sink, is_begun_in
 from contextkit.models import find_model
 
 CODES: Final = frozenset({"CKB01", "CKB04", "CKB05", "CKB08", "CKB09", "CKB11", "CKB12", "CKB13"})
@@ -105,7 +105,7 @@ def _unmarked(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]
         return
     if sent.call.context.function.is_top or any(context.kind == "except" for context in sent.call.context.chain()):
         return
-    grows = sent.conversation.kind in {"kept", "loop"}
+    grows = sent.conversation.kind == "loop" or (sent.conversation.kind == "kept" and sent.conversation.grows)
     prefix = [sink for sink in sent.sinks if sink.kind in {"system", "tools"}]
     if not any(sink.kind == "messages" for sink in sent.sinks):
         return

@@ -60,12 +60,20 @@ def _without(sinks: list[Sink]) -> Iterator[Hit]:
         if any(key == "**" for key, _ in sink.call.value) or sink.call.name == "request":
             continue
         for other in sinks:
-            if other.kind == "messages" and id(other.call) in with_tools and _has_same_model(sink.call, other.call) and _base(other.node) is _base(sink.node) and other.call is not None:
+            if other.kind == "messages" and id(other.call) in with_tools and _is_behind(sink.call, other.call) and _has_same_model(sink.call, other.call) and _base(other.node) is _base(sink.node) and other.call is not None:
                 assert other.call.position is not None
                 if sink.call.position is not None and sink.call.position.line > other.call.position.line:
                     message = "the request has no tools, unlike the requests before it: nothing of their prefix is read"
                     yield Hit("CKT04", message, sink.call, (), None, sink.call)
                     break
+
+
+def _is_behind(last: Node, other: Node | None) -> bool:
+    """Whether a request comes behind the loop that sends the other one."""
+    if other is None:
+        return False
+    loops = {id(loop) for loop in last.context.loops()}
+    return any(id(loop) not in loops for loop in other.context.loops())
 
 
 def _has_same_model(one: Node, other: Node | None) -> bool:

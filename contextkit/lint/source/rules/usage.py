@@ -14,6 +14,8 @@ from contextkit.lint.source.usages import LOGS, MOST_HOPS, QUIET, Path, Read, Sc
 CODES: Final = frozenset({"CKA01", "CKA02", "CKA03"})
 _PLAIN: Final = frozenset({"dict", "any", "mapping"})
 """Annotations that say of no class."""
+_SESSION_FILES: Final = (b".claude", b"requestId", b"claude_code", b"claude-code")
+"""What a module that reads session files of Claude Code says; other programs write a call's usage once."""
 _IDS: Final = frozenset({"requestId", "request_id", "message_id", "id"})
 """What a line of a session file is told apart by."""
 
@@ -71,11 +73,25 @@ def _dropped(usages: Usages, scope: Scope) -> Iterator[Hit]:
                 continue
             if _is_unmarked(usages, scope.function.module, read.name) or not _is_reported(usages, read):
                 continue
+            if _is_stored(usages, read):
+                continue
             if _is_with_whole(usages, copy, read) or usages.is_kept(scope.function, read.usage):
                 continue
             done.append(read.usage)
             yield _hit(usages, copy, read, outputs[0])
             break
+
+
+def _is_stored(usages: Usages, read: Read) -> bool:
+    """Whether the usage comes out of a file of the program's own: what was left out there cannot be copied."""
+    search = usages.analysis.search
+    for state in search.objects(read.base):
+        name = state.node.name if state.node.kind == "call" else ""
+        if name in {"json.load", "yaml.safe_load"}:
+            return True
+        if name in {"json.loads", "orjson.loads"} and state.node.value:
+            return bool(search.origins(state.node.value[0][1], kinds=frozenset({"file", "notes"}), most=200))
+    return False
 
 
 def _hit(usages: Usages, copy: _Copy, read: Read, output: Read) -> Hit:
@@ -362,7 +378,7 @@ def _repeated(usages: Usages, scope: Scope) -> Iterator[Hit]:
     lines = {
         id(read.node): read for read in scope.reads if read.name and any(_is_of_line(keys) for _, keys in read.usage)
     }
-    if not lines or _looks_at_ids(usages, scope):
+    if not lines or not any(word in scope.function.module.text for word in _SESSION_FILES) or _looks_at_ids(usages, scope):
         return
     for node in scope.nodes:
         if node.kind == "call" and node.name == "sum" and node.value and node.value[0][1].kind == "comp":
