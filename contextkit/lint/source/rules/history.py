@@ -24,6 +24,7 @@ _SLACK: Final = Fraction(5, 4)
 """A window that is cut to 1/1.25 of the length it is cut at moves rarely enough."""
 _REASONING: Final = re.compile(r"thinking|reasoning")
 _IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
+_CUTOFF: Final = re.compile(r"cut|keep|recent|threshold|boundary|last|start|limit|protect|tail", re.IGNORECASE)
 _ID_KEYS: Final = frozenset({"id", "tool_call_id", "call_id", "tool_use_id", "toolUseId", "name", "title"})
 _STARTS: Final = frozenset({"create_task", "ensure_future", "start_soon", "gather"})
 """Functions that run others side by side."""
@@ -461,25 +462,34 @@ def _depends_on_place(context: Context) -> bool:
 def _is_head(node: Node) -> bool:
     """`messages[:-N]`, `enumerate(messages[:-N])`, a variable of it."""
     for one in _within(node):
-        if one.kind == "slice" and one.value[1] is not None and one.value[0] in (None, *[one.value[0]]):
+        if one.kind == "slice" and one.value[1] is not None:
             upper = one.value[1]
             if _is_from_end(upper) or upper.kind in {"param", "phi", "join", "call"}:
                 return True
     return False
 
 
+def _is_all_but_last(node: Node) -> bool:
+    return any(one.kind == "slice" and one.value[1] is not None and one.value[1].kind == "const" and one.value[1].value == -1 for one in _within(node))
+
+
 def _asks_place(test: Node) -> bool:
-    """Whether a condition compares a message's index with something that depends on how many there are."""
+    """Whether a condition compares how far a message is from the end, or from a cut: `len(messages) - i <= 5`, `i < cutoff`."""
     for one in _within(test):
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte"}:
-            parts = [part for side in one.inputs for part in _within(side)]
-            if any(map(_is_index, parts)) and (any(map(_is_length, parts)) or any(map(_counts_back, parts)) or not _has_constant(one)):
+            sides = one.inputs
+            parts = [part for side in sides for part in _within(side)]
+            if not any(map(_is_index, parts)) or {True} == {_is_index(side) or _is_length(side) for side in sides}:
+                continue  # `i < len(messages)` is true of each
+            if any(map(_is_length, parts)) or any(map(_counts_back, parts)):
+                return True
+            if any(side.kind in {"param", "phi", "attr", "item"} and _CUTOFF.search(_written_name(side)) for side in sides):
                 return True
     return False
 
 
-def _has_constant(compare: Node) -> bool:
-    return any(side.kind in {"const", "ref"} for side in compare.inputs)
+def _written_name(node: Node) -> str:
+    return text_of(node) if node.position is not None else node.name
 
 
 def _counts_back(node: Node) -> bool:
