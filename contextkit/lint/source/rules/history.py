@@ -474,16 +474,19 @@ def _is_all_but_last(node: Node) -> bool:
 
 
 def _asks_place(test: Node) -> bool:
-    """Whether a condition compares how far a message is from the end, or from a cut: `len(messages) - i <= 5`, `i < cutoff`."""
+    """Whether a condition compares how far a message is from the end, or from a cut: `len(messages) - i <= 5`, `i < cutoff`.
+
+    `i < len(messages) - 1` asks whether there is a next one, which does not change once there is.
+    """
     for one in _within(test):
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte"}:
-            sides = one.inputs
-            parts = [part for side in sides for part in _within(side)]
-            if not any(map(_is_index, parts)) or {True} == {_is_index(side) or _is_length(side) for side in sides}:
-                continue  # `i < len(messages)` is true of each
-            if any(map(_is_length, parts)) or any(map(_counts_back, parts)):
-                return True
-            if any(side.kind in {"param", "phi", "attr", "item"} and _CUTOFF.search(_written_name(side)) for side in sides):
+            parts = [part for side in one.inputs for part in _within(side)]
+            if not any(map(_is_index, parts)):
+                continue
+            is_measured = any(map(_is_length, parts)) or any(map(_counts_back, parts))
+            numbers = [abs(part.value) for part in parts if part.kind == "const" and type(part.value) is int]
+            is_named = any(part.kind in {"param", "phi", "attr", "item", "ref"} and _CUTOFF.search(_written_name(part)) for part in parts)
+            if (is_measured and max(numbers, default=0) > 1) or is_named:
                 return True
     return False
 
@@ -542,19 +545,15 @@ def _is_copy(element: Node) -> bool:
 
 
 def _arrives(node: Node, analysis: Analysis) -> Iterator[tuple[str, str, Node]]:
-    for context in node.context.chain():
-        if context.kind == "for" and context.iterable is not None:
-            found = analysis.search.origins(context.iterable, kinds=frozenset({"arrival"}), most=200)
-            if any(origin.kind == "arrival" for origin in found):
-                message = f"`{text_of(context.iterable)}` gives results as they finish, and the history keeps them in that order: a replay differs"
-                yield "CKM11", message, found[0].node
-                return
+    """A list is filled in the order in which its function sees results finish."""
+    iterables = [context.iterable for context in node.context.chain() if context.kind == "for" and context.iterable is not None]
     if node.name in {"extend", "+="}:
-        for operand in node.inputs[1:]:
-            found = analysis.search.origins(operand, kinds=frozenset({"arrival"}), most=200)
-            if any(origin.kind == "arrival" for origin in found):
-                message = f"`{text_of(operand)}` has results as they finished, and the history keeps them in that order: a replay differs"
-                yield "CKM11", message, found[0].node
+        iterables += node.inputs[1:]
+    for iterable in iterables:
+        for origin in analysis.search.origins(iterable, kinds=frozenset({"arrival"}), most=200):
+            if origin.kind == "arrival" and origin.node.context.function is node.context.function and origin.state.doubt == 0:
+                message = f"`{text_of(origin.node)}` gives results as they finish, and the history keeps them in that order: a replay differs"
+                yield "CKM11", message, origin.node
                 return
 
 
