@@ -22,7 +22,7 @@ CODES: Final = frozenset({"CKM01", "CKM04", "CKM05", "CKM06", "CKM08", "CKM11", 
 _GROWS: Final = frozenset({"append", "extend", "+=", "insert", "add"})
 _SLACK: Final = Fraction(5, 4)
 """A window that is cut to 1/1.25 of the length it is cut at moves rarely enough."""
-_REASONING: Final = re.compile(r"thinking|reasoning")
+_REASONING: Final = re.compile(r"^(?:redacted_)?(?:thinking|reasoning)(?:_content|_details|_blocks|_text)?$")
 _IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
 _CUTOFF: Final = re.compile(r"cut|keep|recent|threshold|boundary|last|start|limit|protect|tail", re.IGNORECASE)
 _ID_KEYS: Final = frozenset({"id", "tool_call_id", "call_id", "tool_use_id", "toolUseId", "name", "title"})
