@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from contextkit.lint.source.graph import ANY, Class, Context, Function, Key, Node
+from contextkit.lint.source.graph import ANY, Class, Context, Function, Key, Node, plain
 from contextkit.lint.source.knowledge import KINDS, Knowledge, Source, ends_with
 from contextkit.lint.source.lower import PARTIAL
 from contextkit.lint.source.program import Program, Target
@@ -386,7 +386,8 @@ class Search:
         base = node.inputs[0]
         if isinstance(node.value, str) and self.named(node, node.value, state, found):
             return
-        if "user" in state.kinds and node.value in _CONTENT and base.kind == "item" and base.value == -1 and _is_history(base.inputs[0]):
+        newest = plain(base)
+        if "user" in state.kinds and node.value in _CONTENT and newest.kind == "item" and newest.value == -1 and _is_history(newest.inputs[0]):
             found.append(Origin("user", node, state))
             return
         if len(state.path) < _LONGEST_PATH:
@@ -891,6 +892,7 @@ def _copied_items(key: Node, value: Node) -> Node | None:
 def _is_history(node: Node) -> bool:
     """Whether a loop goes through messages, one by one, by their name: it copies or converts them."""
     for _ in range(8):
+        node = plain(node)
         if node.kind in {"param", "attr", "ref"}:
             return _HISTORY.search(node.name.rpartition(".")[2]) is not None
         if node.kind == "call" and node.name in {"enumerate", "reversed", "list", "tuple"} and node.value:
@@ -912,7 +914,7 @@ def _is_count(operands: list[Node]) -> bool:
     """Whether something is counted: `n += 1`, `budget -= reply.usage.output_tokens`."""
     if len(operands) != 1:
         return False
-    (by,) = operands
+    by = plain(operands[0])
     return (by.kind == "const" and isinstance(by.value, int)) or (by.kind in {"attr", "item"} and "token" in str(by.name or by.value))
 
 

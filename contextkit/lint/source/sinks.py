@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from contextkit.lint.source.graph import ANY, Function, Key, Module, Node
+from contextkit.lint.source.graph import ANY, Function, Key, Module, Node, plain
 from contextkit.lint.source.knowledge import Knowledge, Request, ends_with
 from contextkit.lint.source.lower import PARTIAL, callee_name
 from contextkit.lint.source.program import Program
@@ -325,7 +325,7 @@ def _is_given(origin: Origin, given: Iterable[str]) -> bool:
     for _ in range(12):
         if not waiting:
             return False
-        node = waiting.pop()
+        node = plain(waiting.pop())
         if node.kind == "param":
             return node.name in given
         if node.kind == "call" and node.name in {"reversed", "enumerate", "list"}:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
-from contextkit.lint.source.graph import Node
+from contextkit.lint.source.graph import Node, plain
 from contextkit.lint.source.program import Target
 from contextkit.lint.source.rules.history import _is_length, _within
 from contextkit.lint.source.sinks import Sink
@@ -147,7 +147,8 @@ def _asks_end(test: Node) -> bool:
 
 def _is_step(node: Node) -> bool:
     """The number of a turn of a loop: `i` of `for i in range(10)`."""
-    return node.kind == "iter" and node.inputs[0].kind == "call" and node.inputs[0].name == "range"
+    iterable = plain(node.inputs[0]) if node.kind == "iter" else node
+    return node.kind == "iter" and iterable.kind == "call" and iterable.name == "range"
 
 
 def _name(node: Node) -> str:
