@@ -23,7 +23,7 @@ import click
 from contextkit.cli.terminal import counter
 from contextkit.errors import UnreadableLog
 from contextkit.lint.catalogue import hazards
-from contextkit.lint.config import LintConfig, config_of, read_config
+from contextkit.lint.config import ALL, LintConfig, config_of, read_config
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.output.groups import Looked, counted
 from contextkit.lint.own import OWN, UNREADABLE
@@ -73,7 +73,6 @@ class Options:
     exit_zero: bool
     config: str | None
     tests: bool
-    jobs: int | None
 
     @property
     def output_format(self) -> str:
@@ -206,7 +205,7 @@ def _check_codes(config: LintConfig, codes: Sequence[str]) -> None:
     ignores = {f"per-file-ignores {glob!r}": names for glob, names in config.per_file_ignores.items()}
     for key, names in {"select": config.select, "ignore": config.ignore, **ignores}.items():
         for name in names:
-            if not any(code.startswith(name) for code in codes):
+            if name != ALL and not any(code.startswith(name) for code in codes):
                 raise click.UsageError(
                     f"{where} {key}: no hazard's code begins with {name!r}; codes look like CKS01, levels like CKS"
                 )
@@ -226,10 +225,9 @@ def _config_in(file: str) -> LintConfig:
 
 def _prefixes(lint_input: Sequence[str], codes: Sequence[str]) -> tuple[str, ...]:
     """`("cks,CKM04",)` → `("CKS", "CKM04")`; raises a usage error for what no code begins with."""
-    wanted = [word.strip().upper() for words in lint_input for word in words.split(",") if word.strip()]
-    prefixes = tuple("CK" if word == "ALL" else word for word in wanted)
+    prefixes = tuple(word.strip().upper() for words in lint_input for word in words.split(",") if word.strip())
     for prefix in prefixes:
-        if not any(code.startswith(prefix) for code in codes):
+        if prefix != ALL and not any(code.startswith(prefix) for code in codes):
             raise click.UsageError(f"no hazard's code begins with {prefix!r}; codes look like CKS01, levels like CKS")
     return prefixes
 
@@ -253,9 +251,9 @@ class Look:
     """
 
     def __init__(
-        self, lint_input: LintInput, config: LintConfig, jobs: int | None, sift: Sift | None = None, known: str = ""
+        self, lint_input: LintInput, config: LintConfig, sift: Sift | None = None, known: str = ""
     ) -> None:
-        self._input, self._config, self._jobs, self._sift, self._known = lint_input, config, jobs, sift, known
+        self._input, self._config, self._sift, self._known = lint_input, config, sift, known
         self._n_files, self._n_calls, self._n_sifted = 0, 0, 0
         self._tests: set[str] = set()
         self._closed: dict[str, str] = {}
@@ -279,7 +277,6 @@ class Look:
                 self._input.code,
                 self._config,
                 hazards(),
-                jobs=self._jobs,
                 progress=count,
                 left_out=self._tests.add,
                 closed=self._closed.__setitem__,
@@ -411,7 +408,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="What the Python source that comes as - is called.",
 )
-@click.option("--select", multiple=True, metavar="CODES", help="Only these, by code or its beginning: CKS,CKM04.")
+@click.option("--select", multiple=True, metavar="CODES", help="Only these, by code or its beginning: CKS,CKM04. ALL, or a whole code, also finds what is off by default.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="All but these.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
@@ -442,7 +439,8 @@ if TYPE_CHECKING:
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="Processes at most; by default one for each core, fewer for small trees.",
+    expose_value=False,
+    help="Accepted for scripts that give it; has no effect.",
 )
 def command(**lint_input: Any) -> None:
     """Find what breaks the prompt's prefix in PATHS: folders, Python files, notebooks, recorded requests; by default this
@@ -493,7 +491,7 @@ def _results(options: Options) -> LintResults:
     lines = partial(lines_of, contents=what.contents)
     config = config_for(options, what.code)
     sift, known = _sift(options, what, config, lines)
-    look = Look(what, config, options.jobs, sift, known)
+    look = Look(what, config, sift, known)
     left, n_fixed = mend(look.in_code, is_unsafe=options.is_unsafe) if options.is_fixing else (look.in_code(), 0)
     look.print_left_out()
     findings = [*left, *look.in_recordings()]
@@ -510,18 +508,18 @@ def _sift(options: Options, what: LintInput, config: LintConfig, lines: Lines) -
         then = read_baseline(options.baseline)
         return partial(new, then=then, name=naming(options.baseline), lines=lines), "in the baseline"
     if options.diff_base is not None:
-        return _since(options.diff_base, what, config, options.jobs, lines), f"in {options.diff_base}, too"
+        return _since(options.diff_base, what, config, lines), f"in {options.diff_base}, too"
     return None, ""
 
 
-def _since(revision: str, what: LintInput, config: LintConfig, jobs: int | None, lines: Lines) -> Sift:
+def _since(revision: str, what: LintInput, config: LintConfig, lines: Lines) -> Sift:
     """What leaves out the findings in the code of a revision."""
     from contextkit.lint.baseline import known, new
     from contextkit.lint.output.text import lines_of
     from contextkit.lint.revision import files_of
 
     with files_of(revision, what.code, SOURCE_SUFFIXES) as then:
-        found = find_in_code(then.paths, config, hazards(), jobs=jobs) if then.paths else ()
+        found = find_in_code(then.paths, config, hazards()) if then.paths else ()
         return partial(new, then=known(found, then.name_then, lines_of), name=then.name_now, lines=lines)
 
 

@@ -107,7 +107,7 @@ def _key(finding: Finding, name: Naming, lines: Lines) -> FindingKey | None:
         return None
     held = lines(place.file)
     text = held[place.line - 1] if 1 <= place.line <= len(held) else ""
-    return FindingKey(name(place.file), finding.code, " ".join(text.split()))
+    return FindingKey(name(place.path), finding.code, " ".join(text.split()))
 
 
 def naming(baseline: str) -> Naming:

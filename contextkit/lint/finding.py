@@ -5,6 +5,7 @@ Takes nothing, gives the values every detector makes and every output shows; kno
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,12 +13,15 @@ Detector = Literal["source", "requests", "guard", "provider"]
 """Who found it: the code, captured requests, the live guard before sending, the provider's own verdict."""
 
 
+_CELL = re.compile(r"#cell\d+$")
+
+
 @dataclass(frozen=True, slots=True)
 class CodePlace:
     """A place in a source file."""
 
     file: str
-    """Path as it was given."""
+    """Path as it was given; of a notebook with the number of the cell, from 1: `note.ipynb#cell3`."""
     line: int
     """From 1."""
     column: int
@@ -28,6 +32,15 @@ class CodePlace:
     """Column behind its last character."""
     note: str = ""
     """What happens here, for a step of a trail: `datetime.now()`, `returned by build_prompt`."""
+
+    @property
+    def path(self) -> str:
+        """The file, without the cell of a notebook.
+
+        >>> CodePlace("note.ipynb#cell3", 1, 1, 1, 2).path
+        'note.ipynb'
+        """
+        return _CELL.sub("", self.file)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"

@@ -454,7 +454,7 @@ def test_ctrl_c_ends_every_process_of_a_lint_that_was_counting(start: Start) -> 
     import pty
 
     ours, theirs = pty.openpty()
-    command = [*COMMAND, "lint", "--jobs", "3", *(str(ROOT / name) for name in ("contextkit", "tests", "examples"))]
+    command = [*COMMAND, "lint", *(str(ROOT / name) for name in ("contextkit", "tests", "examples"))]
     with start(command, stdout=subprocess.PIPE, stderr=theirs, start_new_session=True) as process:
         os.close(theirs)
         shown = os.read(ours, 4096)

@@ -24,12 +24,12 @@ import anthropic
 client = anthropic.Anthropic()
 
 
-def ask(question):
+def ask(history, question):
     return client.messages.create(
         model="claude-sonnet-5-5",
         max_tokens=100,
         system=f"It is {datetime.now()}. You are terse.",
-        messages=[{"role": "user", "content": question}],
+        messages=[*history, {"role": "user", "content": question}],
     )
 """
 RULES = "You are a careful researcher. " * 2000
@@ -318,6 +318,50 @@ def test_codes_are_chosen_by_their_beginning(folder: Path, run: Run) -> None:
     ]
     assert "CKS01" not in codes(run("lint", "bad.py", "--json", "--ignore", "CKS01,CKT").out)
     assert codes(run("lint", "bad.py", "--json", "--select", "ALL", "--ignore", "CK").out) == []
+
+
+PLACE = """import os
+
+import anthropic
+
+client = anthropic.Anthropic()
+
+
+def ask(history):
+    system = f"You work in {os.getcwd()}. You are terse."
+    return client.messages.create(model="claude-sonnet-5-5", max_tokens=100, system=system, messages=history)
+"""
+
+
+@pytest.mark.parametrize(
+    ("selected", "is_told"),
+    [
+        ((), False),
+        (("--select", "CK"), False),
+        (("--select", "CKS"), False),
+        (("--select", "CKS04"), True),
+        (("--select", "all"), True),
+        (("--select", "CKM,CKS04"), True),
+        (("--select", "ALL", "--ignore", "CKS"), False),
+        (("--select", "ALL", "--ignore", "CKS04"), False),
+    ],
+)
+def test_a_code_that_is_off_by_default_is_asked_for_by_name(
+    selected: tuple[str, ...], is_told: bool, folder: Path, run: Run
+) -> None:
+    (folder / "place.py").write_text(PLACE, "utf-8")
+    assert ("CKS04" in codes(run("lint", "place.py", "--json", *selected).out)) is is_told
+
+
+def test_settings_ask_for_codes_that_are_off_by_default(folder: Path, run: Run) -> None:
+    (folder / "place.py").write_text(PLACE, "utf-8")
+    for line, is_told in (("select = ['ALL']", True), ("select = ['CK', 'CKS04']", True), ("select = ['CKS']", False)):
+        (folder / "pyproject.toml").write_text(f"[tool.contextkit.lint]\n{line}\n", "utf-8")
+        assert ("CKS04" in codes(run("lint", "place.py", "--json").out)) is is_told
+
+
+def test_a_number_of_processes_changes_nothing(folder: Path, run: Run) -> None:
+    assert run("lint", "bad.py", "--jobs", "2") == run("lint", "bad.py")
 
 
 def test_every_format_tells_the_same_findings(folder: Path, run: Run) -> None:

@@ -23,6 +23,13 @@ def ask(name: str, call: str = "datetime.datetime.now()") -> str:
     )
 
 
+def tools(name: str, listing: str) -> str:
+    return (
+        f"\n\ndef {name}(messages, state):\n    tools = [load(path) for path in {listing}]\n"
+        "    return client.messages.create(model='m', max_tokens=9, messages=messages, tools=tools)\n"
+    )
+
+
 def git(folder: Path, *words: str) -> None:
     who = ("-c", "user.name=a", "-c", "user.email=a@host.example", "-c", "commit.gpgsign=false")
     subprocess.run(["git", "-C", folder, *who, *words], check=True, capture_output=True)
@@ -120,12 +127,12 @@ def test_paths_outside_of_the_folder_one_stands_in_are_named_from_the_top(
 
 def test_only_what_is_new_is_mended(repository: Path, run: Run) -> None:
     path = repository / "src" / "pkg" / "a.py"
-    old = "import json\n" + HEAD + ask("one", "json.dumps(state)")
+    old = "import os\n" + HEAD + tools("one", "os.listdir(state)")
     path.write_text(old, "utf-8")
     commit(repository)
-    path.write_text(old + ask("two", "json.dumps(state)"), "utf-8")
-    run("lint", "src", "--select", "CKM14", "--diff-base", "HEAD", "--fix")
-    assert path.read_text("utf-8") == old + ask("two", "json.dumps(state, sort_keys=True)")
+    path.write_text(old + tools("two", "os.listdir(state)"), "utf-8")
+    run("lint", "src", "--select", "CKT01", "--diff-base", "HEAD", "--fix")
+    assert path.read_text("utf-8") == old + tools("two", "sorted(os.listdir(state))")
 
 
 def test_the_repository_stays_as_it_is(repository: Path, run: Run) -> None:

@@ -164,8 +164,26 @@ def test_a_notebook_is_code_by_name_and_in_a_folder(folder: Path, run: Run) -> N
     (folder / "src" / "note.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}}), "utf-8")
     for path in ("src", "src/note.ipynb", "src/*.ipynb"):
         found = [one["place"] for one in json.loads(run("lint", path, "--json").out)["findings"]]
-        assert [place["line"] for place in found if place["file"].endswith("note.ipynb")]
-    assert "13 |         system=f" in run("lint", "src/note.ipynb").out
+        assert 12 in [place["line"] for place in found if place["file"].endswith("note.ipynb#cell2")]
+    assert "12 |         system=f" in run("lint", "src/note.ipynb").out
+    sarif = json.loads(run("lint", "src/note.ipynb", "--format", "sarif").out)
+    location = sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"] == "src/note.ipynb"
+
+
+def test_comments_and_settings_silence_the_cells_of_a_notebook(folder: Path, run: Run) -> None:
+    def told(text: str, *options: str) -> list[str]:
+        cells = [{"cell_type": "code", "source": one.splitlines(keepends=True)} for one in ("%pip install a\n", text)]
+        (folder / "note.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}}), "utf-8")
+        found = json.loads(run("lint", "note.ipynb", "--json", "--select", "CKS01", *options).out)["findings"]
+        return [one["code"] for one in found]
+
+    assert told(HAZARDOUS) == ["CKS01"]
+    run("lint", "note.ipynb", "--write-baseline", "known.json")
+    assert told(HAZARDOUS, "--baseline", "known.json") == []
+    assert told(HAZARDOUS.replace("terse.\",", "terse.\",  # noqa: CKS01")) == []
+    (folder / "pyproject.toml").write_text('[tool.contextkit.lint.per-file-ignores]\n"*.ipynb" = ["CKS"]\n', "utf-8")
+    assert told(HAZARDOUS) == []
 
 
 # Standard input

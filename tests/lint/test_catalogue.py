@@ -98,7 +98,8 @@ def test_a_page_is_detected_by_what_its_row_has(row: Hazard) -> None:
     lines = detectors(row)
     assert list(lines) == ["source", "requests", "guard", "provider"]
     claimed = {name: not lines[name].startswith("not ") for name in ("source", "requests", "guard")}
-    assert claimed["source"] == bool(row.source), "a line without a rule begins with `not visible`"
+    assert claimed["source"] == row.in_source, "a line without a rule begins with `not`"
+    assert row.is_default or "off by default" in lines["source"]
     assert claimed["requests"] == bool(row.requests), "a line without a rule begins with `not visible`"
     assert claimed["guard"] <= claimed["requests"], "the guard sees what a request rule sees"
 
@@ -144,16 +145,22 @@ ROW: dict[str, object] = {"name": "clock-in-system", "grade": "A", "severity": "
     ],
 )
 def test_a_wrong_row_is_an_error_that_names_it(rows: dict[str, dict[str, object]], message: str) -> None:
-    assert hazards_of({"CKS01": ROW}, requests={}, source={})[0] == Hazard("CKS01", "clock-in-system", "A", "error")
+    assert hazards_of({"CKS01": ROW}, requests={})[0] == Hazard("CKS01", "clock-in-system", "A", "error")
     with pytest.raises(ValueError, match=message):
-        hazards_of(rows, requests={}, source={})
+        hazards_of(rows, requests={})
 
 
 def test_rules_without_a_row_are_an_error() -> None:
     with pytest.raises(ValueError, match="no row for the rules of CKS02"):
-        hazards_of({"CKS01": ROW}, requests={"CKS02": ()}, source={})
-    with pytest.raises(ValueError, match="no row for the rules of clock"):
-        hazards_of({"CKS01": ROW}, requests={}, source={"clock": ()})
+        hazards_of({"CKS01": ROW}, requests={"CKS02": ()})
+
+
+def test_a_code_is_found_in_source_or_not_or_only_if_it_is_selected() -> None:
+    rows = {"CKS01": ROW, "CKS02": ROW | {"name": "on", "source": "on"}, "CKS03": ROW | {"name": "off", "source": "off"}}
+    found = [(row.in_source, row.is_default) for row in hazards_of(rows, requests={})]
+    assert found == [(False, True), (True, True), (True, False)]
+    with pytest.raises(ValueError, match="source is True; it must be on or off"):
+        hazards_of({"CKS01": ROW | {"source": True}}, requests={})
 
 
 @pytest.mark.parametrize("word", ["CKS01", "cks01", "clock-in-system", "Clock-In-System", " clock_in_system "])

@@ -64,6 +64,14 @@ def ask(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+def define(schema: str) -> str:
+    """A tool whose schema is made of a set."""
+    return (
+        "def define(name, names):\n    state = {one: 1 for one in set(names)}\n"
+        f"    return {{'name': name, 'description': 'é', 'input_schema': {schema}}}\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -80,49 +88,28 @@ def ask(
             "json.dumps(\n        state,\n        indent=2,\n        sort_keys=True\n    )",
         ),
         ("json.dumps(\n        state,  # all\n    )", "json.dumps(\n        state, sort_keys=True,  # all\n    )"),
-        ("json.dumps({'user': state})", "json.dumps({'user': state}, sort_keys=True)"),
-        ("json.dumps(json.loads(names))", "json.dumps(json.loads(names), sort_keys=True)"),
-        (
-            "json.dumps({name: 1 for name in set(names)})",
-            "json.dumps({name: 1 for name in set(names)}, sort_keys=True)",
-        ),
+        ("json.dumps({'properties': state})", "json.dumps({'properties': state}, sort_keys=True)"),
     ],
 )
 def test_keys_are_sorted(fixed: Fixed, before: str, after: str) -> None:
-    assert fixed("CKM14", ask(f'"é: " + {before}')) == ask(f'"é: " + {after}')
+    assert fixed("CKT07", define(before)) == define(after)
 
 
 def test_keys_are_sorted_where_the_text_is_made(fixed: Fixed) -> None:
-    text = "def profile_text(profile: dict):\n    return json.dumps(profile)  # all of it\n\n\n{}"
-    call = ask('f"You know {profile_text(state)}"')
-    assert fixed("CKM14", text.format(call)) == text.format(call).replace(
-        "dumps(profile)", "dumps(profile, sort_keys=True)"
+    text = "def schema_text(schema: dict):\n    return json.dumps(schema)  # all of it\n\n\n{}"
+    made = define("schema_text(state)")
+    assert fixed("CKT07", text.format(made)) == text.format(made).replace(
+        "dumps(schema)", "dumps(schema, sort_keys=True)"
     )
 
 
-def test_a_schema_keeps_its_keys_in_one_order(fixed: Fixed) -> None:
-    text = "def define(name, settings):\n    return {'name': name, 'description': 'Takes ' + json.dumps(settings), 'input_schema': {}}\n"
-    assert fixed("CKT07", text) == text.replace("dumps(settings)", "dumps(settings, sort_keys=True)")
-
-
 @pytest.mark.parametrize(
-    "dumped",
-    [
-        "json.dumps({'a': 1})",
-        "json.dumps(FIXED)",
-        "json.dumps(fixed)",
-        "json.dumps(state, sort_keys=True)",
-        "json.dumps([1, 2])",
-        "json.dumps(Answer.model_json_schema())",
-        "json.dumps(output_schema)",
-    ],
+    "dumped", ["json.dumps({'a': 1})", "json.dumps(state, sort_keys=True)", "json.dumps([1, 2])"]
 )
 def test_an_order_the_author_wrote_down_is_no_hazard(tmp_path: Path, dumped: str) -> None:
     path = tmp_path / "app.py"
-    before = "    fixed = {'day': names, 'n': 3}\n"
-    text = ask(dumped, before=before, arguments="messages, state, names, output_schema")
-    path.write_text(f"{HEAD}FIXED = {{'a': 1, 'b': 2}}\n\n\n{text}", "utf-8")
-    assert found_in(path, "CKM14") == []
+    path.write_text(HEAD + define(dumped), "utf-8")
+    assert found_in(path, "CKT07") == []
 
 
 def test_a_mapping_made_of_itself_is_followed_so_far_and_no_further(tmp_path: Path) -> None:
@@ -130,9 +117,7 @@ def test_a_mapping_made_of_itself_is_followed_so_far_and_no_further(tmp_path: Pa
     path.write_text(
         HEAD + ask("json.dumps(seen)", before="    seen = dict(seen)\n    seen = {'a': dict(seen)}\n"), "utf-8"
     )
-    assert [
-        one.code for one in find_in_code([path], LintConfig(), list(hazards())) if one.code in ("CK000", "CKM14")
-    ] == []
+    assert [one.code for one in find_in_code([path], LintConfig(), hazards()) if one.code[:3] in ("CK0", "CKS")] == []
 
 
 @pytest.mark.parametrize(
@@ -140,8 +125,8 @@ def test_a_mapping_made_of_itself_is_followed_so_far_and_no_further(tmp_path: Pa
 )
 def test_what_cannot_be_mended_safely_is_told_and_left(tmp_path: Path, dumped: str) -> None:
     path = tmp_path / "app.py"
-    path.write_text(HEAD + "import orjson\n\n" + ask(dumped), "utf-8")
-    assert [one.fix for one in found_in(path, "CKM14")] == [None]
+    path.write_text(HEAD + "import orjson\n\n" + define(dumped), "utf-8")
+    assert [one.fix for one in found_in(path, "CKT07")] == [None]
 
 
 # Tools
@@ -259,7 +244,7 @@ def test_a_marker_is_added(fixed: Fixed, before: str, after: str) -> None:
 def test_no_marker_is_added_behind_what_varies_and_is_left(tmp_path: Path, system: str, has_change: bool) -> None:
     path = tmp_path / "app.py"
     loop = "    while True:\n        messages.append({'role': 'user', 'content': input()})\n"
-    call = f"client.messages.create(model='m', max_tokens=9, system={system}, messages=messages)"
+    call = f"client.messages.create(model='claude-sonnet-5-5', system={system}, messages=messages)"
     path.write_text(
         f"{HEAD}def run(state: dict):\n    messages = []\n{loop}        answer = {call}\n"
         "        messages.append({'role': 'assistant', 'content': answer.content})\n"
@@ -271,10 +256,10 @@ def test_no_marker_is_added_behind_what_varies_and_is_left(tmp_path: Path, syste
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8", "latin-1"])
 def test_a_change_stands_in_its_place_in_every_encoding(tmp_path: Path, encoding: str) -> None:
     cookie = "# -*- coding: latin-1 -*-\r\n" if encoding == "latin-1" else ""
-    text = (cookie + HEAD + '"éééé"\n\n' + ask("json.dumps(state)")).replace("\r\n", "\n").replace("\n", "\r\n")
+    text = (cookie + HEAD + '"éééé"\n\n' + define("json.dumps(state)")).replace("\r\n", "\n").replace("\n", "\r\n")
     path = tmp_path / "app.py"
     path.write_bytes(text.encode(encoding))
-    changes = list(mended(found_in(path, "CKM14")))
+    changes = list(mended(found_in(path, "CKT07")))
     for change in changes:
         write(change)
     wanted = text if encoding == "latin-1" else text.replace("dumps(state)", "dumps(state, sort_keys=True)")
@@ -283,15 +268,15 @@ def test_a_change_stands_in_its_place_in_every_encoding(tmp_path: Path, encoding
 
 def test_a_tree_is_mended_from_the_command_line_once(tmp_path: Path) -> None:
     path = tmp_path / "app.py"
-    path.write_text(HEAD + ask("json.dumps(state)", "[load(name) for name in os.listdir(folder)]"), "utf-8")
+    path.write_text(HEAD + ask(tools="[load(name) for name in os.listdir(folder)]") + define("json.dumps(state)"), "utf-8")
 
     def run(*options: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "contextkit.cli.main", "lint", str(path), "--select", "CKM14,CKT01", *options]
+        command = [sys.executable, "-m", "contextkit.cli.main", "lint", str(path), "--select", "CKT07,CKT01", *options]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         return ran.returncode, ran.stdout
 
     code, shown = run("--diff")
-    assert code == 1 and shown.count("\n@@ ") == 1 and "+    client" in shown
+    assert code == 1 and "+    client" in shown and "sort_keys" in shown
     assert run("--fix") == (0, "2 hazards mended. No hazards found in 1 file.\n")
     after = path.read_text("utf-8")
     assert (run("--fix"), run("--diff"), path.read_text("utf-8")) == (

@@ -32,7 +32,7 @@ def _place(group: Group) -> dict[str, str | int]:
     place = group.first.place
     if isinstance(place, CodePlace):
         ends: dict[str, str | int] = {"endLine": place.end_line, "endColumn": place.end_column}
-        return {"file": place.file.replace("\\", "/"), "line": place.line, "col": place.column, **ends}
+        return {"file": place.path.replace("\\", "/"), "line": place.line, "col": place.column, **ends}
     file, _, line = place.caller.rpartition(":")
     return {"file": file.replace("\\", "/"), "line": line} if file else {}
 

@@ -113,7 +113,7 @@ def _in_code(place: CodePlace) -> dict[str, Json]:
     region: dict[str, Json] = {"startLine": place.line, "startColumn": place.column}
     region |= {"endLine": place.end_line, "endColumn": place.end_column}
     note = {"message": {"text": place.note}} if place.note else {}
-    return {"physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region}, **note}
+    return {"physicalLocation": {"artifactLocation": {"uri": _uri(place.path)}, "region": region}, **note}
 
 
 def _in_request(place: RequestPlace) -> dict[str, Json]:

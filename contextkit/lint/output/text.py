@@ -58,15 +58,19 @@ def _carets(line: str, place: CodePlace, cut: int) -> str:
 def lines_of(file: str, contents: Mapping[str, bytes] = _NOTHING) -> Sequence[str]:
     """A source file's lines in its own encoding; none of a file that is gone, or that no encoding fits.
 
-    Of a notebook those of its code cells, one behind the other. `contents` maps files to what they hold, where that does
-    not stand on the disk.
+    Of a notebook those of a cell: `note.ipynb#cell3`. `contents` maps files to what they hold, where that does not stand
+    on the disk.
     """
+    file, _, number = file.partition(f"{notebook.SUFFIX}#cell")
+    if number:
+        file += notebook.SUFFIX
     try:
         if file not in contents and not Path(file).is_file():  # a pipe would be waited for
             return ()
         raw = contents[file] if file in contents else Path(file).read_bytes()
-        if file.endswith(notebook.SUFFIX):
-            return _NEWLINE.split(b"".join(cell.text for cell in notebook.code_cells(raw)).decode())
+        if number:
+            texts = [cell.text.decode() for cell in notebook.code_cells(raw) if str(cell.number) == number]
+            return _NEWLINE.split("".join(texts))
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         return _NEWLINE.split(raw.decode(encoding))
     except (OSError, SyntaxError, ValueError):

@@ -6,6 +6,7 @@ Takes paths, a config and hazards, gives findings; never raises for what a file 
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import re
@@ -20,7 +21,7 @@ from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.source import flows, knowledge
-from contextkit.lint.source.analysis import Analysis, Hit, Rule, text_of, trail_of
+from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
 from contextkit.lint.source.files import SourceFile, source_files
 from contextkit.lint.source.graph import Module, Node
 from contextkit.lint.source.lower import lower
@@ -42,7 +43,6 @@ def find_in_code(
     config: LintConfig,
     hazards: Iterable[Hazard],
     *,
-    jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     left_out: Callable[[str], None] | None = None,
     closed: Callable[[str, str], None] | None = None,
@@ -62,23 +62,29 @@ def find_in_code(
         for file in source_files(paths, config, left_out, closed)
     ]
     codes = frozenset(
-        hazard.code for hazard in hazards if config.is_selected(hazard.code) and (hazard.is_default or hazard.code in config.select)
+        hazard.code for hazard in hazards if config.is_selected(hazard.code) and (hazard.is_default or config.is_named(hazard.code))
     )
-    with _room_to_recurse():
-        modules, notes = _read(files, progress)
+    with room_to_recurse():
+        modules, notes = _read(files, config, progress)
         findings = [*notes, *_findings(modules, config, codes)]
-    by_path = {module.path: module for module in modules}
-    kept = {(finding.code, finding.place, finding.message): finding for finding in findings if not _is_silenced(finding, by_path, config)}
+    kept = {(finding.code, finding.place, finding.message): finding for finding in findings}
     yield from sorted(kept.values(), key=_order)
 
 
-def _read(files: list[SourceFile], progress: Callable[[int, int], None] | None) -> tuple[list[Module], list[Finding]]:
+def _read(
+    files: list[SourceFile], config: LintConfig, progress: Callable[[int, int], None] | None
+) -> tuple[list[Module], list[Finding]]:
     modules: list[Module] = []
     notes: list[Finding] = []
     for index, file in enumerate(files, 1):
         parsed = _parsed(file)
-        modules.append(_module(file, parsed))
-        notes += [_note(file.path, parsed, note) for note in parsed.notes]
+        module = _module(file, parsed)
+        modules.append(module)
+        notes += [
+            _note(file.path, parsed, note)
+            for note in parsed.notes
+            if not _is_silenced(UNREADABLE, module, note.line, note.line, config)
+        ]
         if progress is not None and (index % 50 == 0 or index == len(files)):
             progress(index, len(files))
     return modules, notes
@@ -90,16 +96,36 @@ def _module(file: SourceFile, parsed: Parsed) -> Module:
     except RecursionError:
         module = lower(parse(b"", file.path).tree, file.path, file.name, file.package, b"")
     module.parsed = parsed
-    module.silenced = {}
+    module.meant = file.meant
     if b"noqa" in parsed.text or b"NOQA" in parsed.text:
-        for number, line in enumerate(parsed.text.split(b"\n"), 1):
-            if (found := _NOQA.search(line)) is not None:
-                codes = found["codes"]
-                module.silenced[number] = frozenset(re.split(r"[\s,]+", codes.decode().upper())) if codes else frozenset()
-    module.frozen = frozenset(
-        number for number, line in enumerate(parsed.text.split(b"\n"), 1) if _FROZEN.search(line)
-    ) if b"contextkit:" in parsed.text else frozenset()
+        module.silenced = _silenced(parsed)
+    if b"contextkit:" in parsed.text:
+        module.frozen = _frozen(parsed)
     return module
+
+
+def _silenced(parsed: Parsed) -> dict[int, frozenset[str]]:
+    """Line → codes that a comment silences there; one behind a text of several lines is about each of them."""
+    silenced: dict[int, frozenset[str]] = {}
+    for number, line in enumerate(parsed.text.split(b"\n"), 1):
+        if (found := _NOQA.search(line)) is not None:
+            codes = found["codes"]
+            silenced[number] = frozenset(re.split(r"[\s,]+", codes.decode().upper())) if codes else frozenset()
+    for node in ast.walk(parsed.tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno in silenced:
+            for number in range(node.lineno, node.end_lineno or node.lineno):
+                silenced.setdefault(number, silenced[node.end_lineno])
+    return silenced
+
+
+def _frozen(parsed: Parsed) -> frozenset[int]:
+    """Lines whose values are declared to be made once; declared of a `def`, all of its lines."""
+    frozen = {number for number, line in enumerate(parsed.text.split(b"\n"), 1) if _FROZEN.search(line)}
+    for node in ast.walk(parsed.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            head = range(node.lineno, max(node.lineno + 1, node.body[0].lineno))
+            frozen.update(range(node.lineno, (node.end_lineno or node.lineno) + 1) if not frozen.isdisjoint(head) else ())
+    return frozenset(frozen)
 
 
 def _parsed(file: SourceFile) -> Parsed:
@@ -131,9 +157,14 @@ def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) 
     for rule_codes, rule in RULES:
         if codes & rule_codes:
             hits += [hit for hit in rule(analysis) if hit.code in codes]
-    for hit in hits:
+    for hit in sorted(hits, key=lambda hit: hit.code):
+        if hit.code == "CKS02" and ("CKS01", id(hit.node)) in seen:
+            continue  # the time of day says the date, too
         keys = {(hit.code, id(hit.sink)), (hit.code, id(hit.node))} if hit.sink is not None else {(hit.code, id(hit.node))}
-        if seen.isdisjoint(keys) and hit.node.position is not None:
+        position = hit.node.position
+        if position is None or _is_silenced(hit.code, hit.node.module, position.line, position.end_line, config):
+            continue
+        if seen.isdisjoint(keys):
             seen |= keys
             yield _finding(hit)
 
@@ -199,20 +230,16 @@ def _order(finding: Finding) -> tuple[str, int, int, str]:
     return place.file, place.line, place.column, finding.code
 
 
-def _is_silenced(finding: Finding, modules: Mapping[str, Module], config: LintConfig) -> bool:
-    place = finding.place
-    assert isinstance(place, CodePlace)
-    if not config.is_selected(finding.code, place.file):
+def _is_silenced(code: str, module: Module, line: int, end_line: int, config: LintConfig) -> bool:
+    """Whether the settings or a comment on one of some lines of a file leave a code out there."""
+    if not config.is_selected(code, module.path):
         return True
-    module = modules.get(place.file)
-    if module is None or not module.silenced:
-        return False
-    named = [module.silenced[line] for line in range(place.line, place.end_line + 1) if line in module.silenced]
-    return any(not codes or finding.code in codes for codes in named)
+    named = [module.silenced[number] for number in range(line, end_line + 1) if number in module.silenced]
+    return any(not codes or code in codes for codes in named)
 
 
 @contextmanager
-def _room_to_recurse() -> Iterator[None]:
+def room_to_recurse() -> Iterator[None]:
     """Deep recursion allowed, and no garbage collection while the graph grows."""
     limit, collects = sys.getrecursionlimit(), gc.isenabled()
     sys.setrecursionlimit(max(limit, _RECURSION))
@@ -226,5 +253,3 @@ def _room_to_recurse() -> Iterator[None]:
         if collects:
             gc.enable()
 
-
-__all__ = ["Rule", "find_in_code"]

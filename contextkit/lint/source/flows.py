@@ -126,7 +126,7 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
                 yield Flow(rule, sink, origin, frequency)
 
 
-_INJECTED = {"clock": "CKS01", "date": "CKS02", "place": "CKS04", "recall": "CKS05", "plan": "CKS06"}
+INJECTED = {"clock": "CKS01", "date": "CKS02", "place": "CKS04", "recall": "CKS05", "plan": "CKS06"}
 """Kind of what a framework adds to a prompt by itself → the code."""
 
 
@@ -139,7 +139,7 @@ def injections(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
     for call in analysis.calls():
         for row in by_name.get(call.name.rpartition(".")[2], ()):
             given = call.argument(row["argument"]) if row["argument"] else None
-            code = _INJECTED.get(row["kind"], "")
+            code = INJECTED.get(row["kind"], "")
             if code in codes and given is not None and given.kind == "const" and given.value is True and is_of(call, row.get("packages", ())):
                 yield Hit(code, f"`{row['argument']}=True` puts a {row['kind']} into the {row['sink']}, anew in each run", given, (), None, given)
 
@@ -212,7 +212,7 @@ def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
         return "process"
     conversation = sink.conversation
     if state.lifetime >= SESSION and not _is_dynamic(state):
-        is_apart = conversation is not None and conversation.kind in {"kept", "agent"} and not conversation.is_attribute
+        is_apart = conversation is None or (conversation.kind in {"kept", "agent"} and not conversation.is_attribute)
         return "turn" if is_apart and _is_made_anew(state, search) else "session"
     if conversation is None:
         function = state.node.context.function

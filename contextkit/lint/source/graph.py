@@ -7,7 +7,7 @@ node that was assigned to it, or a `phi` of those that may have been.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Key: TypeAlias = "str | int | None"
@@ -213,7 +213,7 @@ class Module:
     """One file."""
 
     __slots__ = (
-        "_lines", "body", "calls", "classes", "dicts", "frozen", "functions", "inlined", "name", "other_stores", "package", "parsed", "path", "silenced",
+        "_lines", "body", "calls", "classes", "dicts", "frozen", "functions", "inlined", "meant", "name", "other_stores", "package", "parsed", "path", "silenced",
         "stars", "text", "top", "updates",
     )  # fmt: skip
 
@@ -238,6 +238,8 @@ class Module:
         self.parsed: Any = None
         self.silenced: dict[int, frozenset[str]] = {}
         """Line → codes that are not reported there; none for all."""
+        self.meant: Mapping[str, str] = {}
+        """First part of an imported name → what it has in this program, where several folders have one of that name."""
         self.frozen: frozenset[int] = frozenset()
         """Lines whose values are declared to be made once."""
         self.inlined: Callable[[Node], Node | None] = lambda call: None

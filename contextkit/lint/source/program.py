@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from contextkit.lint.source.files import as_meant
 from contextkit.lint.source.graph import ANY, Class, Comprehension, Function, Key, Module, Node
 from contextkit.lint.source.lower import PARTIAL, callee_name
 
@@ -80,6 +81,8 @@ class Program:
             return []
         if dotted.startswith("~"):
             dotted = f"{module.name}.{dotted[1:]}"
+        elif module.meant:
+            dotted = as_meant(dotted, module.meant)
         parts = dotted.split(".")
         for length in range(len(parts) - 1, 0, -1):
             found = self.modules.get(".".join(parts[:length]))

@@ -108,6 +108,8 @@ DAY: Final = "day"
 """Among the kinds of a state: a clock that is met from here on was written to the day only."""
 _CONTENT: Final = frozenset({"content", "text", "parts"})
 _HISTORY: Final = re.compile(r"messages|history|conversation|transcript|turns|msgs", re.IGNORECASE)
+SORTED: Final = "sorted"
+"""Among the kinds of a state: the keys of mappings that are met from here on were sorted."""
 _OTHER_ROLES: Final = frozenset({"user", "assistant", "tool", "function", "human", "ai", "model"})
 _OBJECTS: Final = frozenset({"dict", "list", "tuple", "set", "const", "join", "comp", "func", "compare"})
 """What an object that is looked for may be; the search for objects ends there."""
@@ -469,7 +471,7 @@ class Search:
             yield _to(state, copied)
         elif not state.path:
             yield _to(state, element)
-            for iterable in parts.iterables:
+            for iterable in parts.iterables if node.name != "dict" or SORTED not in state.kinds else ():
                 yield _to(state, iterable, kinds=state.kinds & self.order)
         elif node.name == "dict" or state.path[0] in (ANY, None) or isinstance(state.path[0], int):
             yield _to(state, element, path=state.path[1:])
@@ -592,8 +594,9 @@ class Search:
         removed = state.kinds
         passes: tuple[Any, ...] = ()
         for sanitizer in self.knowledge.sanitizers.find(name):
-            if not sanitizer.needs or any(node.argument(key) is not None for key in sanitizer.needs):
-                removed = removed - sanitizer.removes
+            given = [node.argument(key) for key in sanitizer.needs]
+            if not given or any(one is not None and not (one.kind == "const" and one.value is False) for one in given):
+                removed = removed - sanitizer.removes | ({SORTED} if "mapping" in sanitizer.removes else set())
                 passes = passes or sanitizer.passes
         if removed is not state.kinds:
             state = _to(state, node, kinds=removed)

@@ -146,8 +146,7 @@ class Sinks:
         for key, (node, path) in arguments.items():
             kind = request.arguments[key]
             label = f"`{key}=` of `{last}`" if isinstance(key, str) else f"`{last}`"
-            lifetime = SESSION if request.lifetime == "session" else CALL
-            sink = Sink(kind, node, path, label, node if node.position else call, call, request, conversation, lifetime=lifetime)
+            sink = Sink(kind, node, path, label, node if node.position else call, call, request, conversation)
             yield sink
             if kind == "messages":
                 yield from self.of_messages(sink, conversation.origins)

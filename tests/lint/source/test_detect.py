@@ -1,12 +1,11 @@
-"""Files as they come: unreadable ones are findings, comments silence, patterns are asked, processes agree."""
+"""Files as they come: unreadable ones are findings, comments silence, the settings select."""
 
 from __future__ import annotations
 
 import ast
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,12 @@ import pytest
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.source import tree
 from contextkit.lint.source.detect import find_in_code
-from contextkit.lint.source.rule import Hit, Pattern, Sink, View
-from tests.lint.source.conftest import HAZARDS
+from tests.lint.source.conftest import HAZARDS, named
 
-CLOCK = "import time\ndef ask(client):\n    system_prompt = f'{time.time()}'\n"
+ROOT = Path(__file__).resolve().parents[3]
+SEND = "    return client.messages.create(model='m', system=system, messages=messages)\n"
+CLOCK = f"import time\ndef ask(client, messages):\n    system = f'{{time.time()}}'\n{SEND}"
 
 BROKEN: dict[str, bytes] = {
     "syntax error": b"def system_prompt(:\n",
@@ -46,8 +44,7 @@ def test_a_file_that_cannot_be_read_is_one_finding(tmp_path: Path, text: bytes) 
 
 def test_a_chain_of_three_thousand_additions_is_read(lint: Callable[..., list[Finding]]) -> None:
     found = lint(
-        "import time\nsystem_prompt = 'x'\ndef ask():\n"
-        "    system_prompt = " + " + ".join(["'a'"] * 3000) + " + str(time.time())\n"
+        "import time\ndef ask(client, messages):\n    system = " + " + ".join(["'a'"] * 3000) + f" + str(time.time())\n{SEND}"
     )
     assert [finding.code for finding in found] == ["CKS01"]
 
@@ -107,7 +104,9 @@ def test_what_is_met_in_a_folder_and_holds_no_text_is_passed_by(
 
 
 def test_latin_1_with_a_cookie_points_at_the_right_column(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
-    text = "# -*- coding: latin-1 -*-\nimport time\ndef ask():\n    system_prompt = 'é' + str(time.time())\n"
+    text = (
+        "# -*- coding: latin-1 -*-\nimport time\ndef ask(client, messages):\n    system = 'é' + str(time.time())\n" + SEND
+    )
     (tmp_path / "old.py").write_bytes(text.encode("latin-1"))
     (finding,) = lint("")
     assert isinstance(finding.place, CodePlace) and finding.place.column == text.splitlines()[3].index("time.time") + 1
@@ -120,13 +119,15 @@ def test_a_noqa_of_another_code_silences_nothing(lint: Callable[..., list[Findin
 
 
 def test_a_noqa_behind_a_text_of_several_lines_counts(lint: Callable[..., list[Finding]]) -> None:
-    text = 'import time\ndef ask():\n    system_prompt = f"""\n    {time.time()}\n    """'
-    assert [finding.code for finding in lint(text)] == ["CKS01"]
-    assert lint(text + "  # noqa: CKS01") == []
+    text = 'import time\ndef ask(client, messages):\n    system = f"""\n    {{time.time()}}\n    """{}\n' + SEND
+    assert [finding.code for finding in lint(text.format(""))] == ["CKS01"]
+    assert lint(text.format("  # noqa: CKS01")) == []
 
 
 def test_a_frozen_function_is_said_on_its_def_line(lint: Callable[..., list[Finding]]) -> None:
-    text = "import time\ndef stamp():{}\n    return time.time()\ndef ask():\n    system_prompt = str(stamp())\n"
+    text = (
+        "import time\ndef stamp():{}\n    return time.time()\ndef ask(client, messages):\n    system = str(stamp())\n" + SEND
+    )
     assert [finding.code for finding in lint(text.format(""))] == ["CKS01"]
     assert lint(text.format("  # contextkit: frozen")) == []
 
@@ -180,167 +181,27 @@ def test_tests_that_are_named_are_looked_at(named: str, tmp_path: Path, lint: Ca
     assert len(list(find_in_code([tmp_path / named], LintConfig(), HAZARDS))) == 1
 
 
-def test_a_project_names_its_own_sources_and_sinks(lint: Callable[..., list[Finding]]) -> None:
-    text = "import ours\ndef f(c):\n    ours.call_it(c, head=ours.weather())\n    c.preface = ours.weather()\n"
+USES = {
+    "a keyword": "c.ask(preface=ours.weather())",
+    "an attribute": "c.preface = ours.weather()",
+    "a key": "c.ask({'preface': ours.weather()})",
+    "an argument of a call": "ours.call_it(c, head=ours.weather())",
+}
+
+
+@pytest.mark.parametrize("name", named(USES, ["an attribute", "a key", "an argument of a call"]))
+def test_a_project_names_its_own_sources_and_sinks(name: str, lint: Callable[..., list[Finding]]) -> None:
+    text = f"import ours\ndef f(c):\n    {USES[name]}\n"
     assert lint(text) == []
-    call_sinks: dict[str, tuple[str, Sink]] = {"ours.call_it": ("head", "system")}
-    config = LintConfig(sources={"ours.weather": "clock"}, named_sinks={"preface": "system"}, call_sinks=call_sinks)
+    config = LintConfig(
+        sources={"ours.weather": "clock"},
+        named_sinks={"preface": "system"},
+        call_sinks={"ours.call_it": ("head", "system")},
+    )
     found = [finding.place for finding in lint(text, config)]
-    assert [place.line for place in found if isinstance(place, CodePlace)] == [3, 4]
-
-
-# Patterns
-# -----------------------------------------------------------------------------------------------------------------
-
-
-def find_pop(node: ast.Call, view: View) -> Iterator[Hit]:
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and view.is_history(node.func.value):
-        start, end = view.bytes_at(node)
-        name = getattr(view.function(), "name", None)
-        yield Hit(node, f"{view.source[start:end].decode()} in {name}, loop: {view.loop() is not None}")
-
-
-def find_slice(node: ast.Assign, view: View) -> Iterator[Hit]:
-    if isinstance(node.value, ast.Subscript) and view.is_history(node.value):
-        yield Hit(
-            node,
-            f"calls a model: {view.calls_model()}, parents: {[type(parent).__name__ for parent in view.parents()]}",
-        )
-
-
-def find_names(node: ast.Call, view: View) -> Iterator[Hit]:
-    yield Hit(
-        node,
-        f"{view.dotted(node.func)} {sorted(view.kinds(node))} {[view.is_constant(argument) for argument in node.args]}",
-    )
-
-
-def shapes(
-    find: Callable[..., Iterator[Hit]], *nodes: type[ast.AST], words: tuple[str, ...] = ()
-) -> tuple[Hazard, ...]:
-    return (Hazard("CKM05", "pop", "A", "error", source=(Pattern(nodes, find, words),)),)
-
-
-def test_a_pattern_is_shown_its_nodes_with_what_stands_around(lint: Callable[..., list[Finding]]) -> None:
-    text = (
-        "def trim(messages, other):\n    while messages:\n        messages.pop(0)\n    other.pop(0)\n"
-        "    copy = list(messages)\n    copy.pop()\n"
-    )
-    found = lint(text, hazards=shapes(find_pop, ast.Call, words=("pop",)))
-    assert [finding.message for finding in found] == [
-        "messages.pop(0) in trim, loop: True",
-        "copy.pop() in trim, loop: False",
-    ]
-
-
-def test_a_pattern_can_ask_for_the_rest_of_the_function(lint: Callable[..., list[Finding]]) -> None:
-    text = (
-        "def ask(client, m):\n    m = self.messages[-10:]\n    if m:\n        recent = m[1:]\n"
-        "    send(client, m)\ndef send(client, m):\n    client.messages.create(messages=m)\n"
-    )
-    found = lint(text, hazards=shapes(find_slice, ast.Assign))
-    assert [finding.message for finding in found] == [
-        "calls a model: True, parents: ['Module', 'FunctionDef']",
-        "calls a model: True, parents: ['Module', 'FunctionDef', 'If']",
-    ]
-
-
-def test_a_pattern_can_ask_for_names_and_kinds(lint: Callable[..., list[Finding]]) -> None:
-    text = """
-    import time as t
-    from anthropic import Anthropic
-    LIMIT = 3
-    class Agent:
-        def __init__(self):
-            self.client = Anthropic()
-            self.fixed = "x"
-        def ask(self, given: Anthropic, other):
-            self.client.messages.create(LIMIT)
-            given.beta.messages.create(self.fixed)
-            other.messages.create(other)
-            str(t.time())
-    """
-    found = [finding.message for finding in lint(text, hazards=shapes(find_names, ast.Call))]
-    assert found == [
-        "anthropic.Anthropic [] []",
-        "anthropic.Anthropic.messages.create [] [True]",
-        "anthropic.Anthropic.beta.messages.create [] [True]",
-        "?.messages.create [] [False]",
-        "str ['clock'] [False]",
-        "time.time ['clock'] []",
-    ]
-
-
-def test_a_file_without_the_words_is_not_searched(lint: Callable[..., list[Finding]]) -> None:
-    assert lint("messages.pop(0)\n", hazards=shapes(find_pop, ast.Call, words=("nowhere",))) == []
-
-
-def test_several_processes_find_what_one_finds(
-    tmp_path: Path, lint: Callable[..., list[Finding]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = {
-        f"part{number}": f"from app import stamp\ndef ask():\n    system_prompt = stamp() + '{number}'\n"
-        for number in range(40)
-    }
-    app = "import time\ndef stamp():\n    return str(time.time())\ndef trim(messages):\n    messages.pop(0)\n"
-    hazards = shapes(find_pop, ast.Call, words=("pop",))
-    alone = lint(app, hazards=hazards, **files)
-    monkeypatch.setattr(tree, "_STARTED", 1)
-    monkeypatch.setattr(tree, "_FORKED", 1)
-    done: list[tuple[int, int]] = []
-    together = list(
-        find_in_code([tmp_path], LintConfig(), hazards, jobs=2, progress=lambda *numbers: done.append(numbers))
-    )
-    assert together == alone and len(alone) == 1
-    assert done[-1] == (41, 41)
-
-
-def test_processes_that_start_from_nothing_find_the_same(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
-    lint("def trim(messages):\n    messages.pop(0)\n", hazards=())
-    script = tmp_path.parent / "spawned.py"
-    script.write_text(SPAWNED, encoding="utf-8")
-    ran = subprocess.run(
-        [sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT
-    )
-    assert (ran.stdout.strip(), ran.stderr) == ("2", "")
-
-
-ROOT = Path(__file__).resolve().parents[3]
-SPAWNED = """
-import multiprocessing, sys
-from contextkit.lint.config import LintConfig
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.source import detect
-from contextkit.lint.source import tree
-from contextkit.lint.source.rule import Flow
-
-if __name__ == "__main__":
-    multiprocessing.set_start_method("spawn")
-    tree._STARTED = 1
-    row = Hazard("CKS01", "x", "A", "error", source=(Flow(("clock",), ("system",), "{source}"),))
-    for name in ("one", "two"):
-        with open(f"{sys.argv[1]}/{name}.py", "w") as file:
-            file.write("import time\\ndef f():\\n    system_prompt = str(time.time())\\n")
-    print(len(list(detect.find_in_code([sys.argv[1]], LintConfig(), [row], jobs=2))))
-"""
+    assert [place.line for place in found if isinstance(place, CodePlace)] == [3]
 
 
 def test_each_file_is_read_once(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
     lint(CLOCK)
-    assert len(list(find_in_code([tmp_path, tmp_path / "app.py"], LintConfig(), shapes(find_pop, ast.Call)))) == 0
-
-
-def find_writes(node: ast.FunctionDef, view: View) -> Iterator[Hit]:
-    for found in view.nodes(node, ast.Assign, ast.For):
-        yield Hit(found, type(found).__name__)
-
-
-def test_a_pattern_gets_the_nodes_of_its_function_alone(lint: Callable[..., list[Finding]]) -> None:
-    text = "def f(messages):\n    for m in messages:\n        m.x = 1\n    def g():\n        y = 2\n    z = 3\n"
-    places = [(finding.message, finding.place) for finding in lint(text, hazards=shapes(find_writes, ast.FunctionDef))]
-    assert [(kind, place.line) for kind, place in places if isinstance(place, CodePlace)] == [
-        ("For", 2),
-        ("Assign", 3),
-        ("Assign", 5),
-        ("Assign", 6),
-    ]
+    assert len(list(find_in_code([tmp_path, tmp_path / "app.py"], LintConfig(), HAZARDS))) == 1

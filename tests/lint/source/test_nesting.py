@@ -117,7 +117,7 @@ SHAPES = {name: expression(level) for name, level in EXPRESSIONS.items()} | {
 
 def found_in(path: Path, source: str) -> list[Finding]:
     path.write_text(source, "utf-8")
-    return list(find_in_code([path], LintConfig(), hazards(), jobs=1))
+    return list(find_in_code([path], LintConfig(), hazards()))
 
 
 def n_steps(path: Path, source: str) -> int:

@@ -11,7 +11,7 @@ from contextkit.lint.catalogue import hazards
 from contextkit.lint.explain import parts
 from contextkit.lint.finding import Finding
 
-TOLD = ("CKM01", "CKM04", "CKM06", "CKM07", "CKM08", "CKM11", "CKM12", "CKM19")
+TOLD = ("CKM01", "CKM04", "CKM06", "CKM08", "CKM11")
 """Pages whose example is a whole function or class."""
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from contextkit.lint.source.detect import room_to_recurse
 from contextkit.lint.source.newer import as_tree, rewritten
 from contextkit.lint.source.parse import MAX_BYTES, Parsed, parse
-from contextkit.lint.source.reader import room_to_recurse
 
 CORPUS = sorted(Path(sysconfig.get_path("purelib")).glob("[a-e]*/**/*.py"))[::25]
 """Installed files, valid for the Python that runs the tests."""

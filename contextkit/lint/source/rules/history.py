@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any, Final
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
@@ -19,7 +20,7 @@ from contextkit.lint.source.sinks import Sink, is_of
 CODES: Final = frozenset({"CKM01", "CKM04", "CKM05", "CKM06", "CKM08", "CKM11", "CKM13", "CKM18"})
 
 _GROWS: Final = frozenset({"append", "extend", "+=", "insert", "add"})
-_SLACK: Final = 1.25
+_SLACK: Final = Fraction(5, 4)
 """A window that is cut to 1/1.25 of the length it is cut at moves rarely enough."""
 _REASONING: Final = re.compile(r"thinking|reasoning")
 _IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
