@@ -351,7 +351,8 @@ class Program:
             if len(targets) == 1 and targets[0].constructs is None:
                 function = targets[0].function
                 is_plain = len(function.returns) == 1 and not function.yields and not (function.vararg or function.kwarg)
-                if is_plain and set(function.decorated()) <= {"staticmethod"} and not any(self.changed(targets[0], key) for key, _ in call.value):
+                is_plain = is_plain and set(function.decorated()) <= {"staticmethod"}
+                if is_plain and not any(self.changed(targets[0], key) for key, _ in call.value):
                     self._inlined[id(call)] = call, _Inlining(self, call, targets[0]).copy(function.returns[0])
         return self._inlined[id(call)][1]
 

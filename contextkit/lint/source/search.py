@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from contextkit.lint.source.graph import ANY, Class, Context, Function, Key, Node, plain
+from contextkit.lint.source.graph import ANY, Class, Function, Key, Node, plain
 from contextkit.lint.source.knowledge import KINDS, Knowledge, Source, ends_with
 from contextkit.lint.source.lower import PARTIAL
 from contextkit.lint.source.program import Program, Target
@@ -368,8 +368,10 @@ class Search:
         """Whether a value is read where it was just stored, if it was not yet: `if self.key is None: self.key = …`."""
         for part in node.inputs if node.name in {"if", "or"} else ():
             if part.kind == "attr" and _is_kept_once(node, part.name):
-                stored = [value for cls in self.program.classes_of(part.inputs[0]) for one in self.program.family(cls) for value, _ in one.stores.get(part.name, ())]
-                if any(value is node for value in (*stored, *self.program.stores.get(part.name, ()))):
+                stored = list(self.program.stores.get(part.name, ()))
+                for cls in self.program.classes_of(part.inputs[0]):
+                    stored += [value for one in self.program.family(cls) for value, _ in one.stores.get(part.name, ())]
+                if any(value is node for value in stored):
                     return True
         return False
 

@@ -25,6 +25,10 @@ _CUTS = re.compile(
 _JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
 _UNSEEN = 2
 """Doubt that a search begins with where no request was seen."""
+_REQUEST_SINKS = {
+    "system": "system", "instructions": "system", "tools": "tools", "messages": "messages", "prompt_cache_key": "cache_key", "cache_salt": "salt",
+}  # fmt: skip
+"""Keys of a request that is written as a dict → kind of sink."""
 REQUEST_KEYS = frozenset({"messages", "input", "contents"})
 
 
@@ -89,8 +93,7 @@ class Sinks:
         modules = list(modules)
         sinks: list[Sink] = []
         for module in modules:
-            for call in module.calls:
-                call = self.applied(call)
+            for call in map(self.applied, module.calls):
                 found = self.request_of(call)
                 if found is not None:
                     sinks += self.of_request(call, found)
@@ -233,8 +236,7 @@ class Sinks:
             fake = Node("call", node.context, node.position, (node,), "request", [])
             messages = [(node.inputs[keys.index(key)], ()) for key in REQUEST_KEYS if key in keys]
             conversation = self.conversation(fake, request, messages)
-            kinds = {"system": "system", "instructions": "system", "tools": "tools", "messages": "messages", "prompt_cache_key": "cache_key", "cache_salt": "salt"}
-            for key, kind in kinds.items():
+            for key, kind in _REQUEST_SINKS.items():
                 if key in keys:
                     value = node.inputs[keys.index(key)]
                     sink = Sink(kind, value, (), f"`{key}` of a request", value, fake, request, conversation)

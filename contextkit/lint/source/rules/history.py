@@ -70,12 +70,12 @@ def _side_by_side(analysis: Analysis) -> Iterator[Hit]:
     for call in analysis.calls():
         if call.name.rpartition(".")[2] not in _STARTS:
             continue
-        for _, given in call.value:
-            given = plain(given)
+        for given in (plain(value) for _, value in call.value):
             started = plain(given.inputs[0]) if given.kind == "comp" else given
             is_many = given.kind == "comp" or any(one.kind in {"for", "comprehension"} for one in call.context.chain())
             if is_many and started.kind == "call" and re.search(r"tool|call", text_of(started)) and _appends(started, analysis):
-                yield Hit("CKM11", f"`{text_of(started)}` adds its result when it ends, so that results are in another order than their calls: a replay differs", started)
+                message = f"`{text_of(started)}` adds its result when it ends, and not in the order of the calls: a replay differs"
+                yield Hit("CKM11", message, started)
 
 
 def _appends(started: Node, analysis: Analysis) -> bool:
@@ -95,8 +95,7 @@ def _appends(started: Node, analysis: Analysis) -> bool:
 
 def _cleaned_between_turns(sink: Sink) -> Iterator[Hit]:
     """Reasoning that goes with the requests of a turn, and is taken out before the next turn."""
-    assert sink.conversation is not None
-    if sink.call is None:
+    if sink.call is None or sink.conversation is None:
         return
     loops = {id(one) for one in sink.call.context.loops()}
     updates = [origin.node for origin in sink.conversation.origins if origin.kind == "update"]
