@@ -35,7 +35,8 @@ def noted(file: Path, comment: re.Pattern[str]) -> set[tuple[int, str]]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_file_has_the_findings_its_comments_say(file: Path) -> None:
     expected = noted(file, EXPECT)
-    asked = [replace(row, is_default=True) for row in hazards() if row.code[2] == file.stem[2] or row.code in {code for _, code in expected}]
+    codes = {code for _, code in expected}
+    asked = [replace(row, is_default=True) for row in hazards() if row.code[2] == file.stem[2] or row.code in codes]
     findings = find_in_code([file], LintConfig(), asked)
     places = [(one.place.line, one.code, one.message) for one in findings if isinstance(one.place, CodePlace)]
     found = {(line, code) for line, code, _ in places}
