@@ -39,7 +39,7 @@ def test_a_case_is_judged_right_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rewrite", REWRITES)
 def test_a_rewrite_changes_most_units(rewrite: str) -> None:
     units = [unit for file in FILES for unit in _rewritten(file, rewrite).units]
-    least = 0.6 if rewrite == "partial" else 0.9
+    least = 0.5 if rewrite == "partial" else 0.9
     assert sum(unit.is_rewritten for unit in units) >= least * len(units)
 
 

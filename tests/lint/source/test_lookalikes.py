@@ -249,8 +249,10 @@ FOUND = {
     ),
     "messages as pairs": (
         "CKS01",
-        "def make(history):\n    from langchain_openai import ChatOpenAI\n"
-        "    ChatOpenAI().invoke([('system', f'It is {time.time()}'), *history, ('user', 'hi')])\n",
+        (
+            "def make(history):\n    from langchain_openai import ChatOpenAI\n"
+            "    ChatOpenAI().invoke([('system', f'It is {time.time()}'), *history, ('user', 'hi')])\n"
+        ),
     ),
     "a set of what was a list": (
         "CKT01",
