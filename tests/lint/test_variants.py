@@ -33,13 +33,13 @@ def _rewritten(file: Path, rewrite: str) -> Variant:
 def test_a_case_is_judged_right_as_it_is(tmp_path: Path) -> None:
     row = measure(tmp_path, "unchanged")
     assert [one for one in [*row.hazardous, *row.clean] if not one.is_right] == []
-    assert len(row.hazardous) > 150 and len(row.clean) > 200
+    assert len(row.hazardous) > 200 and len(row.clean) > 250
 
 
 @pytest.mark.parametrize("rewrite", REWRITES)
 def test_a_rewrite_changes_most_units(rewrite: str) -> None:
     units = [unit for file in FILES for unit in _rewritten(file, rewrite).units]
-    least = 0.5 if rewrite == "partial" else 0.9
+    least = {"partial": 0.6, "async": 0.8}.get(rewrite, 0.9)
     assert sum(unit.is_rewritten for unit in units) >= least * len(units)
 
 

@@ -20,7 +20,7 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -746,7 +746,9 @@ class _Awaited(ast.NodeTransformer):
 def _async(case: _Case) -> None:
     functions = list(_functions(case))
     was_async = {key for key, node, _ in functions if isinstance(node, ast.AsyncFunctionDef)}
+    mixed = was_async & {key for key, node, _ in functions if isinstance(node, ast.FunctionDef)}  # methods of two classes
     changing = {key for key, node, _ in functions if _can_be_async(node)} - was_async - _local_names(case)
+    was_async -= mixed
     changing -= {key for key, node, _ in functions if not _can_be_async(node)}
     changing -= {key for key, _, part in functions if isinstance(part.node, ast.ClassDef) and part.node.bases}
     clients = {
@@ -938,11 +940,7 @@ class Row:
 
 
 def measure(folder: Path, rewrite: str, select: Sequence[str] = ("CK",)) -> Row:
-    """Rewrite all cases into an empty folder, each into a package of its own, and lint them.
-
-    `select` are beginnings of codes; codes that are off by default are looked for, too.
-    """
-    codes = tuple(row.code for row in hazards() if row.code.startswith(tuple(select)))
+    """Rewrite all cases into an empty folder, each into a package of its own, and lint them."""
     made = {
         file.stem: variant(file.read_text(encoding="utf-8"), rewrite, file.stem) for file in sorted(CASES.glob("*.py"))
     }
@@ -953,7 +951,8 @@ def measure(folder: Path, rewrite: str, select: Sequence[str] = ("CK",)) -> Row:
         for name, text in one.files.items():
             (package / name).write_text(text, encoding="utf-8")
     findings = defaultdict(list)
-    for finding in find_in_code([folder], LintConfig(select=codes), hazards()):
+    asked = [replace(row, is_default=True) for row in hazards()]
+    for finding in find_in_code([folder], LintConfig(select=tuple(select)), asked):
         for stem in {Path(place.file).parent.name for place in _places(finding)}:
             findings[stem].append(finding)
     row = Row(rewrite)

@@ -157,7 +157,9 @@ def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) 
     for rule_codes, rule in RULES:
         if codes & rule_codes:
             hits += [hit for hit in rule(analysis) if hit.code in codes]
-    for hit in hits:
+    for hit in sorted(hits, key=lambda hit: hit.code):
+        if hit.code == "CKS02" and ("CKS01", id(hit.node)) in seen:
+            continue  # the time of day says the date, too
         keys = {(hit.code, id(hit.sink)), (hit.code, id(hit.node))} if hit.sink is not None else {(hit.code, id(hit.node))}
         position = hit.node.position
         if position is None or _is_silenced(hit.code, hit.node.module, position.line, position.end_line, config):

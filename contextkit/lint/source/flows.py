@@ -30,6 +30,10 @@ _LONGEST, _MOST_FUNCTIONS = 40, 8
 """Steps, and functions, that a way may lead through."""
 _WEAK = 2
 """Doubt that a search begins with at what only its name says to be sent."""
+_LOOKS = re.compile(r"(?:^|_)(?:search|retrieve|select|find|match|filter|query|rank|route|pick|choose|relevant|similar)(?:_|$)")
+"""Names of functions that find what fits a text."""
+_STEADY = frozenset({"place", "environ", "paths"})
+"""Kinds of what is the same all session long."""
 _UNKNOWN_TEXT = 600
 """Characters that text of unknown length counts for."""
 
@@ -109,13 +113,13 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
                 (frequency, origin)
                 for origin in found
                 if origin.kind in rule.kinds
-                and (origin.kind != "user" or origin.state.mode == "select" or not rule.selects)
+                and (origin.kind != "user" or not rule.selects or _is_choice(origin.state))
                 and (rule.selects or origin.state.mode != "select")
                 and (rule.inside is None or rule.inside == _is_inside(origin.state))
                 and _is_likely(origin, sink)
                 and (origin.kind != "counter" or _counts_turns(origin, sink))
                 for frequency in [frequency_of(origin, sink, search)]
-                if frequency in rule.frequencies
+                if frequency in rule.frequencies and not (origin.kind in _STEADY and _is_behind_marker(origin.state))
             ]
             if hits:
                 frequency, origin = min(hits, key=lambda hit: _ORDER.index(hit[0]))
@@ -160,17 +164,45 @@ def _is_inside(state: State) -> bool:
     return any(one.node.kind == "dict" for one in state.chain())
 
 
+def _is_behind_marker(state: State) -> bool:
+    """Whether a block in front of it is marked for caching: what is before it is read wherever it is the same."""
+    for one in state.chain():
+        if one.parent is not None and one.parent.node.kind == "list":
+            before = one.parent.node.inputs[: next((i for i, part in enumerate(one.parent.node.inputs) if part is one.node), 0)]
+            if any(part.kind == "dict" and "cache_control" in part.value for part in before):
+                return True
+    return False
+
+
+def _is_choice(state: State) -> bool:
+    """Whether a text decides what there is, or something is looked for with it."""
+    return state.mode == "select" or any(one.node.kind == "call" and _LOOKS.search(one.node.name.rpartition(".")[2]) for one in state.chain())
+
+
 def _counts_turns(origin: Origin, sink: Sink) -> bool:
     """Whether a number is that of a loop that sends the request; other loops only number what they go through."""
     if sink.call is None:
         return False
     node = origin.node
     loops = sink.call.context.loops()
+    if sink.conversation is not None and any(_is_of_loop(one.node, node) for one in sink.conversation.origins):
+        return False
     if node.kind == "update":
         around = {id(loop) for loop in node.context.loops()}
         named = [one.node.name for one in origin.state.chain() if one.node.kind == "attr"]
         return any(id(loop) in around for loop in loops) or (not around and any(map(_TURNS.search, named)))
     return any(loop.iterable is node for loop in loops)
+
+
+def _is_of_loop(node: Node, iterable: Node) -> bool:
+    """Whether a list belongs to one of the things that a loop goes through, each of which has its own."""
+    for _ in range(8):
+        if node.kind == "iter":
+            return node.inputs[0] is iterable
+        if not node.inputs:
+            return False
+        node = node.inputs[0]
+    return False
 
 
 def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
@@ -180,7 +212,7 @@ def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
         return "process"
     conversation = sink.conversation
     if state.lifetime >= SESSION and not _is_dynamic(state):
-        is_apart = conversation is not None and conversation.kind in {"kept", "agent"} and not conversation.is_attribute
+        is_apart = conversation is None or (conversation.kind in {"kept", "agent"} and not conversation.is_attribute)
         return "turn" if is_apart and _is_made_anew(state, search) else "session"
     if conversation is None:
         function = state.node.context.function

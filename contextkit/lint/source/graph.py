@@ -7,7 +7,7 @@ node that was assigned to it, or a `phi` of those that may have been.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Key: TypeAlias = "str | int | None"
@@ -120,6 +120,16 @@ class Node:
         return f"<{self.kind} {self.name or self.value!r}{place}>"
 
 
+def plain(node: Node) -> Node:
+    """A value without the helpers around it: what a call returns, where that is one expression of what it is given."""
+    for _ in range(8):
+        inlined = node.module.inlined(node) if node.kind == "call" else None
+        if inlined is None:
+            break
+        node = inlined
+    return node
+
+
 class Comprehension(NamedTuple):
     """The parts of a comprehension besides its element."""
 
@@ -203,7 +213,7 @@ class Module:
     """One file."""
 
     __slots__ = (
-        "_lines", "body", "calls", "classes", "dicts", "frozen", "functions", "meant", "name", "other_stores", "package", "parsed", "path", "silenced",
+        "_lines", "body", "calls", "classes", "dicts", "frozen", "functions", "inlined", "meant", "name", "other_stores", "package", "parsed", "path", "silenced",
         "stars", "text", "top", "updates",
     )  # fmt: skip
 
@@ -232,6 +242,8 @@ class Module:
         """First part of an imported name → what it has in this program, where several folders have one of that name."""
         self.frozen: frozenset[int] = frozenset()
         """Lines whose values are declared to be made once."""
+        self.inlined: Callable[[Node], Node | None] = lambda call: None
+        """A call of a function of the program → what it returns, where that is one expression of what it is given."""
         self._lines: list[bytes] = []
 
     def lines(self) -> list[bytes]:

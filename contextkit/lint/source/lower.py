@@ -301,7 +301,7 @@ class _Lowering:
             assert not isinstance(node, ast.While)
             element = self.node("iter", node.target, (iterable,))
             self.assign(node.target, element, None)
-            self.alias_element(node.target, node.iter)
+            self.alias_element(node.target, node.iter, iterable)
         end = self.block(node.body, self.env)
         frame = self.frames.pop()
         assert context.parent is not None
@@ -476,17 +476,40 @@ class _Lowering:
             return value.inputs[index]
         return self.node("item", part, (value,), "", index)
 
-    def alias_element(self, target: ast.expr, iterable: ast.expr) -> None:
-        """`m` of `for m in messages`, `for i, m in enumerate(messages)` is an element of `messages`."""
-        if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.args:
-            if iterable.func.id == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
-                target, iterable = target.elts[1], iterable.args[0]
-            elif iterable.func.id in {"reversed", "list", "tuple", "iter"}:
-                iterable = iterable.args[0]
-        if isinstance(iterable, ast.Subscript) and isinstance(iterable.slice, ast.Slice):
-            iterable = iterable.value
-        if isinstance(target, ast.Name) and (path := self.path(iterable)) is not None and path[0] != target.id:
+    def alias_element(self, target: ast.expr, iterable: ast.expr, value: Node) -> None:
+        """`m` of `for m in messages`, `for i, m in enumerate(messages[:-4])` is an element of `messages`."""
+        for _ in range(8):
+            name = value.name.removeprefix("~") if value.kind == "call" else ""
+            if value.kind == "slice":
+                value = value.inputs[0]
+            elif name and len(value.value) == 1 and (name in _VIEWS or (value.value[0][0] == 0 and self.is_ours(value.inputs[0]))):
+                if name == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+                    target = target.elts[1]
+                value = value.value[0][1]
+                iterable = iterable.args[0] if isinstance(iterable, ast.Call) and iterable.args else iterable
+            else:
+                break
+            if isinstance(iterable, ast.Subscript) and isinstance(iterable.slice, ast.Slice):
+                iterable = iterable.value
+        if not isinstance(target, ast.Name):
+            return
+        holder = self.holder(value)
+        path = (holder, ()) if holder is not None else self.path(iterable)
+        if path is not None and path[0] != target.id:
             self.aliases[target.id] = (path[0], (*path[1], ANY))
+
+    def holder(self, value: Node) -> str | None:
+        """The variable or attribute that a value was read from; of several names of one list the first."""
+        for name, held in self.env.items():
+            if held is value or (held.kind == "phi" and held.name == "loop" and held.inputs[0] is value):
+                return name
+        names = []
+        while value.kind == "attr":
+            names.append(value.name)
+            value = value.inputs[0]
+        if names and value.kind == "param" and self.env.get(value.name) is value:
+            return ".".join([value.name, *reversed(names)])
+        return None
 
     def path(self, node: ast.expr) -> tuple[str, tuple[Key, ...]] | None:
         """The variable an expression is a part of, and the keys to it: `messages[0]["content"]`, `self.params["tools"]`."""
@@ -760,6 +783,9 @@ class _Lowering:
             bounds = tuple(self.expression(one) if one is not None else None for one in (parts.lower, parts.upper, parts.step))
             return self.node("slice", node, (base,), "", bounds)
         key = self.expression(node.slice)
+        if base.kind in {"list", "tuple"} and key.kind == "const" and type(key.value) is int and all(one.kind != "star" for one in base.inputs):
+            if -len(base.inputs) <= key.value < len(base.inputs):
+                return base.inputs[key.value]
         return self.node("item", node, (base, key), "", _constant_key(key))
 
     def subscript(self, node: ast.expr) -> Node:
@@ -798,7 +824,7 @@ class _Lowering:
             self.context = Context("comprehension", self.context, self.function, None, iterable)
             contexts += 1
             self.assign(generator.target, self.node("iter", generator.target, (iterable,)), None)
-            self.alias_element(generator.target, generator.iter)
+            self.alias_element(generator.target, generator.iter, iterable)
             conditions += [self.expression(one) for one in generator.ifs]
         if isinstance(node, ast.DictComp):
             inputs = (self.expression(node.value), self.expression(node.key))
@@ -809,6 +835,10 @@ class _Lowering:
             self.context = self.context.parent
         self.env, self.aliases = outer, aliases
         kind = _LITERAL_COMPREHENSIONS[type(node)]
+        if kind == "list" and not conditions and len(iterables) == 1 and inputs[0].kind == "iter" and inputs[0].inputs[0] is iterables[0]:
+            (whole,) = iterables
+            if whole.kind in {"list", "tuple"}:
+                return whole  # `[one for one in [value]]`
         return self.node("comp", node, inputs, kind, Comprehension(tuple(iterables), tuple(conditions)))
 
     def e_lambda(self, node: ast.Lambda) -> Node:
@@ -939,6 +969,8 @@ def _root(node: ast.expr) -> str | None:
             return None
 
 
+_VIEWS: Final = frozenset({"enumerate", "reversed", "list", "tuple", "iter"})
+"""Functions whose result has the elements of what they are given."""
 _STATEMENTS: Final[dict[type[ast.stmt], Callable[[_Lowering, Any], Environment | None]]] = {
     ast.Expr: _Lowering.s_expr,
     ast.Assign: _Lowering.s_assign,

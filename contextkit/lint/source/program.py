@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from contextkit.lint.source.files import as_meant
-from contextkit.lint.source.graph import ANY, Class, Function, Key, Module, Node
-from contextkit.lint.source.lower import PARTIAL
+from contextkit.lint.source.graph import ANY, Class, Comprehension, Function, Key, Module, Node
+from contextkit.lint.source.lower import PARTIAL, callee_name
 
 _MOST_CALLERS: Final = 40
 _MOST_METHODS: Final = 4
+_MOST_COPIED: Final = 60
+"""Nodes of what a function returns that are looked at in place of its call."""
 """Methods of one name that a call on an unknown object may mean; of more it means none."""
 _COMMON: Final = frozenset(
     """get set add pop update append extend items keys values copy clear run call close open read write send start stop next execute
@@ -52,7 +54,9 @@ class Program:
         self._changes: dict[tuple[int, str], bool] = {}
         self._families: dict[int, tuple[Class, ...]] = {}
         self._starred: dict[tuple[str, str], list[Node]] = {}
+        self._inlined: dict[int, tuple[Node, Node | None]] = {}
         for module in modules:
+            module.inlined = self.inlined
             for cls in module.classes:
                 self.classes[cls.name].append(cls)
                 for name, function in cls.methods.items():
@@ -339,6 +343,18 @@ class Program:
                     return True
         return False
 
+    def inlined(self, call: Node) -> Node | None:
+        """What a call returns, where its function is one expression of what it is given; None for any other call."""
+        if id(call) not in self._inlined:
+            self._inlined[id(call)] = call, None
+            targets = self.targets(call)
+            if len(targets) == 1 and targets[0].constructs is None:
+                function = targets[0].function
+                is_plain = len(function.returns) == 1 and not function.yields and not (function.vararg or function.kwarg)
+                if is_plain and set(function.decorated()) <= {"staticmethod"} and not any(self.changed(targets[0], key) for key, _ in call.value):
+                    self._inlined[id(call)] = call, _Inlining(self, call, targets[0]).copy(function.returns[0])
+        return self._inlined[id(call)][1]
+
     def parameter(self, target: Target, key: Key) -> str:
         """The parameter that an argument under a keyword or position is given to; empty where there is none."""
         function = target.function
@@ -379,6 +395,48 @@ class Program:
             elif name == function.kwarg and isinstance(key, str) and key not in positional and key not in {"**", ANY}:
                 found.append((value, ("**" + key,)))
         return found
+
+
+class _Inlining:
+    """Copies what a function returns, with the arguments of a call in place of its parameters."""
+
+    def __init__(self, program: Program, call: Node, target: Target) -> None:
+        self.program = program
+        self.call = call
+        self.target = target
+        self.copies: dict[int, Node] = {}
+
+    def copy(self, node: Node) -> Node:
+        """A value as it is at the call; what is large stays as it is."""
+        if id(node) in self.copies:
+            return self.copies[id(node)]
+        function = self.target.function
+        if node.kind == "param" and node.value is function:
+            return self.argument(node)
+        if len(self.copies) > _MOST_COPIED or node.context.function is not function or node.kind in {"func", "class", "update", "out"}:
+            return node
+        context = self.call.context if node.context is function.context else node.context
+        copied = self.copies[id(node)] = Node(node.kind, context, node.position, (), node.name, node.value)
+        copied.inputs = tuple(map(self.copy, node.inputs))
+        if node.kind == "call":
+            copied.value = [(key, self.copy(value)) for key, value in node.value]
+            copied.name = callee_name(copied.inputs[0])
+        elif node.kind == "slice":
+            copied.value = tuple(None if bound is None else self.copy(bound) for bound in node.value)
+        elif node.kind == "comp":
+            copied.value = Comprehension(tuple(map(self.copy, node.value.iterables)), tuple(map(self.copy, node.value.conditions)))
+        elif node.kind == "phi" and node.value is not None:
+            copied.value = self.copy(node.value)
+        return copied
+
+    def argument(self, param: Node) -> Node:
+        if self.target.is_bound and param.name == next(iter(self.target.function.params)):
+            callee = self.call.inputs[0]
+            return callee.inputs[0] if callee.kind == "attr" else param
+        given = self.program.arguments(self.call, self.target, param.name)
+        if len(given) == 1 and not given[0][1]:
+            return given[0][0]
+        return param if given else self.target.function.defaults.get(param.name, param)
 
 
 def _class_member(cls: Class, name: str) -> list[Node]:

@@ -77,7 +77,7 @@ class Origin:
     """Something a search met: a value that varies, or (in mode `list`) something done to the list."""
 
     kind: str
-    """A kind of source, or `item`, `slice`, `update`, `comp`, `call`, `reorder`, `open` (the search ends in something
+    """A kind of source, or `item`, `slice`, `update`, `join`, `comp`, `call`, `reorder`, `open` (the search ends in something
     unknown: a parameter nobody gives, an attribute nobody sets)."""
     node: Node
     state: State
@@ -108,6 +108,8 @@ DAY: Final = "day"
 """Among the kinds of a state: a clock that is met from here on was written to the day only."""
 SORTED: Final = "sorted"
 """Among the kinds of a state: the keys of mappings that are met from here on were sorted."""
+_CONTENT: Final = frozenset({"content", "text", "parts"})
+_HISTORY: Final = re.compile(r"messages|history|conversation|transcript|turns|msgs", re.IGNORECASE)
 _OTHER_ROLES: Final = frozenset({"user", "assistant", "tool", "function", "human", "ai", "model"})
 _OBJECTS: Final = frozenset({"dict", "list", "tuple", "set", "const", "join", "comp", "func", "compare"})
 """What an object that is looked for may be; the search for objects ends there."""
@@ -119,7 +121,7 @@ class Search:
     def __init__(self, program: Program, knowledge: Knowledge) -> None:
         self.program = program
         self.knowledge = knowledge
-        self.is_system = self.is_tools = False
+        self.is_system = self.is_tools = self.selects = False
         self.last_states: list[State] = []
         """The states of the last search, in order."""
         self.order = knowledge.groups.get("order", frozenset())
@@ -172,6 +174,7 @@ class Search:
     def _walk(self, first: State, selects: bool, most: int) -> tuple[list[Origin], list[State]]:
         """What a search meets, and the states it comes through."""
         found: list[Origin] = []
+        self.selects = selects
         work = self.last_states = [first]
         seen: set[tuple[Any, ...]] = {_key(first)}
         index = 0
@@ -288,6 +291,8 @@ class Search:
         node = state.node
         if state.mode == "list" or state.path:
             if node.name == "+":
+                if state.mode == "list":
+                    found.append(Origin("join", node, state))
                 for part in node.inputs:
                     yield _to(state, part)
             elif node.name in {"arith", "%", "*"} and not state.path:  # dict | dict
@@ -310,9 +315,10 @@ class Search:
         node = state.node
         if state.mode == "list" and node.value is not None:
             found.append(Origin("branch", node, state))
+        lifetime = max(state.lifetime, SESSION) if self.is_stored_once(node) else state.lifetime
         for part in node.inputs:
             if part.kind != "const" or state.mode in {"list", "object"} or _is_template(part):
-                yield _to(state, part)
+                yield _to(state, part, lifetime=lifetime)
         if selects and node.value is not None and state.mode != "list":
             yield _to(state, node.value, path=(), mode="select", doubt=3)
 
@@ -358,6 +364,15 @@ class Search:
                 if "property" in names or "cached_property" in names:
                     yield from self.returns(state, method, (), SESSION if "cached_property" in names else state.lifetime)
 
+    def is_stored_once(self, node: Node) -> bool:
+        """Whether a value is read where it was just stored, if it was not yet: `if self.key is None: self.key = …`."""
+        for part in node.inputs if node.name in {"if", "or"} else ():
+            if part.kind == "attr" and _is_kept_once(node, part.name):
+                stored = [value for cls in self.program.classes_of(part.inputs[0]) for one in self.program.family(cls) for value, _ in one.stores.get(part.name, ())]
+                if any(value is node for value in (*stored, *self.program.stores.get(part.name, ()))):
+                    return True
+        return False
+
     def runs_once(self, function: Function) -> bool:
         """Whether a session runs a function once: a constructor, or what only constructors call."""
         if self.is_once(function):
@@ -372,6 +387,9 @@ class Search:
         node = state.node
         base = node.inputs[0]
         if isinstance(node.value, str) and self.named(node, node.value, state, found):
+            return
+        if "user" in state.kinds and node.value in _CONTENT and base.kind == "item" and base.value == -1 and _is_history(base.inputs[0]):
+            found.append(Origin("user", node, state))
             return
         if len(state.path) < _LONGEST_PATH:
             key = node.value if node.value is not None else ANY
@@ -466,8 +484,15 @@ class Search:
         name, keys, path = node.name, node.value, state.path
         if state.mode == "list":
             found.append(Origin("update", node, state))
-            yield _to(state, old)
-            if not keys:
+            is_set = name in {"setitem", "replace"} and bool(keys) and path[: len(keys)] == keys
+            if not (is_set and None not in keys and ANY not in keys):
+                yield _to(state, old)
+            if is_set:
+                yield _to(state, operands[0], path=path[len(keys) :])
+            elif not keys and path and name in {"update", "arith"}:
+                for operand in operands:
+                    yield _to(state, operand)
+            elif path[: len(keys)] == keys:
                 if name in {"append", "appendleft", "add"} and operands:
                     found.append(Origin("item", operands[-1], _to(state, operands[-1], mode="value")))
                 elif name == "insert" and len(operands) > 1:
@@ -475,6 +500,9 @@ class Search:
                 elif name in {"extend", "+=", "extendleft", "replace"}:
                     for operand in operands:
                         yield _to(state, operand)
+                for context in node.context.chain() if name in {"append", "insert", "extend", "+="} else ():
+                    if context.kind == "for" and context.iterable is not None and _is_history(context.iterable):
+                        yield _to(state, context.iterable, path=())
             return
         if name in {"append", "add", "appendleft"}:
             keys = (*keys, ANY)
@@ -539,6 +567,10 @@ class Search:
     def returns(self, state: State, function: Function, stack: tuple[Frame, ...], lifetime: int) -> Iterator[State]:
         for value in function.returns:
             yield _to(state, value, stack=stack, lifetime=lifetime)
+        if self.selects and len(function.returns) > 1 and state.mode == "value":
+            for test in {id(one.test): one.test for value in function.returns for one in value.context.chain() if one.kind in {"if", "else"}}.values():
+                if test is not None and test.context.function is function:
+                    yield _to(state, test, path=(), stack=stack, lifetime=lifetime, mode="select", doubt=3)
         for value in function.yields:
             path = state.path[1:] if state.path and state.path[0] in (ANY, None) else state.path
             yield _to(state, value, path=path, stack=stack, lifetime=lifetime)
@@ -549,8 +581,9 @@ class Search:
         last = name.rpartition(".")[2]
         source = self.source_of(node, state)
         if source is not None and state.mode != "object":
-            kind = "date" if source.kind == "clock" and DAY in state.kinds else source.kind
-            if kind in state.kinds and not (kind in self.order and (state.path or state.mode == "select")):
+            kind = "date" if source.kind == "clock" and (DAY in state.kinds or _formats_day(node, last)) else source.kind
+            below = state.path[1:] if source.is_tuple else state.path
+            if kind in state.kinds and not (kind in self.order and (below or state.mode == "select")):
                 found.append(Origin(kind, node, state))
             if kind not in self.order:
                 return ()
@@ -608,9 +641,8 @@ class Search:
         is_day = False
         if last in _DAY_METHODS and receiver is not None and last != "date" or (last == "date" and receiver is not None and not node.value):
             is_day = True
-        elif last in {"strftime", "format"} and node.value:
-            text = _constant_text(node.value[0][1] if last == "strftime" else node.value[-1][1])
-            is_day = text is not None and "%" in text and not any(f"%{one}" in text.replace("%-", "%").replace("%#", "%") for one in _DAY_FORMAT)
+        else:
+            is_day = _formats_day(node, last)
         if not is_day:
             return None
         kinds = state.kinds - CLOCKS | {DAY}
@@ -761,7 +793,7 @@ class Search:
         callee = node.inputs[0]
         doubt = 0 if node.name.rpartition(".")[2] in _TEXT else 2
         if state.mode == "select":
-            doubt += 1
+            doubt = 0 if doubt == 0 or self.knowledge.opaque.find(node.name) else 2
         if callee.kind == "attr" and state.mode != "list":
             yield _to(state, callee.inputs[0], path=(), doubt=doubt, kinds=state.kinds if doubt == 0 else state.kinds - self.order)
         elif callee.kind == "param":
@@ -820,6 +852,14 @@ def _match(keys: Path, path: Path) -> bool:
     return True
 
 
+def _formats_day(node: Node, last: str) -> bool:
+    """Whether a call writes a clock by a format that has nothing smaller than a day."""
+    if last not in {"strftime", "format"} or not node.value:
+        return False
+    text = _constant_text(node.value[0][1] if last == "strftime" else node.value[-1][1])
+    return text is not None and "%" in text and not any(f"%{one}" in text.replace("%-", "%").replace("%#", "%") for one in _DAY_FORMAT)
+
+
 def _is_kept_once(value: Node, name: str) -> bool:
     """Whether an attribute is given a value only where it has none: `if self.tools is None: self.tools = …`."""
     if value.kind != "phi" or value.name not in {"if", "or"}:
@@ -851,12 +891,32 @@ def _copied_items(key: Node, value: Node) -> Node | None:
     return iterable.inputs[0].inputs[0]
 
 
+def _is_history(node: Node) -> bool:
+    """Whether a loop goes through messages, one by one, by their name: it copies or converts them."""
+    for _ in range(8):
+        if node.kind in {"param", "attr", "ref"}:
+            return _HISTORY.search(node.name.rpartition(".")[2]) is not None
+        if node.kind == "call" and node.name in {"enumerate", "reversed", "list", "tuple"} and node.value:
+            node = node.value[0][1]
+        elif node.kind in {"slice", "update", "phi", "out"}:
+            node = node.inputs[0]
+        elif node.kind == "item" and isinstance(node.value, str):
+            return _HISTORY.search(node.value) is not None
+        else:
+            return False
+    return False
+
+
 def _is_template(node: Node) -> bool:
     return node.kind == "const" and isinstance(node.value, str) and "now()" in node.value
 
 
 def _is_count(operands: list[Node]) -> bool:
-    return len(operands) == 1 and operands[0].kind == "const" and isinstance(operands[0].value, int)
+    """Whether something is counted: `n += 1`, `budget -= reply.usage.output_tokens`."""
+    if len(operands) != 1:
+        return False
+    (by,) = operands
+    return (by.kind == "const" and isinstance(by.value, int)) or (by.kind in {"attr", "item"} and "token" in str(by.name or by.value))
 
 
 def _is_self(node: Node) -> bool:

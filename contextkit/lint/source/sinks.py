@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from contextkit.lint.source.graph import ANY, Function, Key, Module, Node
 from contextkit.lint.source.knowledge import Knowledge, Request, ends_with
+from contextkit.lint.source.lower import PARTIAL, callee_name
 from contextkit.lint.source.program import Program
 from contextkit.lint.source.search import CALL, SESSION, Frame, Origin, Path, Search, State, base_of
 
@@ -89,6 +90,7 @@ class Sinks:
         sinks: list[Sink] = []
         for module in modules:
             for call in module.calls:
+                call = self.applied(call)
                 found = self.request_of(call)
                 if found is not None:
                     sinks += self.of_request(call, found)
@@ -101,6 +103,22 @@ class Sinks:
             sinks += self.by_name(module)
             sinks += self.by_keyword(module)
         return sinks
+
+    def applied(self, call: Node) -> Node:
+        """The call of the function that `send = partial(client.messages.create, …)` stands for; any other call as it is."""
+        callee = call.inputs[0]
+        values: list[Node] = []
+        if callee.kind == "ref":
+            values = self.program.lookup(callee.name, callee.module)
+        elif callee.kind == "attr" and callee.inputs[0].kind == "param":
+            values = [value for cls in self.program.classes_of(callee.inputs[0]) for value, _ in cls.stores.get(callee.name, ())]
+        if len(values) != 1 or values[0].kind != "call" or values[0].name not in PARTIAL or not values[0].value:
+            return call
+        (_, function), *given = values[0].value
+        n_given = sum(isinstance(key, int) for key, _ in given)
+        arguments = [(key - 1 if isinstance(key, int) else key, value) for key, value in given]
+        arguments += [(key + n_given if isinstance(key, int) else key, value) for key, value in call.value]
+        return Node("call", call.context, call.position, (function,), callee_name(function), arguments)
 
     def request_of(self, call: Node) -> Request | None:
         """The row that a call is a request by, None for any other call."""
@@ -128,8 +146,7 @@ class Sinks:
         for key, (node, path) in arguments.items():
             kind = request.arguments[key]
             label = f"`{key}=` of `{last}`" if isinstance(key, str) else f"`{last}`"
-            lifetime = SESSION if request.lifetime == "session" else CALL
-            sink = Sink(kind, node, path, label, node if node.position else call, call, request, conversation, lifetime=lifetime)
+            sink = Sink(kind, node, path, label, node if node.position else call, call, request, conversation)
             yield sink
             if kind == "messages":
                 yield from self.of_messages(sink, conversation.origins)
@@ -216,7 +233,8 @@ class Sinks:
             fake = Node("call", node.context, node.position, (node,), "request", [])
             messages = [(node.inputs[keys.index(key)], ()) for key in REQUEST_KEYS if key in keys]
             conversation = self.conversation(fake, request, messages)
-            for key, kind in {"system": "system", "instructions": "system", "tools": "tools", "messages": "messages"}.items():
+            kinds = {"system": "system", "instructions": "system", "tools": "tools", "messages": "messages", "prompt_cache_key": "cache_key", "cache_salt": "salt"}
+            for key, kind in kinds.items():
                 if key in keys:
                     value = node.inputs[keys.index(key)]
                     sink = Sink(kind, value, (), f"`{key}` of a request", value, fake, request, conversation)

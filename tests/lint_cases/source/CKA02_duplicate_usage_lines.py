@@ -31,3 +31,12 @@ def once_each(lines):
             total += line["message"]["usage"]["output_tokens"]
             seen.add(line["message"]["id"])
     return total
+
+
+def cached_of(path):
+    n_read = 0
+    for text in path.open():
+        line = json.loads(text)
+        if line["type"] == "assistant":
+            n_read += line["message"]["usage"]["cache_read_input_tokens"]  # expect: CKA02
+    return n_read

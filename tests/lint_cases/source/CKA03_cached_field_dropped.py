@@ -158,10 +158,6 @@ class Tracker:
         self.output_tokens += response.usage.output_tokens
         self.cached_tokens += response.usage.input_tokens_details.cached_tokens
 
-    def track_budget(self, message):
-        self.input_tokens += message.models_usage.prompt_tokens
-        self.output_tokens += message.models_usage.completion_tokens
-
 
 def counts_of(usage):
     return (usage.prompt_tokens or 0), (usage.completion_tokens or 0)  # expect: CKA03

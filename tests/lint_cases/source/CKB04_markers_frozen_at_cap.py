@@ -31,3 +31,10 @@ def mark_tail(messages):
 
 def count_markers(messages):
     return sum("cache_control" in block for message in messages for block in message["content"])
+
+
+def mark_where_there_is_room(request):
+    used = sum("cache_control" in block for message in request["messages"] for block in message["content"])
+    if used < MAX_BREAKPOINTS:  # expect: CKB04
+        request["messages"][-1]["content"][-1]["cache_control"] = MARK
+    return request

@@ -21,3 +21,19 @@ def mark_ends(messages):
 def mark_boundary(messages, boundary):
     messages[boundary]["content"][-1]["cache_control"] = MARK
     messages[len(messages) - 2]["content"][-1]["cache_control"] = MARK
+
+
+class Anchored:
+    def __init__(self):
+        self.messages = []
+
+    def mark(self):
+        half = round(len(self.messages) / 2)
+        self.messages[half]["content"][-1]["cache_control"] = MARK  # expect: CKB05
+        return self.messages
+
+
+def mark_the_first_question(messages):
+    first = next((i for i, message in enumerate(messages) if message["role"] == "user"), 0)
+    messages[first]["content"][-1]["cache_control"] = MARK
+    messages[-1]["content"][-1]["cache_control"] = MARK

@@ -39,3 +39,17 @@ def chat(client, messages):
         system=[{"type": "text", "text": SHORT, "cache_control": {"type": "ephemeral"}}],
         messages=messages,
     )
+
+
+def title(client, text):
+    system = [{"type": "text", "text": "Give the text a title of at most five words.", "cache_control": {"type": "ephemeral"}}]  # expect: CKB11
+    return client.messages.create(model=MODEL, max_tokens=20, system=system, messages=[{"role": "user", "content": text}])
+
+
+class Sorter:
+    def __init__(self, client):
+        self.client = client
+
+    async def sort(self, parcel):
+        block = {"type": "text", "text": SHORT, "cache_control": {"type": "ephemeral"}}  # expect: CKB11
+        return await self.client.messages.create(model=MODEL, max_tokens=10, system=[block], messages=[{"role": "user", "content": parcel}])

@@ -21,3 +21,13 @@ def checked(answer):
 
 def unmarked(answer):
     return {"type": "text", "text": answer or ""}
+
+
+def marked_thought(blocks):
+    last = {"type": "redacted_thinking", "data": blocks[-1].data, "cache_control": MARK}  # expect: CKB12
+    return [*blocks[:-1], last]
+
+
+def text_behind_a_thought(text, signature, answer):
+    thought = {"type": "thinking", "thinking": text, "signature": signature}
+    return [thought, {"type": "text", "text": answer, "cache_control": MARK}]

@@ -25,3 +25,23 @@ def ask_for_tenant(client, messages, tenant):
 
 def token():
     return {"session_token": secrets.token_hex(16)}
+
+
+class Salted:
+    def __init__(self, client):
+        self.client = client
+        self.salt = secrets.token_hex(16)
+
+    def ask(self, messages):
+        extra = {"cache_salt": f"{self.salt}-{uuid.uuid4()}", "top_k": 20}  # expect: CKE03
+        return self.client.chat.completions.create(model=MODEL, messages=messages, extra_body=extra)
+
+
+def ask_with_a_request_id(client, messages):
+    extra = {"request_id": uuid.uuid4().hex}
+    return client.chat.completions.create(model=MODEL, messages=messages, extra_body=extra)
+
+
+def ask_by_conversation(client, messages, conversation):
+    extra = {"cache_salt": f"conversation-{conversation.id}"}
+    return client.chat.completions.create(model=MODEL, messages=messages, extra_body=extra)

@@ -8,20 +8,20 @@ def replay(history, is_retry):
     return history
 
 
-def older(history):
+def older(client, history):
     for message in history[:-4]:
         message["content"] = [block for block in message["content"] if block["type"] != "thinking"]  # expect: CKM01
-    return history
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=history)
 
 
 def after_switch(client, history, model, last_model):
     if model != last_model:
-        history = strip_thinking(history)  # expect: CKM01
-    return history
+        history = strip_thinking(history)
+    return client.messages.create(model=model, max_tokens=1024, messages=history)
 
 
 def strip_thinking(history):
-    return [message for message in history if message.get("type") != "thinking"]
+    return [message for message in history if message.get("type") != "thinking"]  # expect: CKM01
 
 
 def to_provider(history):
@@ -38,22 +38,6 @@ def shown(history):
 def of_reply(reply):
     reply.pop("reasoning_content", None)
     return reply
-
-
-def ask_again(client, messages, refused):
-    while True:
-        try:
-            return client.send(messages)
-        except refused as error:
-            if error.reason == "signature":
-                for message in messages:
-                    if error.turn > 1:
-                        message.pop("reasoning_content", None)
-                continue
-            for message in messages:
-                if error.turn > 1:
-                    message.pop("reasoning_content", None)  # expect: CKM01
-            raise
 
 
 def turn(client, history, text):
@@ -76,3 +60,26 @@ def turn_of_texts(client, history, text):
         history.append({"role": "assistant", "content": answer.content, "tool_calls": answer.tool_calls})
         if not answer.tool_calls:
             return answer.content
+
+
+class Chat:
+    def __init__(self, client):
+        self.client = client
+        self.messages = []
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        before, newest = self.messages[:-2], self.messages[-2:]
+        plain = [{**one, "content": [block for block in one["content"] if block["type"] != "thinking"]} for one in before]  # expect: CKM01
+        return self.client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=plain + newest)
+
+
+class PlainChat:
+    def __init__(self, client):
+        self.client = client
+        self.messages = []
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        plain = [{**one, "content": [block for block in one["content"] if block["type"] != "thinking"]} for one in self.messages]
+        return self.client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=plain)

@@ -3,6 +3,8 @@
 from collections import deque
 
 import anthropic
+from strands import Agent as StrandsAgent
+from strands.agent.conversation_manager import SlidingWindowConversationManager, SummarizingConversationManager
 
 client = anthropic.Anthropic()
 
@@ -10,7 +12,6 @@ client = anthropic.Anthropic()
 class Chat:
     def __init__(self):
         self.messages = []
-        self.history = deque(maxlen=20)  # expect: CKM04
 
     def ask(self, text):
         self.messages.append({"role": "user", "content": text})
@@ -19,6 +20,15 @@ class Chat:
 
     def shrink(self):
         self.messages = self.messages[-10:]  # expect: CKM04
+
+
+class Ring:
+    def __init__(self):
+        self.history = deque(maxlen=20)  # expect: CKM04
+
+    def ask(self, text):
+        self.history.append({"role": "user", "content": text})
+        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=list(self.history))
 
 
 class Compacted:
@@ -182,5 +192,41 @@ def newest(messages):
 
 
 AGENT = Agent("anthropic:claude-opus-4-5", history_processors=[keep_recent])
-WINDOWED = Agent("claude-opus-4-5", conversation_manager=SlidingWindowConversationManager(window_size=20))  # expect: CKM04
-SUMMED_UP = Agent("claude-opus-4-5", conversation_manager=SummarizingConversationManager(summary_ratio=0.3))
+WINDOWED = StrandsAgent("claude-opus-4-5", conversation_manager=SlidingWindowConversationManager(window_size=20))  # expect: CKM04
+SUMMED_UP = StrandsAgent("claude-opus-4-5", conversation_manager=SummarizingConversationManager(summary_ratio=0.3))
+
+
+class Recent:
+    def __init__(self):
+        self.history = []
+        self.system = {"role": "system", "content": "Be brief."}
+
+    async def ask(self, text):
+        self.history.append({"role": "user", "content": text})
+        recent = self.history[-20:]  # expect: CKM04
+        return await client.chat.completions.create(model="gpt-5", messages=[self.system, *recent])
+
+
+def ask_with_the_newest_turns(history, question):
+    messages = []
+    for turn in history[-6:]:  # expect: CKM04
+        messages.append({"role": turn["role"], "content": turn["text"]})
+    messages.append({"role": "user", "content": question})
+    return client.chat.completions.create(model="gpt-5", messages=messages)
+
+
+class WithHysteresis:
+    def __init__(self):
+        self.messages = []
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        if len(self.messages) > 80:
+            self.messages = self.messages[-40:]
+        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages)
+
+
+def ask_with_all_turns(history, question):
+    messages = [{"role": turn["role"], "content": turn["text"]} for turn in history]
+    messages.append({"role": "user", "content": question})
+    return client.chat.completions.create(model="gpt-5", messages=messages)

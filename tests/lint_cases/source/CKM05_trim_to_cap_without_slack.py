@@ -8,8 +8,8 @@ def n_tokens(messages):
 
 
 def fit(messages):
-    while n_tokens(messages) > CAP:  # expect: CKM05
-        messages.pop(0)
+    while n_tokens(messages) > CAP:
+        messages.pop(0)  # expect: CKM05
 
 
 def fit_with_slack(messages):
@@ -25,8 +25,8 @@ def work(queue):
 
 def fit_in_slices(messages):
     system, rest = messages[0], messages[1:]
-    while rest and n_tokens([system, *rest]) > CAP:  # expect: CKM05
-        rest = rest[2:]
+    while rest and n_tokens([system, *rest]) > CAP:
+        rest = rest[2:]  # expect: CKM05
     return [system, *rest]
 
 
@@ -40,9 +40,9 @@ def fit_from_the_newest(messages):
     kept, used = [], 0
     for message in reversed(messages):
         used += len(message["content"]) // 4
-        if used > CAP:  # expect: CKM05
+        if used > CAP:
             break
-        kept.insert(0, message)
+        kept.insert(0, message)  # expect: CKM05
     return kept
 
 
@@ -89,3 +89,49 @@ def drop_what_is_too_old(history, now):
     while history and now - history[0]["at"] >= CAP:
         history.pop(0)
     return history
+
+
+class Budgeted:
+    def __init__(self, client, counter):
+        self.client, self.counter = client, counter
+        self.messages = []
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        while self.counter.count(self.messages) > self.counter.max_tokens and len(self.messages) > 1:
+            del self.messages[0]  # expect: CKM05
+        return self.client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages)
+
+
+async def ask_within_the_window(client, history, text, count_tokens):
+    history.append({"role": "user", "content": text})
+    while count_tokens(history) > CAP:
+        history = history[1:]  # expect: CKM05
+    return await client.chat.completions.create(model="gpt-5", messages=[SYSTEM, *history])
+
+
+def ask_with_what_fits(client, messages):
+    picked, total = [], 0
+    for message in reversed(messages):
+        size = len(message["content"]) // 4
+        if total + size > CAP:
+            break
+        picked.append(message)  # expect: CKM05
+        total += size
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=picked[::-1])
+
+
+class WithSlack:
+    def __init__(self, client, counter):
+        self.client, self.counter = client, counter
+        self.messages = []
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        if self.counter.count(self.messages) > HIGH:
+            while self.counter.count(self.messages) > LOW:
+                del self.messages[0]
+        return self.client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages)
+
+
+SYSTEM = {"role": "system", "content": "Be brief."}

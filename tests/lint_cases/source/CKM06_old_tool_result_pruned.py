@@ -8,8 +8,8 @@ def prune(messages):
                 block["content"] = "[cleared]"  # expect: CKM06
 
 
-def prune_copy(messages):
-    return [{**m, "content": "[Old tool output removed]"} if m["role"] == "tool" else m for m in messages]  # expect: CKM06
+def prune_from_the_beginning(messages):
+    return [{**m, "content": "[Old tool output removed]"} if m["role"] == "tool" else m for m in messages]
 
 
 def ingest(messages, call, output):
@@ -58,3 +58,33 @@ def sent_and_written_to_a_trace(client, messages, path):
             block["content"] = "[omitted]"  # expect: CKM06
     path.write_text(json.dumps(sent))
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=sent)
+
+
+class Pruner:
+    def __init__(self, client):
+        self.client = client
+        self.messages = []
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        for message in self.messages[:-10]:
+            if message["role"] == "tool":
+                message["content"] = "[output removed to save context]"  # expect: CKM06
+        return self.client.chat.completions.create(model="gpt-5", messages=self.messages)
+
+
+def ask_with_old_results_cleared(client, history):
+    n = len(history)
+    sent = [
+        {**message, "content": CLEARED} if message["role"] == "tool" and n - i > 8 else message  # expect: CKM06
+        for i, message in enumerate(history)
+    ]
+    return client.chat.completions.create(model="gpt-5", messages=sent)
+
+
+def ask_with_short_results(client, history):
+    sent = [{**message, "content": message["content"][:2000]} if message["role"] == "tool" else message for message in history]
+    return client.chat.completions.create(model="gpt-5", messages=sent)
+
+
+CLEARED = "[cleared]"

@@ -60,10 +60,10 @@ def render_by_place(messages):
 def render_in_branches(messages):
     n, out = len(messages), []
     for i, m in enumerate(messages):
-        if len(messages) - i <= 5:  # expect: CKM08
+        if len(messages) - i <= 5:
             out.append(m)
         else:
-            out.append(brief(m))
+            out.append(brief(m))  # expect: CKM08
     return out
 
 

@@ -1,6 +1,7 @@
 """Results as they come, and in the order of their calls."""
 
 import asyncio
+import concurrent.futures
 
 
 async def run_tools(calls, messages):
@@ -45,9 +46,9 @@ async def run_one(tool_use, results):
 async def run_tools_as_they_end(calls, history):
     parts, pending = [], [asyncio.create_task(run_tool(call)) for call in calls]
     while pending:
-        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:  # expect: CKM11
-            parts.append({"type": "tool_result", "content": task.result()})
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)  # expect: CKM11
+        for task in done:
+            parts.append({"type": "tool_result", "tool_use_id": task.get_name(), "content": task.result()})
     history.append({"role": "user", "content": parts})
 
 
@@ -68,3 +69,49 @@ async def run_tools_all(calls, history):
     for task in done:
         by_call.setdefault(task.result()["id"], []).append(task.result())
     history.append({"role": "user", "content": [by_call[call.id] for call in calls]})
+
+
+async def answer_calls(client, messages, calls):
+    for finished in asyncio.as_completed([call.run() for call in calls]):  # expect: CKM11
+        result = await finished
+        messages.append({"role": "tool", "tool_call_id": result.id, "content": result.text})
+    return await client.chat.completions.create(model="gpt-5", messages=messages)
+
+
+def answer_calls_in_threads(client, messages, calls, pool):
+    futures = {pool.submit(call.run): call for call in calls}
+    for future in concurrent.futures.as_completed(futures):  # expect: CKM11
+        messages.append({"role": "tool", "tool_call_id": futures[future].id, "content": future.result()})
+    return client.chat.completions.create(model="gpt-5", messages=messages)
+
+
+class Runner:
+    def __init__(self):
+        self.messages = []
+
+    async def run(self, blocks):
+        tasks = [asyncio.ensure_future(self.call(block)) for block in blocks]
+        done, _ = await asyncio.wait(tasks)  # expect: CKM11
+        content = [{"type": "tool_result", "tool_use_id": task.result()[0], "content": task.result()[1]} for task in done]
+        self.messages.append({"role": "user", "content": content})
+
+    async def call(self, block):
+        return block.id, await block.run()
+
+
+class OrderedRunner:
+    def __init__(self):
+        self.messages = []
+
+    async def run(self, blocks):
+        outputs = await asyncio.gather(*(block.run() for block in blocks))
+        content = [{"type": "tool_result", "tool_use_id": block.id, "content": output} for block, output in zip(blocks, outputs, strict=True)]
+        self.messages.append({"role": "user", "content": content})
+
+
+def answer_calls_by_number(messages, calls, pool):
+    futures = {pool.submit(call.run): i for i, call in enumerate(calls)}
+    texts = [""] * len(calls)
+    for future in concurrent.futures.as_completed(futures):
+        texts[futures[future]] = future.result()
+    messages.extend({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in zip(calls, texts, strict=True))

@@ -3,13 +3,35 @@
 import hashlib
 import uuid
 
+import anthropic
+import boto3
+import openai
+
+client = openai.OpenAI()
+claude = anthropic.Anthropic()
+bedrock = boto3.client("bedrock-runtime")
+
+
+def ask(history):
+    messages = []
+    for turn in history:
+        messages.extend(to_wire(turn))
+    return client.chat.completions.create(model="gpt-5", messages=messages)
+
 
 def to_wire(turn):
-    call_id = f"call_{uuid.uuid4().hex[:12]}"
+    call_id = f"call_{uuid.uuid4().hex[:12]}"  # expect: CKM13
     return [
-        {"role": "assistant", "tool_calls": [{"id": call_id, "type": "function", "function": turn.call}]},  # expect: CKM13
-        {"role": "tool", "tool_call_id": call_id, "content": turn.result},  # expect: CKM13
+        {"role": "assistant", "tool_calls": [{"id": call_id, "type": "function", "function": turn.call}]},
+        {"role": "tool", "tool_call_id": call_id, "content": turn.result},
     ]
+
+
+def ask_with_kept_ids(history):
+    messages = []
+    for turn in history:
+        messages.extend(to_wire_kept(turn))
+    return client.chat.completions.create(model="gpt-5", messages=messages)
 
 
 def to_wire_kept(turn):
@@ -24,8 +46,10 @@ def convert_dict_to_message(answer):
     return {"role": "assistant", "tool_calls": calls, "finish_reason": answer["finish_reason"]}
 
 
-def parse(text):
-    return {"id": f"call_{uuid.uuid4().hex[:12]}", "type": "function", "function": {"name": text, "arguments": "{}"}}
+def take_in(messages, text):
+    call = {"id": f"call_{uuid.uuid4().hex[:12]}", "type": "function", "function": {"name": text, "arguments": "{}"}}
+    messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+    return client.chat.completions.create(model="gpt-5", messages=messages)
 
 
 def format_tool_message(call, tool_call_id=None):
@@ -34,45 +58,62 @@ def format_tool_message(call, tool_call_id=None):
     return {"role": "tool", "tool_call_id": tool_call_id, "content": call.result}
 
 
-def format_block(block):
-    out = {"document": {"format": block["format"], "source": {"bytes": block["data"]}}}
-    out["document"]["name"] = uuid.uuid4().hex[:12]  # expect: CKM13
-    return out
+class Documents:
+    def __init__(self):
+        self.turns = []
+
+    def ask(self, text):
+        self.turns.append((text, []))
+        messages = [{"role": "user", "content": [self.block(file) for file in files] + [{"text": text}]} for text, files in self.turns]
+        return bedrock.converse(modelId="anthropic.claude-sonnet-4-5", messages=messages)
+
+    def block(self, file):
+        return {"document": {"name": uuid.uuid4().hex[:12], "format": "pdf", "source": {"bytes": file.data}}}  # expect: CKM13
 
 
-def format_document(block):
-    return {"type": "document", "source": block["data"], "title": f"doc-{uuid.uuid4()}"}  # expect: CKM13
+class DocumentsByTheirBytes:
+    def __init__(self):
+        self.turns = []
 
+    def ask(self, text):
+        self.turns.append((text, []))
+        messages = [{"role": "user", "content": [self.block(file) for file in files] + [{"text": text}]} for text, files in self.turns]
+        return bedrock.converse(modelId="anthropic.claude-sonnet-4-5", messages=messages)
 
-def format_by_its_bytes(block):
-    return {"type": "document", "source": block["data"], "title": f"doc-{hashlib.sha256(block['data']).hexdigest()}"}
+    def block(self, file):
+        name = hashlib.sha256(file.data).hexdigest()[:12]
+        return {"document": {"name": name, "format": "pdf", "source": {"bytes": file.data}}}
 
 
 def uploaded(data):
     return {"type": "document", "source": data, "title": f"doc-{uuid.uuid4()}"}
 
 
-def to_content_block(data):
-    return {"type": "document", "source": data, "title": f"{uuid.uuid4()}"}
+def ask_where_an_id_is_missing(messages):
+    sent = [{"role": one.role, "content": one.text, "id": one.call_id or str(uuid.uuid4())} for one in messages]
+    return client.chat.completions.create(model="gpt-5", messages=sent)
 
 
-def convert(message):
-    return {"id": message.call_id or str(uuid.uuid4()), "type": "function", "function": message.function}  # expect: CKM13
-
-
-def convert_stored(message):
-    return {"id": message.call_id, "type": "function", "function": message.function}
-
-
-def converse(bedrock, history):
+def converse(history):
     messages = []
     for message in history:
         blocks = [{"document": {"name": uuid.uuid4().hex, "format": "pdf", "source": {"bytes": file.data}}} for file in message.files]  # expect: CKM13
         messages.append({"role": message.role, "content": blocks})
-    return bedrock.converse(messages=messages)
+    return bedrock.converse(modelId="anthropic.claude-sonnet-4-5", messages=messages)
 
 
 def attach(history, data):
     known = [message["id"] for message in history]
     document = {"document": {"name": uuid.uuid4().hex, "format": "pdf", "source": {"bytes": data}}}
     history.append({"role": "user", "content": [document], "after": known})
+
+
+async def ask_claude(turns):
+    return await claude.messages.create(
+        model="claude-opus-4-5",
+        max_tokens=1024,
+        messages=[
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": str(uuid.uuid4()), "content": turn.text}]}  # expect: CKM13
+            for turn in turns.messages
+        ],
+    )

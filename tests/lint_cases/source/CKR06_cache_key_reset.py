@@ -1,7 +1,5 @@
 """A key drawn anew, and one derived from the conversation."""
 
-import hashlib
-import json
 import uuid
 
 import openai
@@ -9,11 +7,16 @@ import openai
 client = openai.OpenAI()
 
 
+def ask_by_a_new_key(history):
+    return client.responses.create(model="gpt-5.5", prompt_cache_key=str(uuid.uuid4()), input=history)  # expect: CKR06
+
+
 class Agent:
     def __init__(self):
-        self.key = str(uuid.uuid4())  # expect: CKR06
+        self.key = ""
 
     def ask(self, history):
+        self.key = f"agent:{uuid.uuid4().hex}"  # expect: CKR06
         return client.responses.create(model="gpt-5.5", prompt_cache_key=self.key, input=history)
 
 
@@ -38,48 +41,18 @@ class Restarted:
     def __init__(self, conversation):
         self.cache_key = f"agent:{conversation.number}"
 
-    def clear(self):
-        self.cache_key = str(uuid.uuid4())
-
     def ask(self, history):
         return client.responses.create(model="gpt-5.5", prompt_cache_key=self.cache_key, input=history)
 
 
-def ask_by_all(messages):
-    key = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
-    return client.responses.create(model="gpt-5.5", prompt_cache_key=key, input=messages)  # expect: CKR06
+class Lazy:
+    def __init__(self):
+        self._key = None
 
-
-def make_cache_key(messages):
-    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()  # expect: CKR06
-
-
-def make_cache_key_of_the_first(messages):
-    return hashlib.sha256(json.dumps(messages[:2]).encode()).hexdigest()
-
-
-def digest_of(messages):
-    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()
-
-
-def answer_cache_key(messages):  # of a cache of answers, ours
-    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()
-
-
-def ask_by_made(messages):
-    return client.responses.create(model="gpt-5.5", prompt_cache_key=make_cache_key(messages), input=messages)
-
-
-def stored_key(path):
-    if path.exists():
-        return path.read_text()
-    key = uuid.uuid4().hex
-    path.write_text(key)
-    return key
-
-
-def ask_by_a_stored_key(messages, path):
-    return client.responses.create(model="gpt-5.5", prompt_cache_key=stored_key(path), input=messages)
+    def ask(self, history):
+        if self._key is None:
+            self._key = uuid.uuid4().hex
+        return client.responses.create(model="gpt-5.5", prompt_cache_key=self._key, input=history)
 
 
 def noted_key(path):
@@ -92,9 +65,11 @@ def ask_by_a_noted_key(messages, path):
     return client.responses.create(model="gpt-5.5", prompt_cache_key=noted_key(path), input=messages)
 
 
-def key_of(messages):
-    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()  # expect: CKR06
+async def ask_with_settings(messages, run):
+    settings = {"model": "gpt-5.5", "input": messages, "prompt_cache_key": f"{run.name}-{uuid.uuid4()}"}  # expect: CKR06
+    return await client.responses.create(**settings)
 
 
-def ask_by_a_key_of(messages):
-    return client.responses.create(model="gpt-5.5", prompt_cache_key=key_of(messages), input=messages)
+async def ask_with_the_settings_of_a_run(messages, run):
+    settings = {"model": "gpt-5.5", "input": messages, "prompt_cache_key": f"{run.name}-{run.number}"}
+    return await client.responses.create(**settings)

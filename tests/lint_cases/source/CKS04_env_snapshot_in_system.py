@@ -25,7 +25,7 @@ def ask_plainly(messages):
 
 
 def ask_with_files(messages):
-    files = "\n".join(sorted(os.listdir(".")))  # expect: CKS04
+    files = "\n".join(os.listdir("."))  # expect: CKS04
     return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=f"{INSTRUCTIONS}\n{files}", messages=messages)
 
 
@@ -79,5 +79,8 @@ def ask_with_the_folder_last(messages):
 
 def ask_with_the_folder_at_the_end(messages):
     return client.messages.create(
-        model="claude-opus-4-5", max_tokens=4096, system=f"{LONG_INSTRUCTIONS} You run in {os.getcwd()}. {INSTRUCTIONS}", messages=messages
+        model="claude-opus-4-5",
+        max_tokens=4096,
+        system=f"{LONG_INSTRUCTIONS} You run in {os.getcwd()}. {INSTRUCTIONS}",  # expect: CKS04
+        messages=messages,
     )

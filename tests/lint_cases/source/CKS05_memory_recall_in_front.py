@@ -1,8 +1,10 @@
 """Recalled memories in front of the history, and behind it."""
 
 import anthropic
+import openai
 
 client = anthropic.Anthropic()
+gpt = openai.AsyncOpenAI()
 INSTRUCTIONS = "You know your user."
 
 
@@ -87,3 +89,27 @@ def ask_with_how_many(memory, messages, message):
     messages.append({"role": "user", "content": "; ".join(hit["memory"] for hit in hits["results"])})
     system = f"{INSTRUCTIONS} You were shown {len(hits['results']) > 0 and 'memories' or 'nothing'}."
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages), system
+
+
+class Companion:
+    def __init__(self, memory):
+        self.memory = memory
+        self.messages = []
+        self.profile = memory.search("who the user is", limit=20)
+
+    async def ask(self, text):
+        found = await self.memory.asearch(text)  # expect: CKS05
+        self.messages.append({"role": "user", "content": text})
+        head = {"role": "system", "content": "{}\nYou remember:\n{}".format(INSTRUCTIONS, "\n".join(map(str, found)))}
+        return await gpt.chat.completions.create(model="gpt-5", messages=[head] + self.messages)
+
+    def ask_with_the_profile(self, text):
+        self.messages.append({"role": "user", "content": text})
+        system = f"{INSTRUCTIONS} {self.profile}"
+        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=self.messages)
+
+
+def ask_with_a_first_message(retriever, history, question):
+    found = retriever.get_relevant_documents(question)  # expect: CKS05
+    context = {"role": "user", "content": "Documents:\n" + "\n\n".join(one.page_content for one in found)}
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=[context, *history])

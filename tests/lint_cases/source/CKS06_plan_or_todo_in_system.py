@@ -78,8 +78,8 @@ def limit(messages, limit):
         messages.append({"role": "assistant", "content": reply.content})
 
 
-def in_front(messages, todos):  # expect: CKS06
-    messages.insert(1, {"role": "user", "content": f"To do: {todos}"})
+def in_front(messages, todos):
+    messages.insert(1, {"role": "user", "content": f"To do: {todos}"})  # expect: CKS06
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
 
 
@@ -105,23 +105,23 @@ def nothing_to_count(messages):
 
 
 def work_off(plan, messages):
-    while not plan.done:  # expect: CKS06
-        system = INSTRUCTIONS + " Tasks: " + "; ".join(f"{task.state} {task.title}" for task in plan.tasks)
+    while not plan.done:
+        system = INSTRUCTIONS + " Tasks: " + "; ".join(f"{task.state} {task.title}" for task in plan.task_list)  # expect: CKS06
         reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=system, messages=messages)
         messages.append({"role": "assistant", "content": reply.content})
 
 
 class Planned:
     def run(self, messages):
-        while self.plan.is_open():  # expect: CKS06
-            system = INSTRUCTIONS + self.plan.render()
+        while self.plan.is_open():
+            system = INSTRUCTIONS + self.current_plan.render()  # expect: CKS06
             reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=system, messages=messages)
             messages.append({"role": "assistant", "content": reply.content})
 
 
 def tick_off(todos, messages):
-    while any(not todo["done"] for todo in todos):  # expect: CKS06
-        system = INSTRUCTIONS + "; ".join(f"{todo['title']}" for todo in todos)
+    while any(not todo["done"] for todo in todos):
+        system = INSTRUCTIONS + "; ".join(f"{todo['title']}" for todo in todos)  # expect: CKS06
         reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=system, messages=messages)
         messages.append({"role": "assistant", "content": reply.content})
 

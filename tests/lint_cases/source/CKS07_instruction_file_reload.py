@@ -49,20 +49,34 @@ SOURCES = ("AGENTS.md", ".cursorrules")
 PAGES = ("index.md", "about.md")
 
 
-def build_instructions(base):
+def ask_if_there_are_rules(client, messages):
     rules = Path("AGENTS.md")
-    return base + rules.read_text() if rules.exists() else base  # expect: CKS07
+    system = INSTRUCTIONS + rules.read_text() if rules.exists() else INSTRUCTIONS  # expect: CKS07
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 
 class Agent:
     def __init__(self, root):
         self.root = root
         self.opening = Path(RULES).read_text()
+        self.messages = []
+
+    def ask(self, client, text):
+        self.messages.append({"role": "user", "content": text})
+        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=self.instructions(), messages=self.messages)
 
     def instructions(self):
         path = os.path.join(self.root, "CLAUDE.md")
         with open(path) as file:  # expect: CKS07
             return file.read()
+
+
+class Opened:
+    def __init__(self):
+        self.opening = Path(RULES).read_text()
+
+    def ask(self, client, messages):
+        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=self.opening, messages=messages)
 
 
 async def ask_with_a_constant(client, messages):
@@ -71,12 +85,14 @@ async def ask_with_a_constant(client, messages):
     return await client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=rules, messages=messages)
 
 
-def build_prompt_of_all(root):
-    return "".join((root / name).read_text() for name in SOURCES)  # expect: CKS07
+def ask_with_all(client, messages, root):
+    system = "".join((root / name).read_text() for name in SOURCES)  # expect: CKS07
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 
-def build_prompt_of_pages(root):
-    return "".join((root / name).read_text() for name in PAGES)
+def ask_with_pages(client, messages, root):
+    system = "".join((root / name).read_text() for name in PAGES)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 
 def build_prompt_of_a_template():

@@ -38,3 +38,16 @@ def ask_with_another_block(messages, retriever, question):
     found = retriever.get_relevant_documents(question)  # also: CKS05
     system = [{"type": "text", "text": HANDBOOK, "cache_control": MARK}, {"type": "text", "text": f"{found}"}]
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_with_the_users_notes(messages, memory, question):
+    notes = memory.search(question)  # also: CKS05
+    parts = [HANDBOOK]
+    parts.append("What you know of the customer: " + "; ".join(note.text for note in notes))
+    block = {"type": "text", "text": "\n".join(parts), "cache_control": MARK}  # expect: CKS08
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=[block], messages=messages)
+
+
+def ask_with_rules_alone(messages):
+    block = {"type": "text", "text": f"{HANDBOOK}\n{RULES}", "cache_control": MARK}
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=[block], messages=messages)

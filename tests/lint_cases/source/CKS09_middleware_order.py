@@ -46,3 +46,13 @@ def built_in_a_loop(model, tools, sources, middleware=()):
     for one in middleware:
         stack.append(one)
     return create_agent(model=model, tools=tools, middleware=stack)
+
+
+class Factory:
+    def __init__(self, model, tools, store):
+        self.model, self.tools, self.store = model, tools, store
+
+    def make(self):
+        stack = [AnthropicPromptCachingMiddleware()]
+        stack.append(SkillsMiddleware(self.store))  # expect: CKS09
+        return create_agent(model=self.model, tools=self.tools, middleware=stack)

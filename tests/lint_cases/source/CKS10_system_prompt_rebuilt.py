@@ -5,23 +5,14 @@ def build_system_prompt(model):
     return f"You are an agent of {model}."
 
 
-class Agent:
-    def start(self, model):
-        self.system = build_system_prompt(model)
-
-    def resume_session(self, stored):
-        self.messages = stored.messages
-        self.system = build_system_prompt(stored.model)  # expect: CKS10
-
-
 def ask(client, skills, messages):
     system = "You know: " + ", ".join(set(skills))  # expect: CKS10
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 
 def ask_with_lines(client, skills, messages):
-    known = {skill.name for skill in skills}
-    system = "You know:\n" + "\n".join(f"- {name}" for name in known)  # expect: CKS10
+    known = {skill.name for skill in skills}  # expect: CKS10
+    system = "You know:\n" + "\n".join(f"- {name}" for name in known)
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 
@@ -52,13 +43,6 @@ def ask_sorted_in_place(client, skills, messages):
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system="You know " + ", ".join(known), messages=messages)
 
 
-def resume_without_asking(session):
-    prompt_mode = session.mode
-    if prompt_mode == "plan":
-        session.system = build_system_prompt(session.model)  # expect: CKS10
-    return session
-
-
 def resume(session):
     session.system = session.system or build_system_prompt(session.model)
     return session
@@ -74,12 +58,12 @@ def restore(session):
     return session.system if session.system is not None else build_system_prompt(session.model)
 
 
-LANGUAGES = {"python", "sql", "bash"}
+LANGUAGES = {"python", "sql", "bash"}  # expect: CKS10
 UNITS = ("metre", "second")
 
 
 def ask_about_languages(client, messages):
-    system = "You know: " + ", ".join(LANGUAGES)  # expect: CKS10
+    system = "You know: " + ", ".join(LANGUAGES)
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 

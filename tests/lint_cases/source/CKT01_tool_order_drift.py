@@ -35,26 +35,6 @@ def load(name):
     return {"name": name, "description": "A plugin.", "input_schema": {"type": "object"}}
 
 
-async def of_all_servers(sessions):
-    all_tools = []
-    for session in sessions:
-        listed = await load_mcp_tools(session)
-        all_tools.extend(listed)  # expect: CKT01
-    return all_tools
-
-
-async def of_all_servers_by_name(sessions):
-    all_tools = []
-    for session in sessions:
-        all_tools.extend(await load_mcp_tools(session))
-    all_tools.sort(key=lambda tool: tool.name)
-    return all_tools
-
-
-async def load_mcp_tools(session):
-    return (await session.list_tools()).tools
-
-
 async def ask_with_named(registry, names, messages):
     tools = [registry[name] for name in {*names}]  # expect: CKT01
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
@@ -72,9 +52,9 @@ async def ask_with_shuffled_examples(tools, examples, messages):
 
 
 async def ask_with_gathered(skills, registry, messages):
-    names = set()
+    names = set()  # expect: CKT01
     for skill in skills:
-        names.update(skill.tools)  # expect: CKT01
+        names.update(skill.tools)
     tools = [registry[name] for name in names]
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
@@ -102,3 +82,46 @@ async def ask_with_more(skills, registry, messages):
         names.update(skill.tools)
     tools = [registry[name] for name in names]
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+SPECS = {"read": {"name": "read", "input_schema": {}}, "write": {"name": "write", "input_schema": {}}}
+NAMES = {"read", "write", "run"}  # expect: CKT01
+ORDERED = ("read", "write")
+
+
+def ask_with_specs(gpt, history):
+    return gpt.responses.create(model="gpt-5", input=history, tools=[SPECS[name] for name in NAMES])
+
+
+def ask_with_ordered_specs(gpt, history):
+    return gpt.responses.create(model="gpt-5", input=history, tools=[SPECS[name] for name in ORDERED if name in NAMES])
+
+
+class Toolbox:
+    def __init__(self, plugins):
+        self.plugins = plugins
+
+    def allowed(self, denied):
+        return list({plugin.name for plugin in self.plugins} - set(denied))  # expect: CKT01
+
+    def ask(self, messages, denied):
+        request = {"model": "claude-opus-4-5", "max_tokens": 9, "messages": messages}
+        request["tools"] = [SPECS[name] for name in self.allowed(denied)]
+        return client.messages.create(**request)
+
+
+class SortedToolbox:
+    def __init__(self, plugins):
+        self.plugins = plugins
+
+    def allowed(self, denied):
+        return sorted({plugin.name for plugin in self.plugins} - set(denied))
+
+    def ask(self, messages, denied):
+        tools = [SPECS[name] for name in self.allowed(denied)]
+        return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+async def ask_without_doubles(messages, tools):
+    by_name = {tool["name"]: tool for tool in tools}
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=list(by_name.values()), messages=messages)

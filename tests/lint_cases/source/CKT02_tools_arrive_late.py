@@ -18,11 +18,11 @@ class Agent:
 
 
 async def ask(session, messages):
-    tools = [tool.definition for tool in await session.list_tools()]
+    tools = [tool.definition for tool in await session.list_tools()]  # expect: CKT02
     return await client.messages.create(
         model="claude-opus-4-5",
         max_tokens=9,
-        tools=tools,  # expect: CKT02
+        tools=tools,
         messages=messages,
     )
 
@@ -36,12 +36,12 @@ def describe(session):
 
 
 async def process_query(session, messages):
-    response = await session.list_tools()
+    response = await session.list_tools()  # expect: CKT02
     available = [{"name": tool.name, "description": tool.description, "input_schema": tool.inputSchema} for tool in response.tools]
     return await client.messages.create(
         model="claude-opus-4-5",
         max_tokens=9,
-        tools=available,  # expect: CKT02
+        tools=available,
         messages=messages,
     )
 
@@ -53,7 +53,8 @@ async def process_when_alive(session, messages, tools):
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-async def chat_from_one_listing(session, messages):
+async def chat_from_one_listing(session, question):
+    messages = [{"role": "user", "content": question}]
     response = await session.list_tools()
     available = [{"name": tool.name, "description": tool.description, "input_schema": tool.inputSchema} for tool in response.tools]
     while messages[-1]["role"] == "user":

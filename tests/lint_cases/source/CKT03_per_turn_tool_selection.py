@@ -11,13 +11,13 @@ def respond(messages, query):
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=relevant, messages=messages)
 
 
-def reply(messages, question):  # also: CKT03
-    tools = select_tools(question)  # expect: CKT03
-    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)  # also: CKT03
+def reply(messages, question):
+    tools = select_tools(question)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-def answer(messages, query):  # expect: CKT03
-    relevant = [tool for tool in TOOLS if matches(tool, query)]
+def answer(messages, query):
+    relevant = [tool for tool in TOOLS if matches(tool, query)]  # expect: CKT03
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=relevant, messages=messages)
 
 
@@ -30,7 +30,7 @@ def converse(task):
 
 
 def select_tools(question):
-    return [tool for tool in TOOLS if tool["name"] in question]  # also: CKT03
+    return [tool for tool in TOOLS if tool["name"] in question]  # expect: CKT03
 
 
 def matches(tool, words):
@@ -100,7 +100,7 @@ def hint(messages, question):
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
 
 
-def narrowed(messages, question):  # also: CKT03
+def narrowed(messages, question):
     relevant = [tool for tool in TOOLS if tool["name"] in question]  # expect: CKT03
     sent = []
     sent.extend(relevant[:5])
@@ -112,17 +112,12 @@ def retrieve(messages, retriever, question):
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-def retrieve_for_the_session(messages, retriever, role):
-    tools = [REGISTRY[found.id] for found in retriever.invoke(role)]
-    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
-
-
-def by_keyword(messages, user_input):
+def pick_by_words(messages, user_input):
     chosen = [tool for tool in TOOLS if any(word in user_input.lower() for word in tool["keywords"])]  # expect: CKT03
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=chosen, messages=messages)
 
 
-def by_domain(messages, domain, user_input):
+def pick_by_domain(messages, domain, user_input):
     chosen = [tool for tool in TOOLS if any(word in domain.lower() for word in tool["keywords"])]
     messages.append({"role": "user", "content": user_input})
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=chosen, messages=messages)

@@ -17,11 +17,6 @@ def news_tool():
     return {"name": "news", "description": "News up to " + str(today), "input_schema": {"type": "object"}}
 
 
-def clock(tool):
-    tool.__doc__ = f"Tells the time; it is {datetime.now()}."  # expect: CKT08
-    return tool
-
-
 def constant_tool(folder):
     log(os.getcwd(), date.today())
     return {"name": "run_shell", "description": "Run a command in the session's folder.", "input_schema": {"type": "object"}}

@@ -7,21 +7,21 @@ TOOLS = [{"name": "read", "description": "Reads.", "input_schema": {"type": "obj
 READ_ONLY_TOOLS = TOOLS[:1]
 
 
-def step(messages, mode):
-    tools = [tool for tool in TOOLS if mode.allows(tool["name"])]  # expect: CKT11
+def step(messages, permission_mode):
+    tools = [tool for tool in TOOLS if permission_mode.allows(tool["name"])]  # expect: CKT11
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
 def respond(messages, plan_mode):
     tools = TOOLS
-    if plan_mode:
-        tools = READ_ONLY_TOOLS  # expect: CKT11
+    if plan_mode:  # expect: CKT11
+        tools = READ_ONLY_TOOLS
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
 class Agent:
-    def __init__(self, mode):
-        self.tools = [tool for tool in TOOLS if mode.allows(tool["name"])]
+    def __init__(self, permission_mode):
+        self.tools = [tool for tool in TOOLS if permission_mode.allows(tool["name"])]
 
     def respond(self, messages):
         names = [tool["name"] for tool in self.tools if tool["name"]]
@@ -29,29 +29,29 @@ class Agent:
 
 
 class Fixed:
-    def __init__(self, mode):
-        self.tools = self.create_toolset(mode)
+    def __init__(self, permission_mode):
+        self.tools = self.create_toolset(permission_mode)
 
     @staticmethod
-    def create_toolset(mode):
-        return [tool for tool in TOOLS if mode.allows(tool["name"])]
+    def create_toolset(permission_mode):
+        return [tool for tool in TOOLS if permission_mode.allows(tool["name"])]
 
 
 class Changing:
-    def __init__(self, mode):
-        self.tools = self.request_tools(mode)
+    def __init__(self, permission_mode):
+        self.tools = self.request_tools(permission_mode)
 
     @staticmethod
-    def request_tools(mode):
-        return [tool for tool in TOOLS if mode.allows(tool["name"])]  # expect: CKT11
+    def request_tools(permission_mode):
+        return [tool for tool in TOOLS if permission_mode.allows(tool["name"])]  # expect: CKT11
 
-    def respond(self, messages, mode):
-        self.tools = self.request_tools(mode)
+    def respond(self, messages, permission_mode):
+        self.tools = self.request_tools(permission_mode)
         return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=self.tools, messages=messages)
 
 
-def say(messages, mode):
-    messages.append({"role": "user", "content": f"You are in {mode} mode."})
+def say(messages, permission_mode):
+    messages.append({"role": "user", "content": f"You are in {mode} permission_mode."})
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
 
 
@@ -90,22 +90,22 @@ def answer_of_the_session(messages):
 DEFAULT_MODE = "act"
 
 
-def answer_in_a_form(messages, mode):
-    tools = READ_ONLY_TOOLS if mode == "tool_output" else TOOLS
+def answer_in_a_form(messages, answer_format):
+    tools = READ_ONLY_TOOLS if answer_format == "tool_output" else TOOLS
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-def answer_by_mode(messages, mode):
-    tools = READ_ONLY_TOOLS if mode == "plan" else TOOLS  # expect: CKT11
+def answer_by_mode(messages, permission_mode):
+    tools = READ_ONLY_TOOLS if permission_mode == "plan" else TOOLS  # expect: CKT11
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-def tools_for(mode):
-    return [tool for tool in TOOLS if mode.allows(tool["name"])]
+def tools_for(permission_mode):
+    return [tool for tool in TOOLS if permission_mode.allows(tool["name"])]  # expect: CKT11
 
 
 def answer_by_helper(session, messages):
-    tools = tools_for(session.mode)  # expect: CKT11
+    tools = tools_for(session.permission_mode)
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
@@ -113,7 +113,7 @@ def answer_by_helper_at_once(session, messages):
     return client.messages.create(
         model="claude-opus-4-5",
         max_tokens=9,
-        tools=tools_for(session.mode),  # expect: CKT11
+        tools=tools_for(session.permission_mode),
         messages=messages,
     )
 
@@ -126,12 +126,12 @@ def matching_tools(kind):
             return TOOLS
 
 
-def answer_by_match(messages, mode):
-    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=matching_tools(mode), messages=messages)  # expect: CKT11
+def answer_by_match(messages, permission_mode):
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=matching_tools(permission_mode), messages=messages)  # expect: CKT11
 
 
 def answer_by_table(session, messages):
-    tools = TOOLS_BY_MODE[session.mode]  # expect: CKT11
+    tools = TOOLS_BY_MODE[session.permission_mode]  # expect: CKT11
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
@@ -139,12 +139,12 @@ TOOLS_BY_MODE = {"plan": READ_ONLY_TOOLS, "act": TOOLS}
 MODE = "act"
 
 
-def written_tools(tools, mode):
-    return [{"type": "function", "function": tool} if mode == "json" else tool for tool in tools]
+def written_tools(tools, wire_format):
+    return [{"type": "function", "function": tool} if wire_format == "json" else tool for tool in tools]
 
 
-def answer_in_a_wire_format(messages, mode):
-    tools = written_tools(TOOLS, mode)
+def answer_in_a_wire_format(messages, wire_format):
+    tools = written_tools(TOOLS, wire_format)
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
@@ -153,10 +153,10 @@ def answer_of_one_mode(messages):
 
 
 class Seated:
-    def __init__(self, mode):
-        self.mode = mode
-        self.tools = tools_for(mode)
+    def __init__(self, permission_mode):
+        self.permission_mode = permission_mode
+        self.tools = tools_for(permission_mode)
 
     def answer(self, messages):
-        tools = tools_for(self.mode)
+        tools = tools_for(self.permission_mode)
         return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
-from contextkit.lint.source.graph import ANY, Context, Node
+from contextkit.lint.source.graph import ANY, Context, Node, plain
 from contextkit.lint.source.search import Origin
 from contextkit.lint.source.sinks import Sink, is_of
 
@@ -25,6 +25,9 @@ _SLACK: Final = Fraction(5, 4)
 _REASONING: Final = re.compile(r"thinking|reasoning")
 _IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
 _ID_KEYS: Final = frozenset({"id", "tool_call_id", "call_id", "tool_use_id", "toolUseId", "name", "title"})
+_STARTS: Final = frozenset({"create_task", "ensure_future", "start_soon", "gather"})
+"""Functions that run others side by side."""
+_RESULTS: Final = re.compile(r"result|output|message|history|block")
 _MEASURE: Final = re.compile(r"token|len|size|length|count|budget|usage|chars|limit|max", re.IGNORECASE)
 
 
@@ -37,16 +40,19 @@ def find(analysis: Analysis) -> Iterator[Hit]:
         side_call = analysis.search.side_call
         if sink.call is not None and side_call.search(sink.call.context.function.name):
             continue
-        slices = [origin.node for origin in conversation.origins if origin.kind == "slice"]
+        slices = [origin for origin in conversation.origins if origin.kind == "slice"]
         for origin in conversation.origins:
-            if _is_side(origin, side_call) or _is_on_demand(origin, sink, analysis):
+            if _is_side(origin, sink, side_call) or _is_on_demand(origin, sink, analysis):
                 continue
-            for code, message in _hazards(origin, slices, analysis):
-                if origin.node.position is not None:
+            for code, message, *places in _hazards(origin, slices, analysis):
+                place = places[0] if places else origin.node
+                if place.position is not None:
                     trail = trail_of(origin.state, sink.label, sink.place)
-                    yield Hit(code, message, origin.node, trail, None, origin.node)
+                    yield Hit(code, message, place, trail, None, place)
+        yield from _cleaned_between_turns(sink)
     yield from _windows(analysis)
     yield from _results(analysis)
+    yield from _side_by_side(analysis)
 
 
 def _results(analysis: Analysis) -> Iterator[Hit]:
@@ -55,8 +61,54 @@ def _results(analysis: Analysis) -> Iterator[Hit]:
         for node in module.updates:
             if node.name in {"append", "extend", "+="} and any(context.kind == "for" for context in node.context.chain()):
                 if any(_is_result(operand, analysis) for operand in node.inputs[1:]):
-                    for code, message in _arrives(node, analysis):
-                        yield Hit(code, message, node)
+                    for code, message, place in _arrives(node, analysis):
+                        yield Hit(code, message, place)
+
+
+def _side_by_side(analysis: Analysis) -> Iterator[Hit]:
+    """Tools that run side by side and each append to the same list: `create_task(run(call, results))`."""
+    for call in analysis.calls():
+        if call.name.rpartition(".")[2] not in _STARTS:
+            continue
+        for _, given in call.value:
+            started = given.inputs[0] if given.kind == "comp" else given
+            is_many = given.kind == "comp" or any(one.kind in {"for", "comprehension"} for one in call.context.chain())
+            if is_many and started.kind == "call" and re.search(r"tool|call", text_of(started)) and _appends(started, analysis):
+                yield Hit("CKM11", f"`{text_of(started)}` adds its result when it ends, so that results are in another order than their calls: a replay differs", started)
+
+
+def _appends(started: Node, analysis: Analysis) -> bool:
+    """Whether a call of a coroutine appends to a list that others append to."""
+    loops = {id(one) for one in started.context.chain() if one.kind in {"for", "comprehension"}}
+    for target in analysis.program.targets(started):
+        for key, value in started.value if target.function.is_async else ():
+            if value.kind == "item" or not _RESULTS.search(analysis.program.parameter(target, key)):
+                continue
+            if value.kind == "list" and any(id(one) in loops for one in value.context.chain()):
+                continue
+            for node in analysis.program.changed(target, key):
+                if any(one.kind == "update" and one.name in {"append", "extend", "+="} and not one.value for one in _within(node)):
+                    return True
+    return False
+
+
+def _cleaned_between_turns(sink: Sink) -> Iterator[Hit]:
+    """Reasoning that goes with the requests of a turn, and is taken out before the next turn."""
+    assert sink.conversation is not None
+    if sink.call is None:
+        return
+    loops = {id(one) for one in sink.call.context.loops()}
+    updates = [origin.node for origin in sink.conversation.origins if origin.kind == "update"]
+    is_kept_whole = any(
+        node.name in {"append", "+=", "extend"} and node.inputs[-1].kind not in {"dict", "list", "const"}
+        for node in updates
+        if any(id(one) in loops for one in node.context.loops())
+    )
+    for node in updates:
+        is_before = loops and not any(id(one) in loops for one in node.context.loops())
+        if is_kept_whole and is_before and node.name in {"pop", "del"} and node.value[:1] == (ANY,) and _has_text(node.inputs[1:], _REASONING):
+            message = f"`{text_of(node)}` takes out what was sent in the turn before: the prefix ends there"
+            yield Hit("CKM01", message, node, (), None, node)
 
 
 def _is_result(node: Node, analysis: Analysis) -> bool:
@@ -75,11 +127,12 @@ def _windows(analysis: Analysis) -> Iterator[Hit]:
     by_name = {call.rpartition(".")[2]: (call.removeprefix("*"), row) for row in rows for call in row["calls"]}
     for call in analysis.calls():
         end, row = by_name.get(call.name.rpartition(".")[2], ("", None))
-        if row is not None and f".{call.name}".endswith(end) and is_of(call, row.get("packages", ())) and not analysis.program.targets(call) and is_window(call, row):
+        if row is not None and not row.get("summarises") and f".{call.name}".endswith(end) and is_of(call, row.get("packages", ())) and not analysis.program.targets(call) and is_window(call, row):
             yield Hit("CKM04", f"`{text_of(call)}` keeps the last messages only: the history begins later in each request", call)
 
 
-def _hazards(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _hazards(origin: Origin, slices: list[Origin], analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
+    """Code, message, and where it is not at what was done itself, the place."""
     node = origin.node
     if origin.kind == "slice":
         yield from _sliced(origin, slices, analysis)
@@ -96,9 +149,9 @@ def _hazards(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator
 # The front is cut off
 
 
-def _sliced(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _sliced(origin: Origin, slices: list[Origin], analysis: Analysis) -> Iterator[tuple[str, str]]:
     node = origin.node
-    lower, upper, _ = node.value
+    lower, upper, _ = (None if one is None else plain(one) for one in node.value)
     context = node.context
     loop = next((one for one in context.loops() if one.kind == "while" and one.test is not None and _measures(one.test, node)), None)
     if loop is not None and lower is not None and upper is None and not _is_from_end(lower):
@@ -115,16 +168,18 @@ def _sliced(origin: Origin, slices: list[Node], analysis: Analysis) -> Iterator[
 
 def _is_from_end(lower: Node) -> bool:
     """`-N`, `-limit`, `len(messages) - N`."""
+    lower = plain(lower)
     if lower.kind == "const":
         return isinstance(lower.value, int) and lower.value < 0
     if lower.kind == "join" and lower.name == "-":
-        return not _is_length(lower.inputs[0])
+        return not _is_length(plain(lower.inputs[0]))
     if lower.kind == "join" and lower.name == "arith" and len(lower.inputs) == 2:
         return _is_length(lower.inputs[0]) and not _is_length(lower.inputs[1])
     return lower.kind == "call" and lower.name == "max" and any(_is_from_end(value) for _, value in lower.value)
 
 
 def _is_length(node: Node) -> bool:
+    node = plain(node)
     return node.kind == "call" and node.name == "len"
 
 
@@ -133,9 +188,10 @@ def _is_look(lower: Node) -> bool:
     return lower.kind == "const" and lower.value in (-1, -2)
 
 
-def _is_rest(other: Node, node: Node) -> bool:
-    """`messages[:-N]` beside `messages[-N:]`."""
-    if other is node or other.value[1] is None:
+def _is_rest(origin: Origin, node: Node) -> bool:
+    """`messages[:-N]` beside `messages[-N:]`, all of them."""
+    other, above = origin.node, origin.state.parent
+    if other is node or other.value[1] is None or (above is not None and above.node.kind == "comp" and above.node.value.conditions):
         return False
     return other.inputs[0] is node.inputs[0] and _same(other.value[1], node.value[0])
 
@@ -157,19 +213,21 @@ def _has_slack(origin: Origin, lower: Node, analysis: Analysis) -> bool:
         if context.kind in {"if", "else"} and context.test is not None:
             for limit in _limits(context.test, analysis):
                 if kept is not None and limit >= _SLACK * abs(kept):
-                    return _is_kept(origin)
+                    return _is_kept(origin, analysis)
     return False
 
 
-def _is_kept(origin: Origin) -> bool:
+def _is_kept(origin: Origin, analysis: Analysis) -> bool:
     """Whether the cut list takes the place of the history."""
-    child = origin.node
+    cls = origin.node.context.function.cls
+    stored = {id(value) for one in (analysis.program.family(cls) if cls is not None else ()) for values in one.stores.values() for value, _ in values}
     for state in origin.state.chain():
         node = state.node
         if node.kind == "attr" or (node.kind == "phi" and node.name == "loop") or (node.kind == "update" and node.name == "replace"):
             return True
-        child = node
-    return child is not origin.node and False
+        if id(node) in stored:
+            return True
+    return False
 
 
 def _limits(test: Node, analysis: Analysis) -> Iterator[float]:
@@ -189,7 +247,8 @@ def _number(node: Node, analysis: Analysis) -> float | None:
 
 def _is_compaction(origin: Origin, analysis: Analysis) -> bool:
     """Whether a summary takes the place of the rest, when there is too much."""
-    is_rare = any(context.kind in {"if", "else"} and context.test is not None and _measures(context.test, origin.node) for context in origin.node.context.chain())
+    callers = analysis.program.callers(origin.node.context.function)
+    is_rare = _is_rare(origin.node.context, origin.node) or (bool(callers) and all(_is_rare(call.context) for call, _ in callers))
     parent = origin.state.parent
     if parent is None or not is_rare:
         return False
@@ -206,7 +265,12 @@ def _is_compaction(origin: Origin, analysis: Analysis) -> bool:
     return bool(re.search(r"summar|compact|condens", origin.node.context.function.name, re.IGNORECASE))
 
 
-def _updated(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _is_rare(context: Context, of: Node | None = None) -> bool:
+    """Whether something is done only where there is too much."""
+    return any(one.kind in {"if", "else"} and one.test is not None and _measures(one.test, of) for one in context.chain())
+
+
+def _updated(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
     node = origin.node
     name, keys = node.name, node.value
     if name in {"pop", "popleft", "del"} and not keys and _takes_first(node):
@@ -238,8 +302,14 @@ def _is_chosen_by_place(node: Node) -> bool:
     if any(one.kind == "phi" and one.value is not None and _asks_place(one.value) for operand in node.inputs[1:] for one in _within(operand)):
         return True
     tests = [context for context in node.context.chain() if context.kind in {"if", "else"} and context.test is not None]
-    is_other = node.inputs[1].kind != "iter" if len(node.inputs) > 1 else False
+    is_other = len(node.inputs) > 1 and not _is_element(node.inputs[1])
     return is_other and any(context.test is not None and _asks_place(context.test) for context in tests)
+
+
+def _is_element(node: Node) -> bool:
+    """A message itself: `m` of `for m in messages`, `for i, m in enumerate(messages)`."""
+    node = plain(node)
+    return node.kind == "iter" or (node.kind == "item" and node.inputs[0].kind == "iter")
 
 
 def _is_about(context: Context, pattern: re.Pattern[str]) -> bool:
@@ -251,7 +321,7 @@ def _takes_first(node: Node) -> bool:
         return True
     if len(node.inputs) < 2:
         return False
-    key = node.inputs[1]
+    key = plain(node.inputs[1])
     if key.kind == "const":
         return key.value in (0, 1) and not isinstance(key.value, bool)
     if key.kind == "slice":
@@ -280,7 +350,8 @@ def _is_open_front(node: Node) -> bool:
 def _from_newest(node: Node) -> bool:
     """A list that is filled from the newest message on, until it is full."""
     for context in node.context.chain():
-        if context.kind == "for" and context.iterable is not None and context.iterable.kind == "call" and context.iterable.name == "reversed":
+        iterable = plain(context.iterable) if context.kind == "for" and context.iterable is not None else None
+        if iterable is not None and iterable.kind == "call" and iterable.name == "reversed":
             return any(
                 around.test is not None and _measures(around.test) for left in context.breaks for around in left.chain() if around.kind == "if"
             )
@@ -325,12 +396,11 @@ def _rewritten(node: Node, keys: tuple[object, ...], analysis: Analysis) -> Iter
     """`message["content"] = …` for earlier messages, by how far they are from the end."""
     if not any(key in {"content", "text", ".content", "parts", ".parts"} for key in keys):
         return
+    value = plain(node.inputs[1])
     if not _depends_on_place(node.context):
-        value = node.inputs[1]
         if value.kind == "comp" and any(_has_text(_within(one), _REASONING) for one in value.value.conditions) and _is_sometimes(node.context):
             yield "CKM01", f"`{text_of(value)}` takes reasoning out of earlier turns in some requests only"
         return
-    value = node.inputs[1]
     if value.kind == "comp" and any(_has_text(_within(one), _REASONING) for one in value.value.conditions):
         yield "CKM01", f"`{text_of(value)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif value.kind == "comp" and any(_has_text(_within(one), _IMAGE) for one in value.value.conditions):
@@ -341,6 +411,13 @@ def _rewritten(node: Node, keys: tuple[object, ...], analysis: Analysis) -> Iter
         yield "CKM06", f"`{text_of(value)}` takes the place of what an earlier message said: the prefix ends there"
     else:
         yield "CKM08", f"`{text_of(value)}` changes a message once it is old: the place where the prefix ends moves with every turn"
+
+
+def _contexts(origin: Origin) -> Iterator[Context]:
+    """What is done to a history stands under these: where it is written, and where the functions are called that do it."""
+    yield origin.node.context
+    for call, _ in origin.state.stack:
+        yield call.context
 
 
 def _is_sometimes(context: Context) -> bool:
@@ -362,6 +439,7 @@ def _is_about_message(test: Node) -> bool:
 
 
 def _is_placeholder(value: Node, analysis: Analysis) -> bool:
+    value = plain(value)
     found = analysis.search.constants(value) if value.kind in {"ref", "phi", "const", "attr"} else set()
     if found:
         return all(isinstance(one, str) and len(one) < 300 for one in found)
@@ -408,40 +486,43 @@ def _counts_back(node: Node) -> bool:
     """The index of `enumerate(reversed(messages))`."""
     if node.kind != "item" or node.inputs[0].kind != "iter":
         return False
-    iterable = node.inputs[0].inputs[0]
-    return bool(iterable.value) and any(value.kind == "call" and value.name == "reversed" for _, value in iterable.value)
+    iterable = plain(node.inputs[0].inputs[0])
+    return iterable.kind == "call" and any(one.kind == "call" and one.name == "reversed" for _, value in iterable.value for one in [plain(value)])
 
 
 def _is_index(node: Node) -> bool:
     if node.kind == "item" and node.value == 0 and node.inputs[0].kind == "iter":
-        iterable = node.inputs[0].inputs[0]
+        iterable = plain(node.inputs[0].inputs[0])
         return iterable.kind == "call" and iterable.name == "enumerate"
-    return node.kind == "iter" and node.inputs[0].kind == "call" and node.inputs[0].name == "range" and any(
-        _is_length(part) for _, value in node.inputs[0].value for part in _within(value)
+    iterable = plain(node.inputs[0]) if node.kind == "iter" else node
+    return iterable.kind == "call" and iterable.name == "range" and node.kind == "iter" and any(
+        _is_length(part) for _, value in iterable.value for part in _within(value)
     )
 
 
-def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
     node = origin.node
     parts = node.value
-    element = node.inputs[0]
+    element = plain(node.inputs[0])
     place = [one for one in _within(element) if one.kind == "phi" and one.value is not None and _asks_place(one.value)]
     is_head = any(_is_head(one) for one in parts.iterables)
-    if any(_has_text(_within(one), _REASONING) for one in parts.conditions) and (is_head or _is_sometimes(node.context)):
+    conditions = [*parts.conditions, *(test for one in _within(element) if one.kind == "comp" for test in one.value.conditions)]
+    if any(_has_text(_within(one), _REASONING) for one in conditions) and (is_head or any(map(_is_sometimes, _contexts(origin)))):
         yield "CKM01", f"`{text_of(node)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif any(_asks_place(one) for one in parts.conditions):
         yield "CKM04", f"`{text_of(node)}` leaves messages out by how old they are: the prefix ends earlier in each request"
     elif (place or (is_head and element.kind != "iter" and not _is_copy(element))) and not _is_compaction(origin, analysis):
         changed = next((one for one in _within(element) if one.kind == "dict" and "content" in one.value), None)
         content = changed.inputs[changed.value.index("content")] if changed is not None else None
-        if content is not None and _is_placeholder(content, analysis):
-            yield "CKM06", f"`{text_of(content)}` takes the place of what an earlier message said: the prefix ends there"
+        if changed is not None and content is not None and _is_placeholder(content, analysis):
+            yield "CKM06", f"`{text_of(content)}` takes the place of what an earlier message said: the prefix ends there", changed
         else:
             yield "CKM08", f"`{text_of(node)}` changes messages once they are old: the place where the prefix ends moves with every turn"
 
 
 def _is_copy(element: Node) -> bool:
     """`dict(m)`, `m.copy()`, `{**m}`."""
+    element = plain(element)
     if element.kind == "call":
         return element.name.rpartition(".")[2] in {"dict", "copy", "deepcopy", "model_copy"}
     return element.kind == "dict" and element.value == ["**"]
@@ -450,53 +531,70 @@ def _is_copy(element: Node) -> bool:
 # Results come in another order; ids are made anew
 
 
-def _arrives(node: Node, analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _arrives(node: Node, analysis: Analysis) -> Iterator[tuple[str, str, Node]]:
     for context in node.context.chain():
         if context.kind == "for" and context.iterable is not None:
             found = analysis.search.origins(context.iterable, kinds=frozenset({"arrival"}), most=200)
             if any(origin.kind == "arrival" for origin in found):
-                yield "CKM11", f"`{text_of(context.iterable)}` gives results as they finish, and the history keeps them in that order: a replay differs"
+                message = f"`{text_of(context.iterable)}` gives results as they finish, and the history keeps them in that order: a replay differs"
+                yield "CKM11", message, found[0].node
                 return
     if node.name in {"extend", "+="}:
         for operand in node.inputs[1:]:
             found = analysis.search.origins(operand, kinds=frozenset({"arrival"}), most=200)
             if any(origin.kind == "arrival" for origin in found):
-                yield "CKM11", f"`{text_of(operand)}` has results as they finished, and the history keeps them in that order: a replay differs"
+                message = f"`{text_of(operand)}` has results as they finished, and the history keeps them in that order: a replay differs"
+                yield "CKM11", message, found[0].node
                 return
 
 
-def _made_anew(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str]]:
+def _made_anew(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str, Node]]:
     """A message that is converted for each request gets a new id each time."""
-    above = origin.state.parent
-    if above is None or above.node.kind not in {"comp", "update"}:
-        return
-    if above.node.kind == "update" and not (above.node.name == "append" and _goes_through_messages(above.node)):
+    if not _is_for_each(origin):
         return
     for state in analysis.search.objects(origin.node, stack=origin.state.stack):
         message = state.node
         if message.kind != "dict":
             continue
-        for key, value in _ids(message):
+        for key, value in _ids(message, analysis):
             found = analysis.search.origins(value, kinds=frozenset({"id"}), stack=state.stack, most=300)
             hit = next((one for one in found if one.kind == "id" and not _is_fallback(one)), None)
             if hit is not None:
-                yield "CKM13", f"`{text_of(hit.node)}` gives an earlier message a new {key!r} in each request"
+                yield "CKM13", f"`{text_of(hit.node)}` gives an earlier message a new {key!r} in each request", hit.node
                 return
 
 
-def _ids(message: Node, depth: int = 0) -> Iterator[tuple[str, Node]]:
+def _is_for_each(origin: Origin) -> bool:
+    """Whether a message is made of each earlier one: in a comprehension, or in a loop through them."""
+    child = origin.state
+    while child.parent is not None:
+        above = child.parent.node
+        if above.kind == "comp" and above.inputs[0] is child.node:
+            return True
+        if above.kind == "update" and above.inputs[0] is not child.node:
+            return _goes_through_messages(above)
+        child = child.parent
+    return False
+
+
+def _ids(message: Node, analysis: Analysis, depth: int = 0) -> Iterator[tuple[str, Node]]:
     """The ids and names in a message, and in its parts."""
-    if depth > 5:
+    message = plain(message)
+    if depth > 7:
         return
     if message.kind == "dict":
         for key, value in zip(message.value, message.inputs, strict=True):
             if key in _ID_KEYS:
                 yield str(key), value
             else:
-                yield from _ids(value, depth + 1)
-    elif message.kind in {"list", "comp", "star", "phi"}:
+                yield from _ids(value, analysis, depth + 1)
+    elif message.kind in {"list", "comp", "star", "phi", "join"}:
         for part in message.inputs[:8]:
-            yield from _ids(part, depth + 1)
+            yield from _ids(part, analysis, depth + 1)
+    elif message.kind == "call":
+        for target in analysis.program.targets(message)[:3]:
+            for value in target.function.returns[:3] if target.constructs is None else ():
+                yield from _ids(value, analysis, depth + 1)
 
 
 def _is_fallback(origin: Origin) -> bool:
@@ -525,7 +623,7 @@ def _measures(test: Node, of: Node | None = None) -> bool:
                     if _is_length(part):
                         if of is None or not part.value or _root(part.value[0][1]) is _root(of) or _is_history(part.value[0][1]):
                             return True
-                    elif part.kind in {"call", "param", "attr", "ref"} and _MEASURE.search(part.name.rpartition(".")[2]):
+                    elif part.kind in {"call", "param", "attr", "ref"} and part.name != "~len" and _MEASURE.search(part.name.rpartition(".")[2]):
                         return True
     return False
 
@@ -533,6 +631,7 @@ def _measures(test: Node, of: Node | None = None) -> bool:
 def _root(node: Node) -> Node:
     """The list that was there before it was changed."""
     for _ in range(100):
+        node = plain(node)
         if node.kind in {"update", "phi", "out", "slice"} and node.inputs:
             node = node.inputs[0]
         else:
@@ -558,6 +657,7 @@ def _within(node: Node, most: int = 60) -> Iterator[Node]:
         yield one
         if one.kind == "call":
             waiting += [value for _, value in one.value]
+            waiting += [inlined for inlined in [one.module.inlined(one)] if inlined is not None]
         waiting += one.inputs
         if one.kind == "comp":
             waiting += [*one.value.iterables, *one.value.conditions]
@@ -575,7 +675,9 @@ def _is_on_demand(origin: Origin, sink: Sink, analysis: Analysis) -> bool:
     return origin.node.kind in {"slice", "update"} and not analysis.program.callers(function) and not any(call for call, _ in origin.state.stack)
 
 
-def _is_side(origin: Origin, side_call: re.Pattern[str]) -> bool:
+def _is_side(origin: Origin, sink: Sink, side_call: re.Pattern[str]) -> bool:
     """Whether the way to the request goes through a function that asks something about the conversation."""
-    names = [origin.node.context.function.name, *(call.context.function.name for call, _ in origin.state.stack)]
+    names = [call.context.function.name for call, _ in origin.state.stack]
+    if sink.call is None or any(state.node.kind == "param" for state in origin.state.chain()):
+        names.append(origin.node.context.function.name)  # otherwise it puts back what it makes, and sends nothing
     return any(map(side_call.search, names))

@@ -9,6 +9,7 @@ from typing import Final
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
 from contextkit.lint.source.graph import Node
+from contextkit.lint.source.program import Target
 from contextkit.lint.source.rules.history import _is_length, _within
 from contextkit.lint.source.sinks import Sink
 
@@ -24,6 +25,7 @@ def find(analysis: Analysis) -> Iterator[Hit]:
             continue
         if sink.kind == "tools":
             yield from _dropped(sink, analysis)
+            yield from _not_given(sink, analysis)
         by_function[id(sink.call.context.function)].append(sink)
     for sinks in by_function.values():
         yield from _without(sinks)
@@ -38,7 +40,7 @@ def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
             if test is not None and _asks_end(test):
                 at = next((one for one in node.inputs if _is_none(one) and one.position is not None), node if node.position is not None else sink.place)
                 yield Hit("CKT04", _message(test, sink), at, trail_of(origin.state, sink.label, sink.place), None, sink.place)
-        elif origin.kind == "update" and node.name in {"append", "extend", "+=", "insert"} and not node.value:
+        elif (origin.kind == "update" and node.name in {"append", "extend", "+=", "insert"} and not node.value) or (origin.kind == "join" and _is_added(node)):
             assert sink.call is not None
             loops = {id(loop) for loop in sink.call.context.loops()}
             if any(id(loop) in loops for loop in node.context.loops()):
@@ -49,6 +51,39 @@ def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
             ending = next((test for test in tests if _asks_end(test)), None)
             if ending is not None:
                 yield Hit("CKT04", _message(ending, sink), node, trail_of(origin.state, sink.label, sink.place), None, sink.place)
+
+
+        elif origin.kind == "update" and node.name == "setitem" and node.value == ("tools",):
+            ending = next((one.test for one in node.context.chain() if one.kind == "if" and one.test is not None and _asks_end(one.test)), None)
+            if ending is not None:
+                yield Hit("CKT04", _message(ending, sink), node, trail_of(origin.state, sink.label, sink.place), None, sink.place)
+
+
+def _is_added(node: Node) -> bool:
+    """`tools = tools + [extra]`, round after round."""
+    first = node.inputs[0]
+    while first.kind in {"update", "out", "join"} and first.inputs:
+        first = first.inputs[0]
+    return first.kind == "phi" and first.name == "loop"
+
+
+def _not_given(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
+    """A last call of the function that sends the request, without the tools that the calls before it give."""
+    if sink.node.kind != "param" or sink.path:
+        return
+    by_caller: dict[int, list[tuple[Node, Target]]] = defaultdict(list)
+    for call, target in analysis.program.callers(sink.node.value):
+        by_caller[id(call.context.function)].append((call, target))
+    for calls in by_caller.values():
+        given = [call for call, target in calls if any(not _is_none(node) for node, _ in analysis.program.arguments(call, target, sink.node.name))]
+        for call, target in calls:
+            if call in given or call.position is None or "**" in {key for key, _ in call.value}:
+                continue
+            lists = {id(_base(node)) for _, node in call.value if node.kind in {"param", "list", "attr", "update", "phi", "out"}}
+            before = [one for one in given if one.position is not None and one.position.line < call.position.line and one.context.loops()]
+            if any(id(_base(node)) in lists for one in before for _, node in one.value):
+                message = "the request has no tools, unlike the requests before it: nothing of their prefix is read"
+                yield Hit("CKT04", message, call, (), None, call)
 
 
 def _without(sinks: list[Sink]) -> Iterator[Hit]:
