@@ -106,10 +106,10 @@ CLOCKS: Final = frozenset({"clock"})
 _TEMPLATE_CLOCK: Final = re.compile(r"\{\{[^}]*\b(?:utc)?now\(\)[^}]*\}\}")
 DAY: Final = "day"
 """Among the kinds of a state: a clock that is met from here on was written to the day only."""
-SORTED: Final = "sorted"
-"""Among the kinds of a state: the keys of mappings that are met from here on were sorted."""
 _CONTENT: Final = frozenset({"content", "text", "parts"})
 _HISTORY: Final = re.compile(r"messages|history|conversation|transcript|turns|msgs", re.IGNORECASE)
+SORTED: Final = "sorted"
+"""Among the kinds of a state: the keys of mappings that are met from here on were sorted."""
 _OTHER_ROLES: Final = frozenset({"user", "assistant", "tool", "function", "human", "ai", "model"})
 _OBJECTS: Final = frozenset({"dict", "list", "tuple", "set", "const", "join", "comp", "func", "compare"})
 """What an object that is looked for may be; the search for objects ends there."""
