@@ -496,11 +496,22 @@ def _counts_back(node: Node) -> bool:
 def _is_index(node: Node) -> bool:
     if node.kind == "item" and node.value == 0 and node.inputs[0].kind == "iter":
         iterable = plain(node.inputs[0].inputs[0])
-        return iterable.kind == "call" and iterable.name == "enumerate"
+        return iterable.kind == "call" and iterable.name == "enumerate" and not any(_is_part(value) for _, value in iterable.value[:1])
     iterable = plain(node.inputs[0]) if node.kind == "iter" else node
     return iterable.kind == "call" and iterable.name == "range" and node.kind == "iter" and any(
         _is_length(part) for _, value in iterable.value for part in _within(value)
     )
+
+
+def _is_part(node: Node) -> bool:
+    """Whether a list belongs to one message: `enumerate(message.tool_calls)` numbers no messages."""
+    for _ in range(8):
+        if node.kind == "iter":
+            return True
+        if node.kind not in {"attr", "item", "phi", "slice"}:
+            return False
+        node = node.inputs[0]
+    return False
 
 
 def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
