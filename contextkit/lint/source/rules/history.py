@@ -508,9 +508,12 @@ def _is_part(node: Node) -> bool:
     for _ in range(8):
         if node.kind == "iter":
             return True
-        if node.kind not in {"attr", "item", "phi", "slice"}:
+        if node.kind == "call" and node.inputs[0].kind != "attr" and node.value:
+            node = node.value[0][1]
+        elif node.kind in {"attr", "item", "phi", "slice", "call"}:
+            node = node.inputs[0]
+        else:
             return False
-        node = node.inputs[0]
     return False
 
 
