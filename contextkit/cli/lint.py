@@ -250,9 +250,7 @@ class Look:
     `sift` says which findings in code are told, all where there is none, and `known` where the others stand.
     """
 
-    def __init__(
-        self, lint_input: LintInput, config: LintConfig, sift: Sift | None = None, known: str = ""
-    ) -> None:
+    def __init__(self, lint_input: LintInput, config: LintConfig, sift: Sift | None = None, known: str = "") -> None:
         self._input, self._config, self._sift, self._known = lint_input, config, sift, known
         self._n_files, self._n_calls, self._n_sifted = 0, 0, 0
         self._tests: set[str] = set()
@@ -408,12 +406,19 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="What the Python source that comes as - is called.",
 )
-@click.option("--select", multiple=True, metavar="CODES", help="Only these, by code or its beginning: CKS,CKM04. ALL, or a whole code, also finds what is off by default.")
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="CODES",
+    help="Only these, by code or its beginning: CKS,CKM04. ALL, or a whole code, also finds what is off by default.",
+)
 @click.option("--ignore", multiple=True, metavar="CODES", help="All but these.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--fix", "is_fixing", is_flag=True, help="Make the safe changes.")
-@click.option("--unsafe-fixes", "is_unsafe", is_flag=True, help="With --fix: make the changes to what the model reads, too.")
+@click.option(
+    "--unsafe-fixes", "is_unsafe", is_flag=True, help="With --fix: make the changes to what the model reads, too."
+)
 @click.option("--diff", "is_diff", is_flag=True, help="Show the changes, those for --unsafe-fixes too, make none.")
 @click.option("--statistics", "has_statistics", is_flag=True, help="Counts by code instead of findings.")
 @click.option("--explain", metavar="CODE", help="The page of one hazard.")

@@ -181,7 +181,7 @@ def test_comments_and_settings_silence_the_cells_of_a_notebook(folder: Path, run
     assert told(HAZARDOUS) == ["CKS01"]
     run("lint", "note.ipynb", "--write-baseline", "known.json")
     assert told(HAZARDOUS, "--baseline", "known.json") == []
-    assert told(HAZARDOUS.replace("terse.\",", "terse.\",  # noqa: CKS01")) == []
+    assert told(HAZARDOUS.replace('terse.",', 'terse.",  # noqa: CKS01')) == []
     (folder / "pyproject.toml").write_text('[tool.contextkit.lint.per-file-ignores]\n"*.ipynb" = ["CKS"]\n', "utf-8")
     assert told(HAZARDOUS) == []
 

@@ -156,7 +156,11 @@ def test_rules_without_a_row_are_an_error() -> None:
 
 
 def test_a_code_is_found_in_source_or_not_or_only_if_it_is_selected() -> None:
-    rows = {"CKS01": ROW, "CKS02": ROW | {"name": "on", "source": "on"}, "CKS03": ROW | {"name": "off", "source": "off"}}
+    rows = {
+        "CKS01": ROW,
+        "CKS02": ROW | {"name": "on", "source": "on"},
+        "CKS03": ROW | {"name": "off", "source": "off"},
+    }
     found = [(row.in_source, row.is_default) for row in hazards_of(rows, requests={})]
     assert found == [(False, True), (True, True), (True, False)]
     with pytest.raises(ValueError, match="source is True; it must be on or off"):

@@ -103,9 +103,7 @@ def test_keys_are_sorted_where_the_text_is_made(fixed: Fixed) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "dumped", ["json.dumps({'a': 1})", "json.dumps(state, sort_keys=True)", "json.dumps([1, 2])"]
-)
+@pytest.mark.parametrize("dumped", ["json.dumps({'a': 1})", "json.dumps(state, sort_keys=True)", "json.dumps([1, 2])"])
 def test_an_order_the_author_wrote_down_is_no_hazard(tmp_path: Path, dumped: str) -> None:
     path = tmp_path / "app.py"
     path.write_text(HEAD + define(dumped), "utf-8")
@@ -268,7 +266,9 @@ def test_a_change_stands_in_its_place_in_every_encoding(tmp_path: Path, encoding
 
 def test_a_tree_is_mended_from_the_command_line_once(tmp_path: Path) -> None:
     path = tmp_path / "app.py"
-    path.write_text(HEAD + ask(tools="[load(name) for name in os.listdir(folder)]") + define("json.dumps(state)"), "utf-8")
+    path.write_text(
+        HEAD + ask(tools="[load(name) for name in os.listdir(folder)]") + define("json.dumps(state)"), "utf-8"
+    )
 
     def run(*options: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "contextkit.cli.main", "lint", str(path), "--select", "CKT07,CKT01", *options]

@@ -8,7 +8,6 @@ CKS08`. `# also: CKS08` permits without asking for it."""
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,16 @@ from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace
 from contextkit.lint.source.detect import find_in_code
+from contextkit.lint.source.flows import INJECTED, rules
+from contextkit.lint.source.rules import RULES
 
 CASES = Path(__file__).resolve().parents[1] / "lint_cases" / "source"
 EXPECT = re.compile(r"# expect: (CK\w\d\d(?:, CK\w\d\d)*)")
 ALSO = re.compile(r"# also: (CK\w\d\d(?:, CK\w\d\d)*)")
 FILES = sorted(CASES.glob("*.py"))
+SOURCE = {row.code for row in hazards() if row.in_source}
+EVERYTHING = LintConfig(select=tuple(SOURCE))
+"""With the codes that are off by default."""
 
 
 def noted(file: Path, comment: re.Pattern[str]) -> set[tuple[int, str]]:
@@ -35,19 +39,24 @@ def noted(file: Path, comment: re.Pattern[str]) -> set[tuple[int, str]]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_file_has_the_findings_its_comments_say(file: Path) -> None:
     expected = noted(file, EXPECT)
-    codes = {code for _, code in expected}
-    asked = [replace(row, is_default=True) for row in hazards() if row.code[2] == file.stem[2] or row.code in codes]
-    findings = find_in_code([file], LintConfig(), asked)
+    asked = [row for row in hazards() if row.code[2] == file.stem[2] or row.code in {code for _, code in expected}]
+    findings = find_in_code([file], EVERYTHING, asked)
     places = [(one.place.line, one.code, one.message) for one in findings if isinstance(one.place, CodePlace)]
     found = {(line, code) for line, code, _ in places}
     assert expected - found == set(), "not found"
     assert [place for place in places if place[:2] not in expected | noted(file, ALSO)] == [], "found, but not expected"
 
 
+def test_the_catalogue_has_the_codes_of_the_engine() -> None:
+    in_engine = {rule.code for rule in rules()} | {*INJECTED.values()} | {code for codes, _ in RULES for code in codes}
+    assert in_engine == SOURCE
+
+
 def test_every_source_rule_has_a_case_and_clean_code_beside_it() -> None:
     shown = {code for file in FILES for _, code in noted(file, EXPECT) if file.stem.startswith(code)}
-    missing = [row.code for row in hazards() if row.in_source and row.code not in shown]
-    assert not missing, f"tests/lint_cases/source/ has no case for {', '.join(missing)}"
+    assert shown >= SOURCE, f"tests/lint_cases/source/ has no case for {', '.join(sorted(SOURCE - shown))}"
+    asked = {code for file in FILES for comment in (EXPECT, ALSO) for _, code in noted(file, comment)}
+    assert asked <= SOURCE, f"no source rule has {', '.join(sorted(asked - SOURCE))}; their cases cannot fail"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -24,9 +24,10 @@ _MUCH_TEXT = 2000
 provider caches (512 tokens)."""
 _TURNS = re.compile(r"turn|step|iter|round|attempt|remaining|left|budget", re.IGNORECASE)
 _USUAL_DOUBT = 4
-_MOST_DOUBT = {"unordered": 1, "arrival": 1, "paths": 2, "choice": 1, "id": 2, "counter": 1, "flag": 4, "user": 4}
+_MOST_DOUBT = {"unordered": 1, "arrival": 1, "paths": 2, "choice": 1, "id": 1, "counter": 1, "flag": 4, "user": 4}
 """Kind of source → how much may be guessed on the way to it."""
-_LONGEST, _MOST_FUNCTIONS = 40, 8
+_RARE = frozenset({"clock", "date", "recall", "server", "plan", "user", "flag"})
+_LONGEST, _MOST_FUNCTIONS, _FEW_FUNCTIONS = 40, 8, 4
 """Steps, and functions, that a way may lead through."""
 _WEAK = 2
 """Doubt that a search begins with at what only its name says to be sent."""
@@ -156,7 +157,8 @@ def _is_likely(origin: Origin, sink: Sink) -> bool:
     if origin.state.doubt - (_WEAK if sink.is_weak else 0) > _MOST_DOUBT.get(origin.kind, _USUAL_DOUBT):
         return False
     states = list(origin.state.chain())
-    return len(states) <= _LONGEST and len({id(state.node.context.function) for state in states}) <= _MOST_FUNCTIONS
+    functions = {id(state.node.context.function) for state in states}
+    return len(states) <= _LONGEST and len(functions) <= (_MOST_FUNCTIONS if origin.kind in _RARE else _FEW_FUNCTIONS)
 
 
 def _is_inside(state: State) -> bool:

@@ -23,6 +23,8 @@ _CUTS = re.compile(
 )
 """Names of functions that make the messages of a request from a history."""
 _JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
+_SHOWS = re.compile(r"trac(?:e|ing)|telemetr|logg|display|export|print|show|preview|(?:^|[._])(?:ui|tui|view|log)(?:[._]|$)", re.IGNORECASE)
+"""Names of what shows a conversation to somebody, rather than to a model."""
 _UNSEEN = 2
 """Doubt that a search begins with where no request was seen."""
 _REQUEST_SINKS = {
@@ -289,7 +291,7 @@ class Sinks:
         """What functions give back, or leave in a list, that cut or convert the history they are given, by their names."""
         for function in module.functions:
             given = [name for name in function.params if self.histories.search(name)]
-            if not given or not _CUTS.search(function.name):
+            if not given or not _CUTS.search(function.name) or _SHOWS.search(f"{module.name}.{function.qualified}"):
                 continue
             nodes = [*function.returns, *(node for name in given for node in function.outs.get(name, ()))]
             for node in nodes:

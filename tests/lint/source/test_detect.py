@@ -44,7 +44,9 @@ def test_a_file_that_cannot_be_read_is_one_finding(tmp_path: Path, text: bytes) 
 
 def test_a_chain_of_three_thousand_additions_is_read(lint: Callable[..., list[Finding]]) -> None:
     found = lint(
-        "import time\ndef ask(client, messages):\n    system = " + " + ".join(["'a'"] * 3000) + f" + str(time.time())\n{SEND}"
+        "import time\ndef ask(client, messages):\n    system = "
+        + " + ".join(["'a'"] * 3000)
+        + f" + str(time.time())\n{SEND}"
     )
     assert [finding.code for finding in found] == ["CKS01"]
 
@@ -105,7 +107,8 @@ def test_what_is_met_in_a_folder_and_holds_no_text_is_passed_by(
 
 def test_latin_1_with_a_cookie_points_at_the_right_column(tmp_path: Path, lint: Callable[..., list[Finding]]) -> None:
     text = (
-        "# -*- coding: latin-1 -*-\nimport time\ndef ask(client, messages):\n    system = 'é' + str(time.time())\n" + SEND
+        "# -*- coding: latin-1 -*-\nimport time\ndef ask(client, messages):\n    system = 'é' + str(time.time())\n"
+        + SEND
     )
     (tmp_path / "old.py").write_bytes(text.encode("latin-1"))
     (finding,) = lint("")
@@ -126,7 +129,8 @@ def test_a_noqa_behind_a_text_of_several_lines_counts(lint: Callable[..., list[F
 
 def test_a_frozen_function_is_said_on_its_def_line(lint: Callable[..., list[Finding]]) -> None:
     text = (
-        "import time\ndef stamp():{}\n    return time.time()\ndef ask(client, messages):\n    system = str(stamp())\n" + SEND
+        "import time\ndef stamp():{}\n    return time.time()\ndef ask(client, messages):\n    system = str(stamp())\n"
+        + SEND
     )
     assert [finding.code for finding in lint(text.format(""))] == ["CKS01"]
     assert lint(text.format("  # contextkit: frozen")) == []

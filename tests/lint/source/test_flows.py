@@ -183,7 +183,6 @@ def test_an_attribute_set_in_a_constructor_is_frozen_for_the_session(
     assert seen(HEAD + _dedent(body).replace("__init__", "step")) == [("CKS01", NOW)]
 
 
-@pytest.mark.xfail(strict=True, reason="the source detector does not tell this yet")
 def test_an_object_built_for_each_call_freezes_nothing(seen: Callable[..., list[tuple[str, str]]]) -> None:
     body = """
     class Prompt:
@@ -222,7 +221,7 @@ DAYS = {
 }
 
 
-@pytest.mark.parametrize("name", named(DAYS, ["time as text"]))
+@pytest.mark.parametrize("name", named(DAYS))
 def test_a_day_is_told_from_a_clock(seen: Callable[..., list[tuple[str, str]]], name: str) -> None:
     found = seen(f"{HEAD}\ndef ask(messages):\n    system = f'{{{DAYS[name]}}}'\n    {ASK}\n")
     assert [code for code, _ in found] == ["CKS02"]
@@ -277,11 +276,16 @@ AGENTS = {
 
 
 @pytest.mark.parametrize("body", AGENTS.values(), ids=AGENTS.keys())
-def test_what_an_agent_is_made_with_holds_for_a_session(seen: Callable[..., list[tuple[str, str]]], body: str) -> None:
-    """A clock that is read once for a session breaks no prefix in it; a folder keeps sessions from sharing one."""
-    app = f"{HEAD}\ndef make(m):\n    {body}\n"
-    assert seen(app.replace("X", "str(time.time())")) == []
-    assert seen(app.replace("X", "os.getcwd() + 'You are an agent.'")) == [("CKS04", "os.getcwd()")]
+def test_what_an_agent_is_made_with_lives_as_long_as_the_agent(
+    seen: Callable[..., list[tuple[str, str]]], body: str
+) -> None:
+    made = body.replace("\n    ", "\n        ")
+    anew = f"{HEAD}\ndef run(m):\n    {body}\n"
+    once = f"{HEAD}\nclass App:\n    def __init__(self, m):\n        {made}\n"
+    clock, folder = "str(time.time())", "os.getcwd() + 'You are an agent.'"
+    assert seen(anew.replace("X", clock)) == [("CKS01", "time.time()")]
+    assert seen(once.replace("X", clock)) == []
+    assert seen(once.replace("X", folder)) == [("CKS04", "os.getcwd()")]
 
 
 def test_decorated_functions_give_instructions(seen: Callable[..., list[tuple[str, str]]]) -> None:
@@ -325,7 +329,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", named(OTHERS, ["clock in a tool call"]))
+@pytest.mark.parametrize("name", named(OTHERS))
 def test_other_kinds_reach_other_sinks(seen: Callable[..., list[tuple[str, str]]], name: str) -> None:
     code, body = OTHERS[name]
     assert [found for found, _ in seen(f"{HEAD}\ndef ask(c, m, query):\n    {body}\n")] == [code]

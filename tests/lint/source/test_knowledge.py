@@ -23,7 +23,7 @@ DOCUMENTED = (Path(__file__).parents[3] / "docs" / "lint.md").read_text("utf-8")
 Row = dict[str, Any]
 
 FIELDS = {
-    "source": {"kind", "calls", "names", "globals", "receivers", "arguments", "without", "text", "element"},
+    "source": {"is_tuple", "kind", "calls", "names", "globals", "receivers", "arguments", "without", "text", "element"},
     "sanitizer": {"calls", "removes", "needs", "passes"},
     "opaque": {"calls"},
     "request": {"calls", "arguments", "provider", "needs", "lifetime", "packages", "receivers"},

@@ -31,62 +31,65 @@ NOW = "def now():\n    return datetime.datetime.now()\ndef dated():\n    return 
 LOAD = "def load(name):\n    return open(name).read()\n"
 DESCRIBED = (
     "def tool():\n    return {'name': 'read', 'description': f'Reads. It is {time.time()}.', 'input_schema': {}}\n"
-    "def build_system_prompt():\n    system_prompt = 'You have ' + tool()['description']\n    return system_prompt\n"
+    "def sys_prompt():\n    system_prompt = 'You have ' + tool()['description']\n    return system_prompt\n"
 )
 CLEAN = {
-    "a date in a prompt of a session": NOW + "def build_system_prompt():\n    return dated()\n"
-    "class A:\n    def __init__(self):\n        self.prompt = build_system_prompt()\n",
+    "a date in a prompt of a session": NOW + "def sys_prompt():\n    return dated()\n"
+    "class A:\n    def __init__(self):\n        self.prompt = sys_prompt()\n",
     "a date that is taken again on a reload": NOW + "class A:\n    def reload(self):\n"
     "        self.messages.update_system_prompt(dated())\n",
-    "a clock where something failed": "def build_system_prompt(load):\n    try:\n        system_prompt = load()\n    except OSError:\n"
+    "a clock where something failed": "def sys_prompt(load):\n    try:\n        system_prompt = load()\n    except OSError:\n"
     "        system_prompt = f'It is {time.time()}.'\n    return system_prompt\n",
     "a set that a function of ours is told": "def run_length(tools):\n    return len(tools)\n"
-    "def build_system_prompt(names):\n    return run_length(tools=set(names))\n",
-    "a template that is told everything": LOAD + "def build_system_prompt(name):\n    context = {'now': time.time()}\n"
+    "def sys_prompt(names):\n    return run_length(tools=set(names))\n",
+    "a template that is told everything": LOAD + "def sys_prompt(name):\n    context = {'now': time.time()}\n"
     "    system_prompt = load(name).format(**context)\n    return system_prompt\n",
     "a message's own text": "def take(messages):\n    messages.append({'role': 'user', 'content': str(time.time())})\n"
     "    system_message = messages.pop(0)\n    return system_message\n",
-    "when a message came": "def build_system_prompt(text):\n    note = {'role': 'user', 'content': text, 'timestamp': time.time()}\n"
+    "when a message came": "def sys_prompt(text):\n    note = {'role': 'user', 'content': text, 'timestamp': time.time()}\n"
     "    system_prompt = note\n    return system_prompt\n",
-    "an age to sort by": "def build_system_prompt(files):\n    now = time.time()\n    best = sorted(files, key=lambda one: now - one.age)\n"
+    "an age to sort by": "def sys_prompt(files):\n    now = time.time()\n    best = sorted(files, key=lambda one: now - one.age)\n"
     "    system_prompt = ' '.join(best)\n    return system_prompt\n",
-    "a key to look up": "def build_system_prompt(texts, cache):\n    key = (str(uuid.uuid4()), 1)\n    system_prompt = cache.get(key)\n"
+    "a key to look up": "def sys_prompt(texts, cache):\n    key = (str(uuid.uuid4()), 1)\n    system_prompt = cache.get(key)\n"
     "    return system_prompt\n",
     "another key of a dict": "def parts():\n    return {'stable': 'x', 'now': str(time.time())}\n"
-    "def build_system_prompt():\n    made = parts()\n    system_prompt = made['stable']\n    return system_prompt\n",
-    "a page that was fetched": "def build_system_prompt(url):\n    system_prompt = subprocess.run(['curl', url], capture_output=True).stdout\n"
+    "def sys_prompt():\n    made = parts()\n    system_prompt = made['stable']\n    return system_prompt\n",
+    "a page that was fetched": "def sys_prompt(url):\n    system_prompt = subprocess.run(['curl', url], capture_output=True).stdout\n"
     "    return system_prompt\n",
     "a result that is kept": "class A:\n    def get_system_prompt(self):\n        if self._made:\n            return self._made\n"
     "        self._made = f'It is {datetime.date.today()}'\n        return self._made\n",
     "a row of a database": "def keep(store):\n    store.update_run(instructions=str(time.time()))\n",
-    "the machine at the end": "def build_system_prompt():\n    return {'role': 'system', 'content': f'You are an agent. It runs on {sys.platform}.'}\n",
+    "the machine at the end": "def sys_prompt():\n"
+    "    return {'role': 'system', 'content': f'You are an agent. It runs on {sys.platform}.'}\n",
     "the version of a program": "def version():\n    return subprocess.check_output(['git', 'describe'])\n"
-    "def build_system_prompt():\n    system_prompt = f'Tool {version()}'\n    return system_prompt\n",
+    "def sys_prompt():\n    system_prompt = f'Tool {version()}'\n    return system_prompt\n",
     "a system message where there is none yet": "def ask(client, messages, text):\n"
     "    if not any(one['role'] == 'system' for one in messages):\n"
     "        messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN,
     "a message of the user's, by a word": ADD + "    def ask(self):\n        self.add(str(time.time()), 'user')\n",
     "a message of the user's, by a keyword": ADD
     + "    def ask(self):\n        self.add(str(time.time()), role='user')\n",
-    "files named in a text": "import os\ndef build_system_prompt(folder):\n    files = ', '.join(os.listdir(folder))\n"
+    "files named in a text": "import os\ndef sys_prompt(folder):\n    files = ', '.join(os.listdir(folder))\n"
     "    return [{'name': 'read', 'description': f'Reads one of {files}.', 'input_schema': {}}]\n",
     "a list for its marker, straight to Claude": "from anthropic import Anthropic\n" + MARK,
     "a folder that is a setting": "class A:\n    def __init__(self, cwd):\n        self.cwd = cwd\n"
-    "    def build_system_prompt(self):\n        return {'role': 'system', 'content': f'In {self.cwd}. ' + RULES}\n",
-    "fields of a span": "import platform\ndef build_system_prompt(span):\n    span([('system', platform.system()), ('machine', platform.machine())])\n",
-    "an id beside a request": "def build_system_prompt(text, ask):\n"
+    "    def sys_prompt(self):\n        return {'role': 'system', 'content': f'In {self.cwd}. ' + RULES}\n",
+    "fields of a span": "import platform\ndef sys_prompt(span):\n"
+    "    span([('system', platform.system()), ('machine', platform.machine())])\n",
+    "an id beside a request": "def sys_prompt(text, ask):\n"
     "    request = {'system': text, 'messages': [], 'metadata': {'at': time.time()}, 'trace_id': str(uuid.uuid4())}\n"
     "    return put(request)\ndef put(form):\n    form['messages'].insert(0, {'role': 'system', 'content': form})\n    return form\n",
-    "a mapping with headers": "def build_system_prompt(ask):\n    given = {'text': 'x', 'headers': {'Date': str(time.time())}}\n"
+    "a mapping with headers": "def sys_prompt(ask):\n    given = {'text': 'x', 'headers': {'Date': str(time.time())}}\n"
     "    system_prompt = ask(given)\n    return system_prompt\n",
     "tools beside a request": "def note(metadata, names):\n    metadata['tools'] = list(set(names))\n",
     "how long to wait for it": "def get(client, url, **more):\n    return client.get(url, **more).text\n"
-    "def build_system_prompt(client, until):\n    system_prompt = get(client, 'x', timeout=until - time.time())\n    return system_prompt\n",
-    "what a server says": "def build_system_prompt(session):\n    system_prompt = session.post('x', f'{time.time()}').json()\n    return system_prompt\n",
-    "what a model says": "def build_system_prompt(llm):\n    system_prompt = llm.invoke(f'It is {time.time()}.').text\n    return system_prompt\n",
+    "def sys_prompt(client, until):\n    system_prompt = get(client, 'x', timeout=until - time.time())\n    return system_prompt\n",
+    "what a server says": "def sys_prompt(session):\n"
+    "    system_prompt = session.post('x', f'{time.time()}').json()\n    return system_prompt\n",
+    "what a model says": "def sys_prompt(llm):\n    system_prompt = llm.invoke(f'It is {time.time()}.').text\n    return system_prompt\n",
     "messages without their system prompt": "def strip_system_prompt(messages):\n    return messages[1:]\n"
     "def make(messages):\n    return strip_system_prompt([*messages, str(time.time())])\n",
-    "a place to be found again": "def build_system_prompt(text, query):\n    placeholder = str(uuid.uuid4())\n"
+    "a place to be found again": "def sys_prompt(text, query):\n    placeholder = str(uuid.uuid4())\n"
     "    system_prompt = text.replace('{q}', placeholder).replace('{c}', query).replace(placeholder, '{q}')\n    return system_prompt\n",
 }
 FOUND = {
@@ -94,7 +97,7 @@ FOUND = {
         "CKS01",
         (
             "def parts():\n    return {'stable': 'x', 'now': str(time.time())}\n"
-            "def build_system_prompt():\n    made = parts()\n    system_prompt = made['now']\n    return system_prompt\n"
+            "def sys_prompt():\n    made = parts()\n    system_prompt = made['now']\n    return system_prompt\n"
         ),
     ),
     "the day of a clock of ours": (
@@ -142,8 +145,8 @@ FOUND = {
         "CKS02",
         (
             NOW
-            + "def build_system_prompt(text, inputs, show):\n    for one in inputs:\n        show(one, {'role': 'system', 'content': text})\n"
-            "    system_prompt = text\n    return system_prompt\ndef give(inputs, show):\n    return build_system_prompt(dated(), inputs, show)\n"
+            + "def sys_prompt(text, inputs, show):\n    for one in inputs:\n        show(one, {'role': 'system', 'content': text})\n"
+            "    system_prompt = text\n    return system_prompt\ndef give(inputs, show):\n    return sys_prompt(dated(), inputs, show)\n"
         ),
     ),
     "a date where the history is read": (
@@ -155,23 +158,26 @@ FOUND = {
     ),
     "a template with a place for it": (
         "CKS01",
-        (LOAD + "def build_system_prompt(name):\n    system_prompt = load(name).format(now=time.time())\n    return system_prompt\n"),
+        (
+            LOAD
+            + "def sys_prompt(name):\n    system_prompt = load(name).format(now=time.time())\n    return system_prompt\n"
+        ),
     ),
     "a clock in what a tool says": ("CKS01, CKT08", DESCRIBED),
     "a clock by the second and by the day": (
         "CKS01",
         (
-            "def build_system_prompt():\n    now = datetime.datetime.now()\n"
+            "def sys_prompt():\n    now = datetime.datetime.now()\n"
             "    system_prompt = f'{now} in {now.year}'\n    return system_prompt\n"
         ),
     ),
     "the machine in front": (
         "CKS04",
-        f"def build_system_prompt():\n    return {{'role': 'system', 'content': f'On {{sys.platform}}. {RULES}'}}\n",
+        f"def sys_prompt():\n    return {{'role': 'system', 'content': f'On {{sys.platform}}. {RULES}'}}\n",
     ),
     "a role by its name": (
         "CKS01",
-        "def build_system_prompt(ChatMessage, Role):\n    return ChatMessage(role=Role.SYSTEM, content=str(time.time()))\n",
+        "def sys_prompt(ChatMessage, Role):\n    return ChatMessage(role=Role.SYSTEM, content=str(time.time()))\n",
     ),
     "a system message in front of each request": (
         "CKS01",
@@ -210,38 +216,44 @@ FOUND = {
         "CKS04",
         (
             "import os\nclass A:\n    def __init__(self, cwd=None):\n        self.cwd = cwd or os.getcwd()\n"
-            f"    def build_system_prompt(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n"
+            f"    def sys_prompt(self):\n        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n"
         ),
     ),
     "a folder of nobody knows where": (
         "CKS04",
         (
-            "class A(Base):\n    def build_system_prompt(self):\n"
+            "class A(Base):\n    def sys_prompt(self):\n"
             f"        return {{'role': 'system', 'content': f'In {{self.cwd}}. {RULES}'}}\n"
         ),
     ),
     "a text that goes with headers": (
         "CKS01",
         (
-            "def build_system_prompt(ask):\n    given = {'text': str(time.time()), 'headers': {}}\n"
+            "def sys_prompt(ask):\n    given = {'text': str(time.time()), 'headers': {}}\n"
             "    system_prompt = ask(given)\n    return system_prompt\n"
         ),
     ),
     "what a server is asked with": (
         "CKS01",
         (
-            "def build_system_prompt(session, cache):\n    asked = f'{time.time()}'\n"
+            "def sys_prompt(session, cache):\n    asked = f'{time.time()}'\n"
             "    system_prompt = session.post('x', asked).text + asked\n    return system_prompt\n"
         ),
     ),
     "an id that stays": (
         "CKS03",
         (
-            "def build_system_prompt(text):\n    tag = str(uuid.uuid4())\n    system_prompt = text.replace('{q}', tag)\n"
+            "def sys_prompt(text):\n    tag = str(uuid.uuid4())\n    system_prompt = text.replace('{q}', tag)\n"
             "    return system_prompt\n"
         ),
     ),
-    "messages as pairs": ("CKS01", "def make(history):\n    from langchain_openai import ChatOpenAI\n    ChatOpenAI().invoke([('system', f'It is {time.time()}'), *history, ('user', 'hi')])\n"),
+    "messages as pairs": (
+        "CKS01",
+        (
+            "def make(history):\n    from langchain_openai import ChatOpenAI\n"
+            "    ChatOpenAI().invoke([('system', f'It is {time.time()}'), *history, ('user', 'hi')])\n"
+        ),
+    ),
     "a set of what was a list": (
         "CKT01",
         (
@@ -272,17 +284,19 @@ FLAGGED = (
     "a place to be found again",
 )
 """Reported all the same."""
-MISSED = ("a set given to a model of ours", "a clock by the second and by the day")
-"""Not reported, or twice."""
+MISSED = ("a set given to a model of ours",)
+"""Not reported all the same."""
 
 
 @pytest.fixture
 def codes(tmp_path: Path) -> Callable[..., list[str]]:
-    def lint(source: str, config: LintConfig = LintConfig()) -> list[str]:
+    def lint(source: str, config: LintConfig | None = None) -> list[str]:
         path = tmp_path / "app.py"
         path.write_text(HEAD + source, encoding="utf-8")
         return [
-            finding.code for finding in find_in_code([path], config, hazards()) if finding.code[:3] in _LEVELS
+            finding.code
+            for finding in find_in_code([path], config or LintConfig(), hazards())
+            if finding.code[:3] in _LEVELS
         ]
 
     return lint
@@ -296,13 +310,13 @@ def test_what_only_looks_like_it_is_not_reported(name: str, codes: Callable[...,
 @pytest.mark.parametrize("name", named(FOUND, MISSED))
 def test_what_does_not_look_like_it_is(name: str, codes: Callable[..., list[str]]) -> None:
     code, source = FOUND[name]
-    config = LintConfig(select=("CK", "CKS04")) if code == "CKS04" else LintConfig()
-    assert sorted(codes(source, config)) == code.split(", ")
+    expected = code.split(", ")
+    assert sorted(codes(source, LintConfig(select=("CK", *expected)))) == expected
 
 
 def test_each_call_made_twice_is_followed_in_time(codes: Callable[..., list[str]]) -> None:
     steps = "".join(f"def f{i}(a, b):\n    return f{i - 1}(f{i - 1}(a, b), f{i - 1}(b, a)) + a\n" for i in range(1, 40))
-    deep = "def build_system_prompt(x):\n    system_prompt = f39(x, str(time.time()))\n    return system_prompt\n"
+    deep = "def sys_prompt(x):\n    system_prompt = f39(x, str(time.time()))\n    return system_prompt\n"
     plain = "def get_system_prompt():\n    system_prompt = f'It is {time.time()}.'\n    return system_prompt\n"
     found = codes(f"import time\ndef f0(a, b):\n    return a + b\n{steps}{deep}{plain}")
     assert (

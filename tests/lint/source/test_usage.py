@@ -135,6 +135,7 @@ def test_trail_goes_from_the_usage_to_where_it_is_written(tmp_path: Path) -> Non
 
 def test_sum_over_lines_is_right_where_a_caller_looks_at_the_ids(tmp_path: Path) -> None:
     summing = 'def total(lines):\n    return sum(line["message"]["usage"]["output_tokens"] for line in lines)\n'
+    summing += 'FOLDER = "~/.claude"\n'
     assert lines_of(tmp_path, summing=summing) == [("CKA02", 2)]
     once = """
         from summing import total

@@ -210,6 +210,7 @@ LEFT: dict[str, str] = {
     "a method of another base": BASE + "class A:\n    def build(self):\n        return f'{time.time()}'\n",
 }
 MISSED = (
+    "a builder",
     "a field of a dataclass",
     "a source prepared",
     "a place of a template",

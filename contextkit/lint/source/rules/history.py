@@ -22,8 +22,9 @@ CODES: Final = frozenset({"CKM01", "CKM04", "CKM05", "CKM06", "CKM08", "CKM11", 
 _GROWS: Final = frozenset({"append", "extend", "+=", "insert", "add"})
 _SLACK: Final = Fraction(5, 4)
 """A window that is cut to 1/1.25 of the length it is cut at moves rarely enough."""
-_REASONING: Final = re.compile(r"thinking|reasoning")
+_REASONING: Final = re.compile(r"^(?:redacted_)?(?:thinking|reasoning)(?:_content|_details|_blocks|_text)?$")
 _IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
+_CUTOFF: Final = re.compile(r"cut|keep|recent|threshold|boundary|last|start|limit|protect|tail", re.IGNORECASE)
 _ID_KEYS: Final = frozenset({"id", "tool_call_id", "call_id", "tool_use_id", "toolUseId", "name", "title"})
 _STARTS: Final = frozenset({"create_task", "ensure_future", "start_soon", "gather"})
 """Functions that run others side by side."""
@@ -464,25 +465,37 @@ def _depends_on_place(context: Context) -> bool:
 def _is_head(node: Node) -> bool:
     """`messages[:-N]`, `enumerate(messages[:-N])`, a variable of it."""
     for one in _within(node):
-        if one.kind == "slice" and one.value[1] is not None and one.value[0] in (None, *[one.value[0]]):
+        if one.kind == "slice" and one.value[1] is not None:
             upper = one.value[1]
             if _is_from_end(upper) or upper.kind in {"param", "phi", "join", "call"}:
                 return True
     return False
 
 
+def _is_all_but_last(node: Node) -> bool:
+    return any(one.kind == "slice" and one.value[1] is not None and one.value[1].kind == "const" and one.value[1].value == -1 for one in _within(node))
+
+
 def _asks_place(test: Node) -> bool:
-    """Whether a condition compares a message's index with something that depends on how many there are."""
+    """Whether a condition compares how far a message is from the end, or from a cut: `len(messages) - i <= 5`, `i < cutoff`.
+
+    `i < len(messages) - 1` asks whether there is a next one, which does not change once there is.
+    """
     for one in _within(test):
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte"}:
             parts = [part for side in one.inputs for part in _within(side)]
-            if any(map(_is_index, parts)) and (any(map(_is_length, parts)) or any(map(_counts_back, parts)) or not _has_constant(one)):
+            if not any(map(_is_index, parts)):
+                continue
+            is_measured = any(map(_is_length, parts)) or any(map(_counts_back, parts))
+            numbers = [abs(part.value) for part in parts if part.kind == "const" and type(part.value) is int]
+            is_named = any(part.kind in {"param", "phi", "attr", "item", "ref"} and _CUTOFF.search(_written_name(part)) for part in parts)
+            if (is_measured and max(numbers, default=0) > 1) or is_named:
                 return True
     return False
 
 
-def _has_constant(compare: Node) -> bool:
-    return any(side.kind in {"const", "ref"} for side in compare.inputs)
+def _written_name(node: Node) -> str:
+    return text_of(node) if node.position is not None else node.name
 
 
 def _counts_back(node: Node) -> bool:
@@ -549,19 +562,15 @@ def _is_copy(element: Node) -> bool:
 
 
 def _arrives(node: Node, analysis: Analysis) -> Iterator[tuple[str, str, Node]]:
-    for context in node.context.chain():
-        if context.kind == "for" and context.iterable is not None:
-            found = analysis.search.origins(context.iterable, kinds=frozenset({"arrival"}), most=200)
-            if any(origin.kind == "arrival" for origin in found):
-                message = f"`{text_of(context.iterable)}` gives results as they finish, and the history keeps them in that order: a replay differs"
-                yield "CKM11", message, found[0].node
-                return
+    """A list is filled in the order in which its function sees results finish."""
+    iterables = [context.iterable for context in node.context.chain() if context.kind == "for" and context.iterable is not None]
     if node.name in {"extend", "+="}:
-        for operand in node.inputs[1:]:
-            found = analysis.search.origins(operand, kinds=frozenset({"arrival"}), most=200)
-            if any(origin.kind == "arrival" for origin in found):
-                message = f"`{text_of(operand)}` has results as they finished, and the history keeps them in that order: a replay differs"
-                yield "CKM11", message, found[0].node
+        iterables += node.inputs[1:]
+    for iterable in iterables:
+        for origin in analysis.search.origins(iterable, kinds=frozenset({"arrival"}), most=200):
+            if origin.kind == "arrival" and origin.node.context.function is node.context.function and origin.state.doubt == 0:
+                message = f"`{text_of(origin.node)}` gives results as they finish, and the history keeps them in that order: a replay differs"
+                yield "CKM11", message, origin.node
                 return
 
 
