@@ -532,6 +532,8 @@ def _is_part(node: Node) -> bool:
 
 def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
     node = origin.node
+    if node.name == "dict":
+        return  # parameters of a request, and no list
     parts = node.value
     element = plain(node.inputs[0])
     place = [one for one in _within(element) if one.kind == "phi" and one.value is not None and _asks_place(one.value)]
