@@ -145,6 +145,8 @@ def _asks_end(test: Node) -> bool:
     """Whether a condition asks if this is the last step, rather than what there is to offer."""
     for one in _within(test):
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte", "eq"}:
+            if any(side.kind == "const" and isinstance(side.value, str) for side in one.inputs):
+                continue  # a mode, no number
             if any(_is_length(part) and re.search(r"messages|history", text_of(part)) for side in one.inputs for part in _within(side)):
                 return True
             if any(_LAST.search(_name(side)) or _is_step(part) for side in one.inputs for part in _within(side)):
