@@ -19,8 +19,6 @@ import pytest
 
 from tests.lint.variants import CASES, REWRITES, Judged, Variant, measure, variant
 
-IS_NEW_ENGINE_IN = False
-"""Whether the source detector follows values well enough to be held to the shares below."""
 LEAST_FOUND = 0.95
 MOST_FLAGGED = 0.05
 FILES = sorted(CASES.glob("*.py"))
@@ -43,7 +41,6 @@ def test_a_rewrite_changes_most_units(rewrite: str) -> None:
     assert sum(unit.is_rewritten for unit in units) >= least * len(units)
 
 
-@pytest.mark.skipif(not IS_NEW_ENGINE_IN, reason="the new engine is not in yet")
 def test_rewrites_are_judged_as_their_cases(tmp_path: Path) -> None:
     hazardous: list[tuple[str, Judged]] = []
     clean: list[tuple[str, Judged]] = []

@@ -746,7 +746,7 @@ class _Awaited(ast.NodeTransformer):
 def _async(case: _Case) -> None:
     functions = list(_functions(case))
     was_async = {key for key, node, _ in functions if isinstance(node, ast.AsyncFunctionDef)}
-    mixed = was_async & {key for key, node, _ in functions if isinstance(node, ast.FunctionDef)}  # methods of two classes
+    mixed = was_async & {key for key, node, _ in functions if not isinstance(node, ast.AsyncFunctionDef)}
     changing = {key for key, node, _ in functions if _can_be_async(node)} - was_async - _local_names(case)
     was_async -= mixed
     changing -= {key for key, node, _ in functions if not _can_be_async(node)}

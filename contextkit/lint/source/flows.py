@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from contextkit.lint.source.graph import Node
+from contextkit.lint.source.graph import Node, plain
 from contextkit.lint.source.search import ALL_KINDS, PROCESS, SESSION, Origin, Search, State
 from contextkit.lint.source.analysis import Analysis, Hit
 from contextkit.lint.source.sinks import Sink, is_of
@@ -193,7 +193,7 @@ def _counts_turns(origin: Origin, sink: Sink) -> bool:
         around = {id(loop) for loop in node.context.loops()}
         named = [one.node.name for one in origin.state.chain() if one.node.kind == "attr"]
         return any(id(loop) in around for loop in loops) or (not around and any(map(_TURNS.search, named)))
-    return any(loop.iterable is node for loop in loops)
+    return any(loop.iterable is not None and node in (loop.iterable, plain(loop.iterable)) for loop in loops)
 
 
 def _is_of_loop(node: Node, iterable: Node) -> bool:

@@ -783,8 +783,9 @@ class _Lowering:
             bounds = tuple(self.expression(one) if one is not None else None for one in (parts.lower, parts.upper, parts.step))
             return self.node("slice", node, (base,), "", bounds)
         key = self.expression(node.slice)
-        if base.kind in {"list", "tuple"} and key.kind == "const" and type(key.value) is int and all(one.kind != "star" for one in base.inputs):
-            if -len(base.inputs) <= key.value < len(base.inputs):
+        if base.kind in {"list", "tuple"} and key.kind == "const" and type(key.value) is int:
+            is_known = all(one.kind != "star" for one in base.inputs)
+            if is_known and -len(base.inputs) <= key.value < len(base.inputs):
                 return base.inputs[key.value]
         return self.node("item", node, (base, key), "", _constant_key(key))
 

@@ -351,8 +351,11 @@ class Program:
             if len(targets) == 1 and targets[0].constructs is None:
                 function = targets[0].function
                 is_plain = len(function.returns) == 1 and not function.yields and not (function.vararg or function.kwarg)
-                if is_plain and set(function.decorated()) <= {"staticmethod"} and not any(self.changed(targets[0], key) for key, _ in call.value):
-                    self._inlined[id(call)] = call, _Inlining(self, call, targets[0]).copy(function.returns[0])
+                is_plain = is_plain and set(function.decorated()) <= {"staticmethod"}
+                if is_plain and not any(self.changed(targets[0], key) for key, _ in call.value):
+                    inlining = _Inlining(self, call, targets[0])
+                    returned = inlining.copy(function.returns[0])
+                    self._inlined[id(call)] = call, returned if inlining.is_expression else None
         return self._inlined[id(call)][1]
 
     def parameter(self, target: Target, key: Key) -> str:
@@ -405,15 +408,20 @@ class _Inlining:
         self.call = call
         self.target = target
         self.copies: dict[int, Node] = {}
+        self.is_expression = True
+        """Whether nothing in it was made by statements: in a loop, in branches, by changing it."""
 
     def copy(self, node: Node) -> Node:
-        """A value as it is at the call; what is large stays as it is."""
+        """A value as it is at the call."""
         if id(node) in self.copies:
             return self.copies[id(node)]
         function = self.target.function
         if node.kind == "param" and node.value is function:
             return self.argument(node)
-        if len(self.copies) > _MOST_COPIED or node.context.function is not function or node.kind in {"func", "class", "update", "out"}:
+        if node.context.function is not function or node.kind in {"func", "class"}:
+            return node
+        if len(self.copies) > _MOST_COPIED or node.kind in {"update", "out"} or (node.kind == "phi" and node.position is None):
+            self.is_expression = False
             return node
         context = self.call.context if node.context is function.context else node.context
         copied = self.copies[id(node)] = Node(node.kind, context, node.position, (), node.name, node.value)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from contextkit.lint.source.graph import ANY, Class, Context, Function, Key, Node
+from contextkit.lint.source.graph import ANY, Class, Function, Key, Node, plain
 from contextkit.lint.source.knowledge import KINDS, Knowledge, Source, ends_with
 from contextkit.lint.source.lower import PARTIAL
 from contextkit.lint.source.program import Program, Target
@@ -368,8 +368,10 @@ class Search:
         """Whether a value is read where it was just stored, if it was not yet: `if self.key is None: self.key = …`."""
         for part in node.inputs if node.name in {"if", "or"} else ():
             if part.kind == "attr" and _is_kept_once(node, part.name):
-                stored = [value for cls in self.program.classes_of(part.inputs[0]) for one in self.program.family(cls) for value, _ in one.stores.get(part.name, ())]
-                if any(value is node for value in (*stored, *self.program.stores.get(part.name, ()))):
+                stored = list(self.program.stores.get(part.name, ()))
+                for cls in self.program.classes_of(part.inputs[0]):
+                    stored += [value for one in self.program.family(cls) for value, _ in one.stores.get(part.name, ())]
+                if any(value is node for value in stored):
                     return True
         return False
 
@@ -388,7 +390,8 @@ class Search:
         base = node.inputs[0]
         if isinstance(node.value, str) and self.named(node, node.value, state, found):
             return
-        if "user" in state.kinds and node.value in _CONTENT and base.kind == "item" and base.value == -1 and _is_history(base.inputs[0]):
+        newest = plain(base)
+        if "user" in state.kinds and node.value in _CONTENT and newest.kind == "item" and newest.value == -1 and _is_history(newest.inputs[0]):
             found.append(Origin("user", node, state))
             return
         if len(state.path) < _LONGEST_PATH:
@@ -894,6 +897,7 @@ def _copied_items(key: Node, value: Node) -> Node | None:
 def _is_history(node: Node) -> bool:
     """Whether a loop goes through messages, one by one, by their name: it copies or converts them."""
     for _ in range(8):
+        node = plain(node)
         if node.kind in {"param", "attr", "ref"}:
             return _HISTORY.search(node.name.rpartition(".")[2]) is not None
         if node.kind == "call" and node.name in {"enumerate", "reversed", "list", "tuple"} and node.value:
@@ -915,7 +919,7 @@ def _is_count(operands: list[Node]) -> bool:
     """Whether something is counted: `n += 1`, `budget -= reply.usage.output_tokens`."""
     if len(operands) != 1:
         return False
-    (by,) = operands
+    by = plain(operands[0])
     return (by.kind == "const" and isinstance(by.value, int)) or (by.kind in {"attr", "item"} and "token" in str(by.name or by.value))
 
 

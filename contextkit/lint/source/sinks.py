@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from contextkit.lint.source.graph import ANY, Function, Key, Module, Node
+from contextkit.lint.source.graph import ANY, Function, Key, Module, Node, plain
 from contextkit.lint.source.knowledge import Knowledge, Request, ends_with
 from contextkit.lint.source.lower import PARTIAL, callee_name
 from contextkit.lint.source.program import Program
@@ -23,8 +23,14 @@ _CUTS = re.compile(
 )
 """Names of functions that make the messages of a request from a history."""
 _JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
+_SHOWS = re.compile(r"trac(?:e|ing)|telemetr|logg|display|export|print|show|preview|(?:^|[._])(?:ui|tui|view|log)(?:[._]|$)", re.IGNORECASE)
+"""Names of what shows a conversation to somebody, rather than to a model."""
 _UNSEEN = 2
 """Doubt that a search begins with where no request was seen."""
+_REQUEST_SINKS = {
+    "system": "system", "instructions": "system", "tools": "tools", "messages": "messages", "prompt_cache_key": "cache_key", "cache_salt": "salt",
+}  # fmt: skip
+"""Keys of a request that is written as a dict → kind of sink."""
 REQUEST_KEYS = frozenset({"messages", "input", "contents"})
 
 
@@ -89,8 +95,7 @@ class Sinks:
         modules = list(modules)
         sinks: list[Sink] = []
         for module in modules:
-            for call in module.calls:
-                call = self.applied(call)
+            for call in map(self.applied, module.calls):
                 found = self.request_of(call)
                 if found is not None:
                     sinks += self.of_request(call, found)
@@ -233,8 +238,7 @@ class Sinks:
             fake = Node("call", node.context, node.position, (node,), "request", [])
             messages = [(node.inputs[keys.index(key)], ()) for key in REQUEST_KEYS if key in keys]
             conversation = self.conversation(fake, request, messages)
-            kinds = {"system": "system", "instructions": "system", "tools": "tools", "messages": "messages", "prompt_cache_key": "cache_key", "cache_salt": "salt"}
-            for key, kind in kinds.items():
+            for key, kind in _REQUEST_SINKS.items():
                 if key in keys:
                     value = node.inputs[keys.index(key)]
                     sink = Sink(kind, value, (), f"`{key}` of a request", value, fake, request, conversation)
@@ -287,7 +291,7 @@ class Sinks:
         """What functions give back, or leave in a list, that cut or convert the history they are given, by their names."""
         for function in module.functions:
             given = [name for name in function.params if self.histories.search(name)]
-            if not given or not _CUTS.search(function.name):
+            if not given or not _CUTS.search(function.name) or _SHOWS.search(f"{module.name}.{function.qualified}"):
                 continue
             nodes = [*function.returns, *(node for name in given for node in function.outs.get(name, ()))]
             for node in nodes:
@@ -324,7 +328,7 @@ def _is_given(origin: Origin, given: Iterable[str]) -> bool:
     for _ in range(12):
         if not waiting:
             return False
-        node = waiting.pop()
+        node = plain(waiting.pop())
         if node.kind == "param":
             return node.name in given
         if node.kind == "call" and node.name in {"reversed", "enumerate", "list"}:

@@ -22,7 +22,7 @@ CODES: Final = frozenset({"CKM01", "CKM04", "CKM05", "CKM06", "CKM08", "CKM11", 
 _GROWS: Final = frozenset({"append", "extend", "+=", "insert", "add"})
 _SLACK: Final = Fraction(5, 4)
 """A window that is cut to 1/1.25 of the length it is cut at moves rarely enough."""
-_REASONING: Final = re.compile(r"thinking|reasoning")
+_REASONING: Final = re.compile(r"^(?:redacted_)?(?:thinking|reasoning)(?:_content|_details|_blocks|_text)?$")
 _IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
 _CUTOFF: Final = re.compile(r"cut|keep|recent|threshold|boundary|last|start|limit|protect|tail", re.IGNORECASE)
 _ID_KEYS: Final = frozenset({"id", "tool_call_id", "call_id", "tool_use_id", "toolUseId", "name", "title"})
@@ -71,11 +71,12 @@ def _side_by_side(analysis: Analysis) -> Iterator[Hit]:
     for call in analysis.calls():
         if call.name.rpartition(".")[2] not in _STARTS:
             continue
-        for _, given in call.value:
-            started = given.inputs[0] if given.kind == "comp" else given
+        for given in (plain(value) for _, value in call.value):
+            started = plain(given.inputs[0]) if given.kind == "comp" else given
             is_many = given.kind == "comp" or any(one.kind in {"for", "comprehension"} for one in call.context.chain())
             if is_many and started.kind == "call" and re.search(r"tool|call", text_of(started)) and _appends(started, analysis):
-                yield Hit("CKM11", f"`{text_of(started)}` adds its result when it ends, so that results are in another order than their calls: a replay differs", started)
+                message = f"`{text_of(started)}` adds its result when it ends, and not in the order of the calls: a replay differs"
+                yield Hit("CKM11", message, started)
 
 
 def _appends(started: Node, analysis: Analysis) -> bool:
@@ -95,8 +96,7 @@ def _appends(started: Node, analysis: Analysis) -> bool:
 
 def _cleaned_between_turns(sink: Sink) -> Iterator[Hit]:
     """Reasoning that goes with the requests of a turn, and is taken out before the next turn."""
-    assert sink.conversation is not None
-    if sink.call is None:
+    if sink.call is None or sink.conversation is None:
         return
     loops = {id(one) for one in sink.call.context.loops()}
     updates = [origin.node for origin in sink.conversation.origins if origin.kind == "update"]
@@ -191,8 +191,11 @@ def _is_look(lower: Node) -> bool:
 
 def _is_rest(origin: Origin, node: Node) -> bool:
     """`messages[:-N]` beside `messages[-N:]`, all of them."""
-    other, above = origin.node, origin.state.parent
-    if other is node or other.value[1] is None or (above is not None and above.node.kind == "comp" and above.node.value.conditions):
+    other = origin.node
+    if other is node or other.value[1] is None:
+        return False
+    above = next((one.node for one in origin.state.chain() if one.node is not other and one.node.kind not in {"call", "param"}), None)
+    if above is not None and above.kind == "comp" and above.value.conditions:
         return False
     return other.inputs[0] is node.inputs[0] and _same(other.value[1], node.value[0])
 
@@ -686,7 +689,7 @@ def _is_on_demand(origin: Origin, sink: Sink, analysis: Analysis) -> bool:
 
 def _is_side(origin: Origin, sink: Sink, side_call: re.Pattern[str]) -> bool:
     """Whether the way to the request goes through a function that asks something about the conversation."""
-    names = [call.context.function.name for call, _ in origin.state.stack]
-    if sink.call is None or any(state.node.kind == "param" for state in origin.state.chain()):
-        names.append(origin.node.context.function.name)  # otherwise it puts back what it makes, and sends nothing
-    return any(map(side_call.search, names))
+    if sink.call is not None and not any(state.node.kind == "param" and not state.stack for state in origin.state.chain()):
+        return False  # it puts back what it makes, and sends nothing
+    functions = [origin.node.context.function, *(call.context.function for call, _ in origin.state.stack)]
+    return any(side_call.search(function.name) for function in functions)

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
-from contextkit.lint.source.graph import Node
+from contextkit.lint.source.graph import Node, plain
 from contextkit.lint.source.program import Target
 from contextkit.lint.source.rules.history import _is_length, _within
+from contextkit.lint.source.search import Origin
 from contextkit.lint.source.sinks import Sink
 
 CODES: Final = frozenset({"CKT03", "CKT04"})
@@ -40,7 +41,7 @@ def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
             if test is not None and _asks_end(test):
                 at = next((one for one in node.inputs if _is_none(one) and one.position is not None), node if node.position is not None else sink.place)
                 yield Hit("CKT04", _message(test, sink), at, trail_of(origin.state, sink.label, sink.place), None, sink.place)
-        elif (origin.kind == "update" and node.name in {"append", "extend", "+=", "insert"} and not node.value) or (origin.kind == "join" and _is_added(node)):
+        elif _is_added(origin):
             assert sink.call is not None
             loops = {id(loop) for loop in sink.call.context.loops()}
             if any(id(loop) in loops for loop in node.context.loops()):
@@ -59,8 +60,13 @@ def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
                 yield Hit("CKT04", _message(ending, sink), node, trail_of(origin.state, sink.label, sink.place), None, sink.place)
 
 
-def _is_added(node: Node) -> bool:
-    """`tools = tools + [extra]`, round after round."""
+def _is_added(origin: Origin) -> bool:
+    """`tools.append(extra)`, or `tools = tools + [extra]` round after round."""
+    node = origin.node
+    if origin.kind == "update":
+        return node.name in {"append", "extend", "+=", "insert"} and not node.value
+    if origin.kind != "join":
+        return False
     first = node.inputs[0]
     while first.kind in {"update", "out", "join"} and first.inputs:
         first = first.inputs[0]
@@ -75,8 +81,11 @@ def _not_given(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
     for call, target in analysis.program.callers(sink.node.value):
         by_caller[id(call.context.function)].append((call, target))
     for calls in by_caller.values():
-        given = [call for call, target in calls if any(not _is_none(node) for node, _ in analysis.program.arguments(call, target, sink.node.name))]
+        given = []
         for call, target in calls:
+            if any(not _is_none(node) for node, _ in analysis.program.arguments(call, target, sink.node.name)):
+                given.append(call)
+        for call, _ in calls:
             if call in given or call.position is None or "**" in {key for key, _ in call.value}:
                 continue
             lists = {id(_base(node)) for _, node in call.value if node.kind in {"param", "list", "attr", "update", "phi", "out"}}
@@ -147,7 +156,8 @@ def _asks_end(test: Node) -> bool:
 
 def _is_step(node: Node) -> bool:
     """The number of a turn of a loop: `i` of `for i in range(10)`."""
-    return node.kind == "iter" and node.inputs[0].kind == "call" and node.inputs[0].name == "range"
+    iterable = plain(node.inputs[0]) if node.kind == "iter" else node
+    return node.kind == "iter" and iterable.kind == "call" and iterable.name == "range"
 
 
 def _name(node: Node) -> str:
