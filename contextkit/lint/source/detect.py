@@ -23,7 +23,7 @@ from contextkit.lint.hazard import Hazard
 from contextkit.lint.source import flows, knowledge
 from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
 from contextkit.lint.source.files import SourceFile, source_files
-from contextkit.lint.source.graph import Module, Node
+from contextkit.lint.source.graph import Module, Node, Position
 from contextkit.lint.source.lower import lower
 from contextkit.lint.source.parse import Parsed, parse
 from contextkit.lint.source.repair import Note
@@ -202,9 +202,8 @@ def _finding(hit: Hit) -> Finding:
 
 
 def _place(node: Node, note: str = "") -> CodePlace:
-    assert node.position is not None
     module = node.module
-    line, column, end_line, end_column = node.position
+    line, column, end_line, end_column = node.position or Position(1, 0, 1, 0)
     lines = module.lines()
 
     def characters(number: int, n_bytes: int) -> int:
@@ -226,8 +225,8 @@ def _cell(place: CodePlace, parsed: Parsed) -> CodePlace:
 
 def _order(finding: Finding) -> tuple[str, int, int, str]:
     place = finding.place
-    assert isinstance(place, CodePlace)
-    return place.file, place.line, place.column, finding.code
+    at = (place.file, place.line, place.column) if isinstance(place, CodePlace) else ("", 0, 0)
+    return *at, finding.code
 
 
 def _is_silenced(code: str, module: Module, line: int, end_line: int, config: LintConfig) -> bool:

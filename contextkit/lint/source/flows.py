@@ -14,9 +14,9 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from contextkit.lint.source.analysis import Analysis, Hit
 from contextkit.lint.source.graph import Node, plain
 from contextkit.lint.source.search import ALL_KINDS, PROCESS, SESSION, Origin, Search, State
-from contextkit.lint.source.analysis import Analysis, Hit
 from contextkit.lint.source.sinks import Sink, is_of
 
 _MUCH_TEXT = 2000
@@ -137,12 +137,16 @@ def injections(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
     for row in analysis.knowledge.sections.get("injection", ()):
         for call in row["calls"]:
             by_name[call.rpartition(".")[2]].append(row)
-    for call in analysis.calls():
-        for row in by_name.get(call.name.rpartition(".")[2], ()):
-            given = call.argument(row["argument"]) if row["argument"] else None
-            code = INJECTED.get(row["kind"], "")
-            if code in codes and given is not None and given.kind == "const" and given.value is True and is_of(call, row.get("packages", ())):
-                yield Hit(code, f"`{row['argument']}=True` puts a {row['kind']} into the {row['sink']}, anew in each run", given, (), None, given)
+    for node in analysis.calls():
+        for option in by_name.get(node.name.rpartition(".")[2], ()):
+            name, kind, sink = option["argument"], option["kind"], option["sink"]
+            given = node.argument(name) if name else None
+            code = INJECTED.get(kind, "")
+            if code not in codes or given is None or given.kind != "const" or given.value is not True:
+                continue
+            if is_of(node, option.get("packages", ())):
+                message = f"`{name}=True` puts a {kind} into the {sink}, anew in each run"
+                yield Hit(code, message, given, (), None, given)
 
 
 _ORDER = ("call", "turn", "request", "session", "process", "single")
@@ -221,13 +225,11 @@ def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
     if conversation is None:
         function = state.node.context.function
         return "session" if search.runs_once(function) and not state.node.context.loops() else "turn"
-    if conversation.kind == "agent":
-        assert sink.call is not None
+    if conversation.kind == "agent" and sink.call is not None:
         return "turn" if _is_dynamic(state) or not search.runs_once(sink.call.context.function) else "session"
     if conversation.kind == "kept":
         return "turn" if not any(_is_side(one, search) for one in state.chain()) else "request"
-    if conversation.kind == "loop":
-        assert sink.call is not None
+    if conversation.kind == "loop" and sink.call is not None:
         loops = {id(loop) for loop in sink.call.context.loops()}
         entry = entry_of(state, sink.call)
         return "call" if any(id(loop) in loops for loop in entry.context.loops()) else "session"

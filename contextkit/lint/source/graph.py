@@ -47,7 +47,7 @@ class Context:
         """Whether a loop has a `break` or a `continue`."""
 
     def chain(self) -> Iterator[Context]:
-        """This context and those around it, innermost first, up to the function's own."""
+        """The context and those around it, innermost first, up to the function's own."""
         context: Context | None = self
         while context is not None:
             yield context
@@ -221,6 +221,7 @@ class Module:
         self.path = path
         self.name = name
         self.package = package
+        self.body: Function
         self.functions: list[Function] = []
         """Every function, nested ones and lambdas too."""
         self.classes: list[Class] = []

@@ -17,7 +17,7 @@ from contextkit.lint.source.graph import ANY, Class, Comprehension, Context, Fun
 Environment = dict[str, Node]
 
 MUTATORS: Final = frozenset(
-    "append add extend insert update setdefault pop popleft popitem remove clear sort reverse appendleft extendleft discard".split()
+    "append add extend insert update setdefault pop popleft popitem remove clear sort reverse appendleft extendleft discard".split()  # noqa: SIM905 - a list of words
 )
 """Methods that change the object they are called on."""
 PARTIAL: Final = frozenset({"functools.partial", "partial"})
@@ -269,8 +269,7 @@ class _Lowering:
     def branch(self, kind: str, test: Node | None, statements: Sequence[ast.stmt], env: Environment) -> Environment | None:
         self.context = Context(kind, self.context, self.function, test)
         end = self.block(statements, env)
-        assert self.context.parent is not None
-        self.context = self.context.parent
+        self.context = self.context.parent or self.context
         return end
 
     def s_while(self, node: ast.While) -> Environment | None:
@@ -294,18 +293,15 @@ class _Lowering:
         context = Context("while" if iterable is None else "for", self.context, self.function, None, iterable)
         self.context = context
         self.frames.append(_Frame())
-        if iterable is None:
-            assert isinstance(node, ast.While)
+        if isinstance(node, ast.While):
             context.test = self.expression(node.test)
-        else:
-            assert not isinstance(node, ast.While)
+        elif iterable is not None:
             element = self.node("iter", node.target, (iterable,))
             self.assign(node.target, element, None)
             self.alias_element(node.target, node.iter, iterable)
         end = self.block(node.body, self.env)
         frame = self.frames.pop()
-        assert context.parent is not None
-        self.context = context.parent
+        self.context = context.parent or context
         for around in (end, *frame.continues):
             if around is None:
                 continue
@@ -313,7 +309,7 @@ class _Lowering:
                 value = around.get(name)
                 if value is not None and value is not head and value not in head.inputs:
                     head.inputs = (*head.inputs, value)
-        after = {**(end or {}), **{name: head for name, head in heads.items()}} if end is not None else dict(env)
+        after = {**(end or {}), **heads} if end is not None else dict(env)
         for name, head in heads.items():
             after[name] = head
         result: Environment | None = after
@@ -335,8 +331,7 @@ class _Lowering:
             if handler.name:
                 start[handler.name] = self.node("ref", handler, (), "error")
             ends.append(self.block(handler.body, start))
-            assert self.context.parent is not None
-            self.context = self.context.parent
+            self.context = self.context.parent or self.context
         result = self.merge_all([one for one in ends if one is not None], "try")
         if node.finalbody:
             start = result if result is not None else dict(before)
@@ -564,7 +559,7 @@ class _Lowering:
         for name, (above, below) in self.aliases.items():
             if above == root and not below and name in self.env:
                 self.env[name] = self.env[root]  # two names of one list
-        if not self.function.is_top and "." not in root and old.kind in {"ref"} and root not in self.function.params:
+        if not self.function.is_top and "." not in root and old.kind == "ref" and root not in self.function.params:
             self.store_global(root, self.env[root])
 
     def update(self, at: ast.AST, old: Node, operation: str, keys: tuple[Key, ...], operands: tuple[Node, ...]) -> Node:
@@ -731,9 +726,7 @@ class _Lowering:
         func = node.func
         if isinstance(func, ast.Attribute) and func.attr in MUTATORS and callee.kind == "attr":
             path = self.path(func.value)
-            if path is not None and not (path[0] in self.env and self.env[path[0]].kind in {"ref", "func", "class"} and not path[1]):
-                self.write_back(*path, node, func.attr, tuple(value for _, value in arguments))
-            elif path is not None:
+            if path is not None:
                 self.write_back(*path, node, func.attr, tuple(value for _, value in arguments))
             return
         if call.name in SHUFFLES and node.args and (path := self.path(node.args[0])) is not None:
@@ -832,8 +825,7 @@ class _Lowering:
         else:
             inputs = (self.expression(node.elt),)  # type: ignore[assignment]
         for _ in range(contexts):
-            assert self.context.parent is not None
-            self.context = self.context.parent
+            self.context = self.context.parent or self.context
         self.env, self.aliases = outer, aliases
         kind = _LITERAL_COMPREHENSIONS[type(node)]
         if kind == "list" and not conditions and len(iterables) == 1 and inputs[0].kind == "iter" and inputs[0].inputs[0] is iterables[0]:

@@ -21,7 +21,7 @@ _MOST_COPIED: Final = 60
 """Methods of one name that a call on an unknown object may mean; of more it means none."""
 _COMMON: Final = frozenset(
     """get set add pop update append extend items keys values copy clear run call close open read write send start stop next execute
-    format join strip split create list load save delete invoke process render""".split()
+    format join strip split create list load save delete invoke process render""".split()  # noqa: SIM905 - a list of words
 )
 """Names that objects of the standard library have as well: a method of an unknown object is none of the program's."""
 
@@ -123,9 +123,8 @@ class Program:
         """The classes of the program that a class derives from directly."""
         found: list[Class] = []
         for node in cls.bases:
-            if node.kind == "item":
-                node = node.inputs[0]
-            values = [node] if node.kind == "class" else self.lookup(node.name, cls.module) if node.kind == "ref" else []
+            base = node.inputs[0] if node.kind == "item" else node
+            values = [base] if base.kind == "class" else self.lookup(base.name, cls.module) if base.kind == "ref" else []
             found += [value.value for value in values if value.kind == "class" and value.value is not cls]
         return found
 
@@ -296,9 +295,7 @@ class Program:
             names = [function.name]
             if function.name == "__init__" and function.cls is not None:
                 names = [cls.name for cls in self.family(function.cls)] + ["__init__", "cls"]
-            elif function.name == "<lambda>":
-                names = []
-            elif function.name == "__call__" and function.cls is not None:
+            elif function.name == "<lambda>" or (function.name == "__call__" and function.cls is not None):
                 names = []
             found: list[tuple[Node, Target]] = []
             for name in names:
@@ -385,9 +382,7 @@ class Program:
         index = positional.index(name) - offset if name in positional else None
         found: list[tuple[Node, tuple[Key, ...]]] = []
         for key, value in given:
-            if key == name and isinstance(key, str):
-                found.append((value, ()))
-            elif isinstance(key, int) and index is not None and key == index:
+            if (key == name and isinstance(key, str)) or (isinstance(key, int) and index is not None and key == index):
                 found.append((value, ()))
             elif key == "**" and name != function.vararg:
                 found.append((value, () if name == function.kwarg else (name,)))

@@ -65,7 +65,7 @@ class State:
         meant. A way with too much of it is given up."""
 
     def chain(self) -> Iterator[State]:
-        """This state and those before it, back to the beginning of the search."""
+        """The state and those before it, back to the beginning of the search."""
         state: State | None = self
         while state is not None:
             yield state
@@ -86,7 +86,7 @@ class Origin:
 ALL_KINDS: Final = KINDS
 _SAME: Final = frozenset(
     """list tuple copy.copy copy.deepcopy typing.cast iter dict asyncio.wait_for asyncio.run asyncio.shield next sum max min
-    asyncio.ensure_future asyncio.create_task""".split()
+    asyncio.ensure_future asyncio.create_task""".split()  # noqa: SIM905 - a list of words
 )
 """Functions that give back what they are given, or one of its elements: path and list are kept."""
 _SAME_METHODS: Final = frozenset({"copy", "result", "run_until_complete", "model_copy", "model_dump", "to_dict", "dict", "tolist"})
@@ -103,7 +103,7 @@ _TEXT: Final = frozenset(
     shorten render render_async arender encode decode lower upper title capitalize splitlines split partition rpartition removeprefix
     removesuffix expandtabs concat substitute safe_substitute dumps loads isoformat strftime astimezone timestamp fromtimestamp
     from_string from_template Template zfill ljust rjust center translate append extend invoke format_messages format_prompt partial
-    list tuple dict set union first last""".split()
+    list tuple dict set union first last""".split()  # noqa: SIM905 - a list of words
 )
 """Last names of functions whose result surely holds what they are given."""
 CLOCKS: Final = frozenset({"clock"})
@@ -134,7 +134,7 @@ class Search:
         aside = knowledge.sections.get("aside", ())
         self.aside = frozenset(name for row in aside for name in row.get("names", ()))
         self.aside_pattern = re.compile("|".join(row["pattern"] for row in aside if "pattern" in row) or "(?!)")
-        self.side_call = re.compile("|".join(row["pattern"].removeprefix("(?i)") for row in knowledge.sections.get("side_call", ())) or "(?!)", re.I)
+        self.side_call = re.compile("|".join(row["pattern"].removeprefix("(?i)") for row in knowledge.sections.get("side_call", ())) or "(?!)", re.IGNORECASE)
         """Names of functions that ask something beside a conversation: a title, a summary, a verdict."""
         self.once_pattern = re.compile("|".join(row["pattern"] for row in knowledge.sections.get("once", ()) if "pattern" in row) or "(?!)")
         self.once = frozenset(name for row in knowledge.sections.get("once", ()) for name in row.get("names", ()))
@@ -216,6 +216,7 @@ class Search:
         return ()
 
     def ref(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """What a global name, or one of a library, holds."""
         node = state.node
         name = node.name.removeprefix("~")
         values = self.program.lookup(node.name, node.module)
@@ -226,17 +227,16 @@ class Search:
             lifetime = max(state.lifetime, PROCESS) if function.is_top and value.kind not in {"func", "class"} else state.lifetime
             if value.kind == "update" and not function.is_top:
                 lifetime = state.lifetime
-            yield _to(state, value, stack=() if value.kind not in {"func"} else state.stack, lifetime=lifetime)
+            yield _to(state, value, stack=() if value.kind != "func" else state.stack, lifetime=lifetime)
         if not values:
             kind = self.knowledge.globals.get(name) or self.knowledge.globals.get(name.rpartition(".")[0])
             if kind is not None and kind in state.kinds:
                 found.append(Origin(kind, node, state))
-            elif state.mode == "list":
-                found.append(Origin("open", node, state))
-            elif not self.named(node, name.rpartition(".")[2], state, found):
+            elif state.mode == "list" or not self.named(node, name.rpartition(".")[2], state, found):
                 found.append(Origin("open", node, state))
 
     def named(self, node: Node, name: str, state: State, found: list[Origin]) -> bool:
+        """Whether a name says by itself that its value varies; then it is met."""
         kind = self.knowledge.names.get(name)
         if kind is None or kind not in state.kinds:
             return False
@@ -244,6 +244,7 @@ class Search:
         return True
 
     def param(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """What the callers give, and the default."""
         node = state.node
         function: Function = node.value
         if state.stack and state.stack[-1][1].function is function:
@@ -276,6 +277,7 @@ class Search:
             found.append(Origin("open", node, state))
 
     def given(self, state: State, given: list[tuple[Node, Path]], stack: tuple[Frame, ...], is_kwarg: bool) -> Iterator[State]:
+        """What calls give for a parameter."""
         for value, extra in given:
             path = state.path
             if extra and isinstance(extra[0], str) and extra[0].startswith("**") and extra[0] != "**":
@@ -289,11 +291,13 @@ class Search:
             yield _to(state, value, path=(*extra, *path), stack=stack)
 
     def default(self, state: State, function: Function, stack: tuple[Frame, ...]) -> Iterator[State]:
+        """The value of a parameter that a call leaves out."""
         default = function.defaults.get(state.node.name)
         if default is not None and (default.kind != "const" or state.mode == "object"):
             yield _to(state, default, stack=stack, lifetime=PROCESS)
 
     def join(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """The parts of a text, or the operands of an operation."""
         node = state.node
         if state.mode == "list" or state.path:
             if node.name == "+":
@@ -313,11 +317,13 @@ class Search:
                 yield _to(state, part)
 
     def compare(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """What is compared, where it decides which value it is."""
         if state.mode == "select":
             for part in state.node.inputs:
                 yield _to(state, part, path=())
 
     def phi(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """The values that branches leave."""
         node = state.node
         if state.mode == "list" and node.value is not None:
             found.append(Origin("branch", node, state))
@@ -329,6 +335,7 @@ class Search:
             yield _to(state, node.value, path=(), mode="select", doubt=3)
 
     def attr(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """What an attribute of an object holds."""
         node = state.node
         base = node.inputs[0]
         classes = self.program.classes_of(base)
@@ -389,9 +396,11 @@ class Search:
         return bool(callers) and all(self.is_once(call.context.function) and not call.context.loops() for call, _ in callers)
 
     def is_once(self, function: Function) -> bool:
+        """Whether a function runs once, as its name says."""
         return function.is_top or function.name in self.once or self.once_pattern.search(function.name) is not None
 
     def item(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """What stands under a key or position."""
         node = state.node
         base = node.inputs[0]
         if isinstance(node.value, str) and self.named(node, node.value, state, found):
@@ -411,6 +420,7 @@ class Search:
                 yield _to(state, node.inputs[1], path=(), mode="select", doubt=3)
 
     def slice(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """The list that is cut."""
         if state.mode == "list":
             found.append(Origin("slice", state.node, state))
         path = state.path
@@ -420,14 +430,14 @@ class Search:
             yield _to(state, base, path=path)
 
     def iter(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """What is gone through."""
         if len(state.path) < _LONGEST_PATH:
             yield _to(state, state.node.inputs[0], path=(ANY, *state.path))
 
     def sequence(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """The items of a list, a tuple or a set."""
         node = state.node
-        if node.kind == "set" and "unordered" in state.kinds and not state.path and len(node.inputs) > 1 and state.mode != "select":
-            found.append(Origin("unordered", node, state))
-        elif node.kind == "set" and "unordered" in state.kinds and not state.path and any(one.kind == "star" for one in node.inputs):
+        if (node.kind == "set" and "unordered" in state.kinds and not state.path and len(node.inputs) > 1 and state.mode != "select") or (node.kind == "set" and "unordered" in state.kinds and not state.path and any(one.kind == "star" for one in node.inputs)):
             found.append(Origin("unordered", node, state))
         has_star = False
         for index, part in enumerate(node.inputs):
@@ -442,6 +452,7 @@ class Search:
                 yield _to(state, part, path=state.path[1:])
 
     def dict(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """The values of a dict."""
         if self.is_system and state.path and "role" in state.node.value:
             role = state.node.inputs[state.node.value.index("role")]
             if role.kind == "const" and role.value in _OTHER_ROLES:
@@ -463,6 +474,7 @@ class Search:
         return key in self.aside or self.aside_pattern.search(key) is not None
 
     def comp(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """The elements of a comprehension, and what it goes through."""
         node = state.node
         parts = node.value
         if node.name == "set" and not state.path and "unordered" in state.kinds:
@@ -488,6 +500,7 @@ class Search:
                 yield _to(state, condition, path=(), mode="select", doubt=2)
 
     def update(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """What was added to a container, and the container before."""
         node = state.node
         old, *operands = node.inputs
         name, keys, path = node.name, node.value, state.path
@@ -559,6 +572,7 @@ class Search:
                 yield _to(state, context.iterable, path=(), kinds=state.kinds & self.order)
 
     def out(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """What a function leaves in an argument."""
         old, call = state.node.inputs
         yield _to(state, old)
         if len(state.stack) >= _DEEPEST:
@@ -574,6 +588,7 @@ class Search:
         return self.returns(state, state.node.value, (), state.lifetime)
 
     def returns(self, state: State, function: Function, stack: tuple[Frame, ...], lifetime: int) -> Iterator[State]:
+        """What a function returns or yields."""
         for value in function.returns:
             yield _to(state, value, stack=stack, lifetime=lifetime)
         if self.selects and len(function.returns) > 1 and state.mode == "value":
@@ -585,6 +600,7 @@ class Search:
             yield _to(state, value, path=path, stack=stack, lifetime=lifetime)
 
     def call(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+        """A source, or what goes through a call."""
         node = state.node
         name: str = node.name
         last = name.rpartition(".")[2]
@@ -640,6 +656,7 @@ class Search:
         return node.name
 
     def source_of(self, node: Node, state: State) -> Source | None:
+        """The row of the source that a call is, None for any other."""
         for source in self.knowledge.sources.find(self.source_name(node)):
             if source.receivers:
                 receiver = node.inputs[0].inputs[0] if node.inputs[0].kind == "attr" else None
@@ -673,14 +690,14 @@ class Search:
             return None
         receiver = node.inputs[0].inputs[0] if node.inputs[0].kind == "attr" else None
         is_day = False
-        if last in _DAY_METHODS and receiver is not None and last != "date" or (last == "date" and receiver is not None and not node.value):
+        if (last in _DAY_METHODS and receiver is not None and last != "date") or (last == "date" and receiver is not None and not node.value):
             is_day = True
         else:
             is_day = _formats_day(node, last)
         if not is_day:
             return None
         kinds = state.kinds - CLOCKS | {DAY}
-        value = receiver if receiver is not None and receiver.kind not in {"ref"} else None
+        value = receiver if receiver is not None and receiver.kind != "ref" else None
         following = [] if value is None else [_to(state, value, path=(), kinds=kinds)]
         following += [_to(state, given, path=(), kinds=kinds) for _, given in node.value if given.kind != "const"]
         return following
@@ -763,17 +780,17 @@ class Search:
         return None
 
     def keywords(self, node: Node, state: State) -> list[State]:
+        """What a call of `dict`, or of a class of nobody knows, holds."""
         following = []
         for key, value in node.value:
-            if key == "**" or isinstance(key, int):
-                following.append(_to(state, value))
-            elif not state.path:
+            if key == "**" or isinstance(key, int) or not state.path:
                 following.append(_to(state, value))
             elif state.path[0] in (key, ANY, None):
                 following.append(_to(state, value, path=state.path[1:]))
         return following
 
     def enter(self, node: Node, targets: tuple[Target, ...], state: State, found: list[Origin]) -> Iterator[State]:
+        """What the functions return that a call may run."""
         for target in targets[:8]:
             function = target.function
             if any(frame[0] is node for frame in state.stack):
@@ -789,7 +806,8 @@ class Search:
     def object(self, node: Node, target: Target, state: State, stack: tuple[Frame, ...]) -> Iterator[State]:
         """An object of the program's own class: one of its attributes, or all it is made of."""
         cls = target.constructs
-        assert cls is not None
+        if cls is None:
+            return
         if self.is_system and any(value.kind == "const" and value.value in _OTHER_ROLES for _, value in node.value):
             return
         if state.path and isinstance(state.path[0], str) and state.path[0].startswith("."):

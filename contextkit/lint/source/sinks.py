@@ -7,14 +7,14 @@ conversation is kept, so a sink knows that, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from contextkit.lint.source.graph import ANY, Function, Key, Module, Node, plain
+from contextkit.lint.source.graph import ANY, Function, Module, Node, plain
 from contextkit.lint.source.knowledge import Knowledge, Request, ends_with
 from contextkit.lint.source.lower import PARTIAL, callee_name
 from contextkit.lint.source.program import Program
-from contextkit.lint.source.search import CALL, SESSION, Frame, Origin, Path, Search, State, base_of
+from contextkit.lint.source.search import CALL, SESSION, Frame, Origin, Path, Search, base_of
 
 SYSTEM_ROLES = frozenset({"system", "developer"})
 _CUTS = re.compile(
@@ -152,6 +152,7 @@ class Sinks:
         return None
 
     def of_request(self, call: Node, request: Request) -> Iterator[Sink]:
+        """The arguments of a request, and its messages."""
         arguments = dict(_arguments(call, request))
         messages = [value for key, value in arguments.items() if request.arguments.get(key) == "messages"]
         conversation = self.conversation(call, request, messages) if request.lifetime == "session" or "messages" in request.arguments.values() else None
@@ -164,7 +165,8 @@ class Sinks:
             if kind == "messages" and conversation is not None:
                 yield from self.of_messages(sink, conversation.origins)
 
-    def conversation(self, call: Node, request: Request, messages: list[tuple[Node, Path]]) -> Conversation:
+    def conversation(self, call: Node, request: Request, messages: Sequence[tuple[Node, Path]]) -> Conversation:
+        """Where the messages of a request are kept."""
         origins: list[Origin] = []
         is_attribute = False
         for node, path in messages:
@@ -231,7 +233,7 @@ class Sinks:
             elif found.kind == "call":
                 last = found.name.rpartition(".")[2]
                 role = "system" if re.search(r"System(?:Message|PromptPart)|from_system|system_message", found.name) else ""
-                if not role and last in {"dict"} and found.argument("role") is not None:
+                if not role and last == "dict" and found.argument("role") is not None:
                     role_node = found.argument("role")
                     role = str(role_node.value) if role_node is not None and role_node.kind == "const" else ""
                 elif not role and (given := found.argument("role")) is not None:
@@ -345,6 +347,7 @@ class Sinks:
                     yield Sink(sink, value, (), f"`{attribute}`", value, is_weak=True)
 
     def made_once(self, function: Function) -> bool:
+        """Whether all calls of a function run once."""
         callers = self.program.callers(function)
         return bool(callers) and all(self.search.runs_once(call.context.function) for call, _ in callers)
 
@@ -369,7 +372,7 @@ def _is_given(origin: Origin, given: Iterable[str]) -> bool:
     return False
 
 
-def _arguments(call: Node, request: Request) -> Iterator[tuple[Key, tuple[Node, Path]]]:
+def _arguments(call: Node, request: Request) -> Iterator[tuple[str | int, tuple[Node, Path]]]:
     """What a call gives under each key of a row; a dotted key (`config.tools`) is a path into an argument."""
     positional = [key for key, _ in call.value if isinstance(key, int)]
     stars = [value for key, value in call.value if key == "**"]

@@ -157,9 +157,9 @@ def test_an_argument_handed_down_is_found_where_it_is_made(seen: Callable[..., l
     low = f"def low(messages, text, *, extra=''):\n    system = text + extra\n    {ASK}\n"
     found = seen(
         f"{HEAD}\n{low}\ndef middle(messages, **more):\n    low(messages, 'x', **more)\n\n"
-        f"def top(m):\n    middle(m, extra=str(uuid.uuid4()))\n"
+        f"def top(m):\n    middle(m, extra=str(time.time()))\n"
     )
-    assert found == [("CKS03", "uuid.uuid4()")]
+    assert found == [("CKS01", "time.time()")]
 
 
 @pytest.mark.xfail(strict=True, reason="the source detector does not tell this yet")

@@ -60,10 +60,11 @@ def _results(analysis: Analysis) -> Iterator[Hit]:
     """Results of parallel tools that are kept as they finish."""
     for module in analysis.modules:
         for node in module.updates:
-            if node.name in {"append", "extend", "+="} and any(context.kind == "for" for context in node.context.chain()):
-                if any(_is_result(operand, analysis) for operand in node.inputs[1:]):
-                    for code, message, place in _arrives(node, analysis):
-                        yield Hit(code, message, place)
+            if node.name not in {"append", "extend", "+="} or not any(one.kind == "for" for one in node.context.chain()):
+                continue
+            if any(_is_result(operand, analysis) for operand in node.inputs[1:]):
+                for code, message, place in _arrives(node, analysis):
+                    yield Hit(code, message, place)
 
 
 def _side_by_side(analysis: Analysis) -> Iterator[Hit]:
@@ -340,9 +341,9 @@ def _is_used(node: Node) -> bool:
 
 
 def _line(node: Node) -> bytes:
-    assert node.position is not None
     lines = node.module.lines()
-    return lines[node.position.line - 1] if node.position.line <= len(lines) else b""
+    line = node.position.line if node.position is not None else 0
+    return lines[line - 1] if 1 <= line <= len(lines) else b""
 
 
 def _is_open_front(node: Node) -> bool:

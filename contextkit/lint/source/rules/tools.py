@@ -41,8 +41,7 @@ def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
             if test is not None and _asks_end(test):
                 at = next((one for one in node.inputs if _is_none(one) and one.position is not None), node if node.position is not None else sink.place)
                 yield Hit("CKT04", _message(test, sink), at, trail_of(origin.state, sink.label, sink.place), None, sink.place)
-        elif _is_added(origin):
-            assert sink.call is not None
+        elif sink.call is not None and _is_added(origin):
             loops = {id(loop) for loop in sink.call.context.loops()}
             if any(id(loop) in loops for loop in node.context.loops()):
                 message = f"`{text_of(node)}` adds tools while the conversation goes on: the prefix changes from there"
@@ -104,9 +103,12 @@ def _without(sinks: list[Sink]) -> Iterator[Hit]:
         if any(key == "**" for key, _ in sink.call.value) or sink.call.name == "request":
             continue
         for other in sinks:
-            if other.kind == "messages" and id(other.call) in with_tools and _is_behind(sink.call, other.call) and _has_same_model(sink.call, other.call) and _base(other.node) is _base(sink.node) and other.call is not None:
-                assert other.call.position is not None
-                if sink.call.position is not None and sink.call.position.line > other.call.position.line:
+            if other.kind != "messages" or other.call is None or id(other.call) not in with_tools:
+                continue
+            is_same = _has_same_model(sink.call, other.call) and _base(other.node) is _base(sink.node)
+            if is_same and _is_behind(sink.call, other.call):
+                first, second = other.call.position, sink.call.position
+                if first is not None and second is not None and second.line > first.line:
                     message = "the request has no tools, unlike the requests before it: nothing of their prefix is read"
                     yield Hit("CKT04", message, sink.call, (), None, sink.call)
                     break
