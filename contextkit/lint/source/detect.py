@@ -177,7 +177,7 @@ def _known(config: LintConfig) -> knowledge.Knowledge:
     rows: dict[str, list[dict[str, object]]] = {
         "source": [{"kind": kind, "calls": [name]} for name, kind in config.sources.items()],
         "sanitizer": [{"calls": [name], "removes": sorted(knowledge.KINDS)} for name in config.sanitizers],
-        "prompt_name": [{"names": [name], "sink": sink} for name, sink in config.named_sinks.items()],
+        "prompt_name": [{"names": [name], "sink": sink, "where": ["any"]} for name, sink in config.named_sinks.items()],
         "request": [{"calls": [name], "arguments": {argument: sink}} for name, (argument, sink) in config.call_sinks.items()],
     }
     known.read(rows, config.path)

@@ -160,6 +160,8 @@ def _is_likely(origin: Origin, sink: Sink) -> bool:
     """
     if origin.state.doubt - (_WEAK if sink.is_weak else 0) > _MOST_DOUBT.get(origin.kind, _USUAL_DOUBT):
         return False
+    if any(context.kind == "except" for context in origin.node.context.chain()):
+        return False  # only where something failed
     states = list(origin.state.chain())
     functions = {id(state.node.context.function) for state in states}
     return len(states) <= _LONGEST and len(functions) <= (_MOST_FUNCTIONS if origin.kind in _RARE else _FEW_FUNCTIONS)

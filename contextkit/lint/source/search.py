@@ -92,6 +92,10 @@ _SAME: Final = frozenset(
 _SAME_METHODS: Final = frozenset({"copy", "result", "run_until_complete", "model_copy", "model_dump", "to_dict", "dict", "tolist"})
 _READS: Final = frozenset({"get", "pop", "setdefault"})
 _RUNS: Final = {"asyncio.to_thread": 0, "anyio.to_thread.run_sync": 0, "run_in_executor": 1, "map": 0, "submit": 0}
+_ANSWERS: Final = frozenset(
+    "create invoke ainvoke complete acomplete completion acompletion generate agenerate chat achat predict run arun converse".split()
+)
+"""Last names of requests whose result is the model's answer."""
 _DAY_FORMAT: Final = frozenset("HMSfIpsTXcrR")
 _DAY_METHODS: Final = frozenset({"date", "to_date_string", "toordinal", "isocalendar", "weekday", "isoweekday", "year", "month", "day"})
 _TEXT: Final = frozenset(
@@ -103,6 +107,8 @@ _TEXT: Final = frozenset(
 )
 """Last names of functions whose result surely holds what they are given."""
 CLOCKS: Final = frozenset({"clock"})
+_DAY_TOKENS: Final = re.compile(r"(?:\[[^\]]*\]|Y{2,4}|M{1,4}|D{1,4}o?|Do|d{1,4}|W|Q|[\s,./:()-])+")
+"""A format of arrow or pendulum no finer than a day: `YYYY-MM-DD`, `dddd, MMMM D`."""
 _TEMPLATE_CLOCK: Final = re.compile(r"\{\{[^}]*\b(?:utc)?now\(\)[^}]*\}\}")
 DAY: Final = "day"
 """Among the kinds of a state: a clock that is met from here on was written to the day only."""
@@ -598,6 +604,9 @@ class Search:
         node = state.node
         name: str = node.name
         last = name.rpartition(".")[2]
+        if name == "time.strftime" and node.value and (text := _constant_text(node.value[0][1])) is not None and state.mode != "object":
+            if not _says_time(text):
+                return self.strftime_day(node, text, state, found)
         source = self.source_of(node, state)
         if source is not None and state.mode != "object":
             kind = "date" if source.kind == "clock" and (DAY in state.kinds or _formats_day(node, last)) else source.kind
@@ -628,11 +637,27 @@ class Search:
             return self.enter(node, targets, state, found)
         if state.mode != "select" and self.knowledge.opaque.find(name):
             return ()
+        if state.mode == "value" and last in _ANSWERS and self.knowledge.requests.find(name):
+            return ()  # what a model says is something new
         return self.unknown(node, state, found)
+
+    def source_name(self, node: Node) -> str:
+        """The name of what is called, through a default of a parameter, another name, and `functools.partial`."""
+        callee = node.inputs[0]
+        if callee.kind == "param":
+            default = callee.value.defaults.get(callee.name)
+            return default.name if default is not None and default.kind == "ref" else node.name
+        if callee.kind == "ref" and not self.knowledge.sources.find(node.name):
+            for value in self.program.lookup(callee.name, callee.module):
+                if value.kind == "call" and value.name in PARTIAL and value.value:
+                    value = value.value[0][1]
+                if value.kind in {"ref", "attr"}:
+                    return value.name.removeprefix("~")
+        return node.name
 
     def source_of(self, node: Node, state: State) -> Source | None:
         """The row of the source that a call is, None for any other."""
-        for source in self.knowledge.sources.find(node.name):
+        for source in self.knowledge.sources.find(self.source_name(node)):
             if source.receivers:
                 receiver = node.inputs[0].inputs[0] if node.inputs[0].kind == "attr" else None
                 if not (receiver is not None and receiver.name and ends_with(receiver.name, source.receivers)) and not ends_with(
@@ -652,6 +677,12 @@ class Search:
                 continue  # a function of the program that is called like a builtin
             return source
         return None
+
+    def strftime_day(self, node: Node, text: str, state: State, found: list[Origin]) -> list[State]:
+        """`time.strftime("%Y-%m-%d")` is a date, `time.strftime("%Z")` is neither date nor time."""
+        if "date" in state.kinds and node.argument(1) is None and re.search(r"%[-#]?[aAbBdDjmUuVwWxyY]", text):
+            found.append(Origin("date", node, state))
+        return [_to(state, given) for _, given in node.value[1:]]
 
     def as_day(self, node: Node, last: str, state: State) -> list[State] | None:
         """A clock that is written to the day only is a date."""
@@ -798,6 +829,11 @@ class Search:
                     yield _to(inner, value)
             if n_found:
                 return
+        if not state.path:
+            written = [one for name in ("__str__", "__repr__") for one in self.program.method(cls, name, up_only=True)]
+            if written:
+                yield from self.returns(state, written[0], stack, state.lifetime)
+                return
         if not state.path or state.path[0] == ANY:
             for key, value in node.value:
                 if not self.is_aside(key):
@@ -823,6 +859,10 @@ class Search:
         elif callee.kind == "call":
             yield _to(state, callee, path=(), doubt=doubt)
         kinds = state.kinds if doubt == 0 else state.kinds - self.order
+        wanted = state.path[0][1:] if state.path and isinstance(state.path[0], str) and state.path[0].startswith(".") else None
+        if wanted is not None and any(key == wanted for key, _ in node.value):
+            yield from (_to(state, value, path=state.path[1:]) for key, value in node.value if key == wanted)
+            return
         for key, value in node.value:
             if (value.kind not in {"const", "func"} or _is_template(value)) and not self.is_aside(key):
                 yield _to(state, value, path=path, doubt=doubt, kinds=kinds)
@@ -927,6 +967,12 @@ def _is_history(node: Node) -> bool:
         else:
             return False
     return False
+
+
+def _says_time(text: str) -> bool:
+    """Whether a format of `strftime` has a part finer than a day."""
+    text = re.sub("%[-#]", "%", text)
+    return any(f"%{one}" in text for one in _DAY_FORMAT)
 
 
 def _is_template(node: Node) -> bool:

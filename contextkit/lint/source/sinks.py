@@ -25,6 +25,8 @@ _CUTS = re.compile(
 _JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
 _SHOWS = re.compile(r"trac(?:e|ing)|telemetr|logg|display|export|print|show|preview|(?:^|[._])(?:ui|tui|view|log)(?:[._]|$)", re.IGNORECASE)
 """Names of what shows a conversation to somebody, rather than to a model."""
+_TOOLS = re.compile(r"tool|call|action", re.IGNORECASE)
+"""Names of functions that put what tools gave into a message of the user's."""
 _UNSEEN = 2
 """Doubt that a search begins with where no request was seen."""
 _REQUEST_SINKS = {
@@ -86,7 +88,10 @@ class Sinks:
         self.keywords = {
             name: row["sink"] for row in sections.get("prompt_name", ()) if "where" not in row for name in row.get("names", ())
         }
+        self.tool_makers = [(re.compile(row["name"]), row["arguments"]) for row in sections.get("tool_maker", ())]
         self.histories = _any_of(row["pattern"] for row in sections.get("history_name", ()))
+        self.named = {name: row["sink"] for row in sections.get("prompt_name", ()) if row.get("where") == ["any"] for name in row["names"]}
+        self.keywords |= self.named
         self.keeping = _any_of(row["pattern"] for row in sections.get("keeping", ()))
         self.prompt_functions = _any_of(row["pattern"] for row in sections.get("template_function", ()) if row.get("sink") == "system")
 
@@ -99,6 +104,8 @@ class Sinks:
                 found = self.request_of(call)
                 if found is not None:
                     sinks += self.of_request(call, found)
+                else:
+                    sinks += self.of_tool(call)
             for node in module.dicts:
                 sinks += self.of_dict(node)
         reached = {id(origin.node) for sink in sinks if sink.conversation is not None for origin in sink.conversation.origins}
@@ -107,6 +114,7 @@ class Sinks:
             sinks += self.by_role(module)
             sinks += self.by_name(module)
             sinks += self.by_keyword(module)
+            sinks += self.by_setting(module, self.named)
         return sinks
 
     def applied(self, call: Node) -> Node:
@@ -147,25 +155,25 @@ class Sinks:
         """The arguments of a request, and its messages."""
         arguments = dict(_arguments(call, request))
         messages = [value for key, value in arguments.items() if request.arguments.get(key) == "messages"]
-        conversation = self.conversation(call, request, messages)
+        conversation = self.conversation(call, request, messages) if request.lifetime == "session" or "messages" in request.arguments.values() else None
         last = call.name.rpartition(".")[2]
         for key, (node, path) in arguments.items():
             kind = request.arguments[key]
             label = f"`{key}=` of `{last}`" if isinstance(key, str) else f"`{last}`"
             sink = Sink(kind, node, path, label, node if node.position else call, call, request, conversation)
             yield sink
-            if kind == "messages":
+            if kind == "messages" and conversation is not None:
                 yield from self.of_messages(sink, conversation.origins)
 
     def conversation(self, call: Node, request: Request, messages: Sequence[tuple[Node, Path]]) -> Conversation:
         """Where the messages of a request are kept."""
-        if request.lifetime == "session":
-            return Conversation("agent")
         origins: list[Origin] = []
         is_attribute = False
         for node, path in messages:
             origins += self.search.origins(node, path=path, mode="list", kinds=frozenset())
             is_attribute = is_attribute or any(state.node.kind == "attr" and state.mode == "list" for state in self.search.last_states)
+        if request.lifetime == "session":
+            return Conversation("agent", origins)
         grows = _grows(origins) or any(
             origin.kind == "open" and origin.node.kind == "param" and self.histories.search(origin.node.name) is not None for origin in origins
         )
@@ -196,6 +204,8 @@ class Sinks:
                 self.reached.add(id(message))
                 place = content if content.position is not None else message
                 lifetime = origin.state.lifetime
+                if _is_added_behind(origin) or _is_only_first(message):
+                    continue  # it stays where it is
                 if role in SYSTEM_ROLES:
                     yield Sink(
                         "system", content, path, f"a message of role {role!r}", place, sink.call, sink.request, sink.conversation, origin.state.stack,
@@ -259,6 +269,17 @@ class Sinks:
             value = node.inputs[keys.index(schema)]
             yield Sink("schema", value, (), "the schema of a tool", value, is_weak=True)
 
+    def of_tool(self, call: Node) -> Iterator[Sink]:
+        """The description and the schema of a tool that a class or function of a framework makes."""
+        last = call.name.rpartition(".")[2]
+        for pattern, arguments in self.tool_makers:
+            if pattern.search(last) and not self.program.targets(call):
+                for key, kind in arguments.items():
+                    value = call.argument(key)
+                    if value is not None and value.kind != "const":
+                        yield Sink(kind, value, (), f"`{key}=` of `{last}`", value, is_weak=True)
+                return
+
     def by_role(self, module: Module) -> Iterator[Sink]:
         """System messages that no request was seen to hold."""
         for node in module.dicts:
@@ -267,9 +288,9 @@ class Sinks:
             role = node.inputs[node.value.index("role")]
             if role.kind == "const" and role.value in {"user", "tool"}:
                 content = node.inputs[node.value.index("content")]
-                if content.kind not in {"const", "join"}:
+                if content.kind not in {"const", "join"} and (role.value == "tool" or _TOOLS.search(node.context.function.name)):
                     yield Sink("content", content, (), f"a message of role {role.value!r}", content, is_weak=True)
-            if role.kind == "const" and role.value in SYSTEM_ROLES and id(node) not in self.reached:
+            if role.kind == "const" and role.value in SYSTEM_ROLES and id(node) not in self.reached and not _is_only_first(node):
                 content = node.inputs[node.value.index("content")]
                 lifetime = SESSION if self.search.runs_once(node.context.function) else CALL
                 yield Sink("system", content, (), f"a message of role {role.value!r}", content, lifetime=lifetime, is_weak=True)
@@ -314,6 +335,16 @@ class Sinks:
                     lifetime = SESSION if self.search.runs_once(call.context.function) else CALL
                     last = call.name.rpartition(".")[2]
                     yield Sink(sink, value, (), f"`{key}=` of `{last}`", value, lifetime=lifetime, is_weak=True)
+
+    def by_setting(self, module: Module, names: dict[str, str]) -> Iterator[Sink]:
+        """What the project's settings name: attributes and keys of any object."""
+        for attribute, sink in names.items():
+            for node in module.other_stores.get(attribute, ()):
+                yield Sink(sink, node, (), f"`{attribute}`", node, is_weak=True)
+            for node in module.dicts:
+                if attribute in node.value:
+                    value = node.inputs[node.value.index(attribute)]
+                    yield Sink(sink, value, (), f"`{attribute}`", value, is_weak=True)
 
     def made_once(self, function: Function) -> bool:
         """Whether all calls of a function run once."""
@@ -382,6 +413,23 @@ def _grows(origins: Iterable[Origin]) -> bool:
 
 def _is_history_name(name: str) -> bool:
     return re.search(r"messages|history|conversation|transcript", name.rpartition(".")[2], re.IGNORECASE) is not None
+
+
+def _is_added_behind(origin: Origin) -> bool:
+    """Whether a message is appended to a list that somebody else keeps: it stays where it is."""
+    above = origin.state.parent
+    return above is not None and above.node.kind == "update" and above.node.name == "append" and base_of(above.node).kind in {"attr", "param"}
+
+
+def _is_only_first(message: Node) -> bool:
+    """Whether a message is made only where there is none yet: `if not messages`, `if not any(… == "system" …)`."""
+    for context in message.context.chain():
+        test = context.test
+        if context.kind == "if" and test is not None and test.kind == "compare" and test.name == "not":
+            inner = test.inputs[0]
+            if inner.kind in {"param", "attr", "phi", "update"} or (inner.kind == "call" and inner.name in {"any", "len"}):
+                return True
+    return False
 
 
 def _is_in_front(origin: Origin) -> bool:

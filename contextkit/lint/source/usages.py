@@ -8,6 +8,7 @@ providers call their counters, and which calls report no cached ones, is said in
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -128,6 +129,10 @@ class Counters:
     def is_counter(self, name: str) -> bool:
         """Whether a key or attribute is read from usages."""
         return name in self.inputs or name in self.outputs or self.is_cached(name)
+
+
+_WHOLE = re.compile(r"^_?raw(?:_|$)|^(?:original|provider|full)_(?:response|answer|data)$")
+"""Names under which a whole answer is kept."""
 
 
 class Usages:
@@ -292,7 +297,7 @@ class Usages:
         scope = self.scope(function)
         if any(self.known.is_cached(read.name) or not read.name for read in scope.reads if read.usage & usage):
             return True
-        if any(self.hands_on(node, usage, hops, ignored) for node in scope.nodes):
+        if any(self.hands_on(node, usage, hops, ignored) for node in scope.nodes) or self.keeps_answer(scope, usage):
             return True
         if any(self.paths(value) & usage for _, value in scope.stored):
             return True
@@ -304,6 +309,21 @@ class Usages:
             self.is_kept(call.context.function, above, hops + 1, call)
             for call, above in self.above(scope.function, usage)
         )
+
+    def keeps_answer(self, scope: Scope, usage: frozenset[Path]) -> bool:
+        """Whether the whole answer is put beside what is written: `Reply(usage=…, raw=response)`."""
+        answers = {(root, keys[:length]) for root, keys in usage for length in range(len(keys))}
+        for node in scope.nodes:
+            if node.kind == "call":
+                given = node.value
+            elif node.kind == "dict":
+                given = list(zip(node.value, node.inputs, strict=True))
+            else:
+                continue
+            for key, value in given:
+                if isinstance(key, str) and _WHOLE.search(key) and not answers.isdisjoint(self.paths(value)):
+                    return True
+        return False
 
     def above(self, function: Function, usage: frozenset[Path]) -> Iterator[tuple[Node, frozenset[Path]]]:
         """Calls that give a function the usage, or what holds it; and the usage there."""

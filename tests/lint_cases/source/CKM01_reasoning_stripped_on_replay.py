@@ -83,3 +83,10 @@ class PlainChat:
         self.messages.append({"role": "user", "content": text})
         plain = [{**one, "content": [block for block in one["content"] if block["type"] != "thinking"]} for one in self.messages]
         return self.client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=plain)
+
+
+def ask_without_an_effort(client, history, supports_reasoning):
+    params = {"model": "gpt-5", "messages": history, "reasoning_effort": "low"}
+    if not supports_reasoning:
+        params = {key: value for key, value in params.items() if key != "reasoning_effort"}
+    return client.chat.completions.create(**params)

@@ -94,3 +94,12 @@ def faded_to_a_constant(messages):
 
 
 KEEP = 6
+
+
+def ask_with_split_results(client, messages):
+    sent = []
+    for message in messages:
+        parts = message["content"] if isinstance(message["content"], list) else []
+        for i, call in enumerate(message.get("tool_calls") or []):
+            sent.append({"role": "tool", "tool_call_id": call["id"], "content": parts[i] if i < len(parts) else call["content"]})
+    return client.chat.completions.create(model="gpt-5", messages=sent)

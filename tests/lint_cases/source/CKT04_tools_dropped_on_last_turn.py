@@ -131,3 +131,10 @@ def run_and_name(messages, first):
 
 def summary(said):
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, messages=[{"role": "user", "content": said}])
+
+
+def ask_as_the_server_can(messages, forced_tool_choice):
+    request = {"model": "claude-opus-4-5", "max_tokens": 9, "tools": TOOLS, "messages": messages}
+    if forced_tool_choice == "reject":
+        request["tools"] = [tool for tool in TOOLS if "forced" not in tool]
+    return client.messages.create(**request)

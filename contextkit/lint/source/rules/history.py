@@ -510,15 +510,31 @@ def _counts_back(node: Node) -> bool:
 def _is_index(node: Node) -> bool:
     if node.kind == "item" and node.value == 0 and node.inputs[0].kind == "iter":
         iterable = plain(node.inputs[0].inputs[0])
-        return iterable.kind == "call" and iterable.name == "enumerate"
+        return iterable.kind == "call" and iterable.name == "enumerate" and not any(_is_part(value) for _, value in iterable.value[:1])
     iterable = plain(node.inputs[0]) if node.kind == "iter" else node
     return iterable.kind == "call" and iterable.name == "range" and node.kind == "iter" and any(
         _is_length(part) for _, value in iterable.value for part in _within(value)
     )
 
 
+def _is_part(node: Node) -> bool:
+    """Whether a list belongs to one message: `enumerate(message.tool_calls)` numbers no messages."""
+    for _ in range(8):
+        if node.kind == "iter":
+            return True
+        if node.kind == "call" and node.inputs[0].kind != "attr" and node.value:
+            node = node.value[0][1]
+        elif node.kind in {"attr", "item", "phi", "slice", "call"}:
+            node = node.inputs[0]
+        else:
+            return False
+    return False
+
+
 def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
     node = origin.node
+    if node.name == "dict":
+        return  # parameters of a request, and no list
     parts = node.value
     element = plain(node.inputs[0])
     place = [one for one in _within(element) if one.kind == "phi" and one.value is not None and _asks_place(one.value)]

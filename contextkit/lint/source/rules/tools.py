@@ -147,13 +147,13 @@ def _asks_end(test: Node) -> bool:
     """Whether a condition asks if this is the last step, rather than what there is to offer."""
     for one in _within(test):
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte", "eq"}:
+            if any(side.kind == "const" and isinstance(side.value, str) for side in one.inputs):
+                continue  # a mode, no number
             if any(_is_length(part) and re.search(r"messages|history", text_of(part)) for side in one.inputs for part in _within(side)):
                 return True
-            if any(_LAST.search(_name(part)) or _is_step(part) for side in one.inputs for part in _within(side)):
+            if any(_LAST.search(_name(side)) or _is_step(part) for side in one.inputs for part in _within(side)):
                 return True
-        elif one.kind in {"param", "attr", "ref"} and re.search(r"(?:is_)?(?:last|final)|force_(?:final|answer|text)|no_tools", _name(one)):
-            return True
-    return False
+    return re.search(r"\b(?:is_|force_|on_)?(?:last|final)(?:_\w+)?\b|force_(?:answer|text)|\bno_tools\b", text_of(test)) is not None
 
 
 def _is_step(node: Node) -> bool:
@@ -163,9 +163,8 @@ def _is_step(node: Node) -> bool:
 
 
 def _name(node: Node) -> str:
-    if node.kind in {"param", "attr", "ref"}:
-        return node.name.rpartition(".")[2]
-    return ""
+    """What a side of a comparison is called where it is written."""
+    return text_of(node) if node.position is not None and node.kind != "const" else node.name
 
 
 def _message(test: Node, sink: Sink) -> str:
