@@ -223,6 +223,8 @@ def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
         is_apart = conversation is None or (conversation.kind in {"kept", "agent"} and not conversation.is_attribute)
         return "turn" if is_apart and _is_made_anew(state, search) else "session"
     if conversation is None:
+        if search.runs_once((sink.call or sink.place).context.function):
+            return "session"
         function = state.node.context.function
         return "session" if search.runs_once(function) and not state.node.context.loops() else "turn"
     if conversation.kind == "agent" and sink.call is not None:

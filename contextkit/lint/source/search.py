@@ -270,7 +270,7 @@ class Search:
                 lifetime = max(lifetime, SESSION)
             if call.context.function.is_top:
                 lifetime = PROCESS
-            yield from self.given(_to(state, node, lifetime=lifetime, doubt=1), given, (), node.name == function.kwarg)
+            yield from self.given(_to(state, node, lifetime=lifetime, doubt=int(len(callers) > 1)), given, (), node.name == function.kwarg)
         if n_given < len(callers) or not callers:
             yield from self.default(state, function, ())
         if not n_given and not self.named(node, node.name, state, found):

@@ -25,6 +25,7 @@ _CUTS = re.compile(
 _JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
 _SHOWS = re.compile(r"trac(?:e|ing)|telemetr|logg|display|export|print|show|preview|(?:^|[._])(?:ui|tui|view|log)(?:[._]|$)", re.IGNORECASE)
 """Names of what shows a conversation to somebody, rather than to a model."""
+_RESULT_KEYS = frozenset({"tool_use_id", "tool_call_id", "toolUseId", "call_id"})
 _TOOLS = re.compile(r"tool|call|action", re.IGNORECASE)
 """Names of functions that put what tools gave into a message of the user's."""
 _UNSEEN = 2
@@ -288,7 +289,9 @@ class Sinks:
             role = node.inputs[node.value.index("role")]
             if role.kind == "const" and role.value in {"user", "tool"}:
                 content = node.inputs[node.value.index("content")]
-                if content.kind not in {"const", "join"} and (role.value == "tool" or _TOOLS.search(node.context.function.name)):
+                if content.kind not in {"const", "join"} and (
+                    role.value == "tool" or _TOOLS.search(node.context.function.name) or _has_results(content)
+                ):
                     yield Sink("content", content, (), f"a message of role {role.value!r}", content, is_weak=True)
             if role.kind == "const" and role.value in SYSTEM_ROLES and id(node) not in self.reached and not _is_only_first(node):
                 content = node.inputs[node.value.index("content")]
@@ -413,6 +416,11 @@ def _grows(origins: Iterable[Origin]) -> bool:
 
 def _is_history_name(name: str) -> bool:
     return re.search(r"messages|history|conversation|transcript", name.rpartition(".")[2], re.IGNORECASE) is not None
+
+
+def _has_results(content: Node) -> bool:
+    """Whether a list is made of the results of tools."""
+    return content.kind == "comp" and content.inputs[0].kind == "dict" and not _RESULT_KEYS.isdisjoint(content.inputs[0].value)
 
 
 def _is_added_behind(origin: Origin) -> bool:

@@ -89,7 +89,7 @@ class Runner:
     def __init__(self):
         self.messages = []
 
-    async def run(self, blocks):
+    async def run_tools(self, blocks):
         tasks = [asyncio.ensure_future(self.call(block)) for block in blocks]
         done, _ = await asyncio.wait(tasks)  # expect: CKM11
         content = [{"type": "tool_result", "tool_use_id": task.result()[0], "content": task.result()[1]} for task in done]
@@ -103,7 +103,7 @@ class OrderedRunner:
     def __init__(self):
         self.messages = []
 
-    async def run(self, blocks):
+    async def run_tools(self, blocks):
         outputs = await asyncio.gather(*(block.run() for block in blocks))
         content = [{"type": "tool_result", "tool_use_id": block.id, "content": output} for block, output in zip(blocks, outputs, strict=True)]
         self.messages.append({"role": "user", "content": content})
