@@ -22,7 +22,7 @@ import click
 
 from contextkit.cli.terminal import counter
 from contextkit.errors import UnreadableLog
-from contextkit.lint.catalogue import hazards
+from contextkit.lint.catalogue import hazards_in_code
 from contextkit.lint.config import ALL, LintConfig, config_of, read_config
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.output.groups import Looked, counted
@@ -187,7 +187,7 @@ def _is_recorded() -> bool:
 
 def config_for(options: Options, paths: Sequence[str]) -> LintConfig:
     """What the project says, and what was typed on top of it: a selection instead of its own, more to ignore."""
-    codes = [*OWN, *(row.code for row in hazards())]
+    codes = [*OWN, *(row.code for row in hazards_in_code())]
     select, ignore = _prefixes(options.select, codes), _prefixes(options.ignore, codes)
     config = _config_in(options.config) if options.config else read_config(paths[0] if paths else ".")
     _check_codes(config, codes)
@@ -274,7 +274,7 @@ class Look:
             findings = find_in_code(
                 self._input.code,
                 self._config,
-                hazards(),
+                hazards_in_code(),
                 progress=count,
                 left_out=self._tests.add,
                 closed=self._closed.__setitem__,
@@ -319,6 +319,7 @@ class Look:
     def _in_recording(self, file: str, faults: Faults, progress: Callable[[str], None]) -> Iterator[Finding]:
         from contextkit.importers.registry import check_any_read, records_in
         from contextkit.ledger.calls import Remark
+        from contextkit.lint.catalogue import hazards
         from contextkit.lint.requests.detect import Detector
 
         verdicts, rerouted = dict[str, str](), dict[str, str]()
@@ -485,7 +486,7 @@ def _explain(code: str, form: str) -> None:
 
 def _results(options: Options) -> LintResults:
     """Everything found; with --fix what is left of it."""
-    from contextkit.lint.catalogue import hazards, page
+    from contextkit.lint.catalogue import page
     from contextkit.lint.output.formats import LintResults
     from contextkit.lint.output.text import lines_of
 
@@ -501,7 +502,7 @@ def _results(options: Options) -> LintResults:
     look.print_left_out()
     findings = [*left, *look.in_recordings()]
     return LintResults(
-        findings, {row.code: row for row in hazards()}, page, version("contextkit"), n_fixed, look.looked, lines
+        findings, {row.code: row for row in hazards_in_code()}, page, version("contextkit"), n_fixed, look.looked, lines
     )
 
 
@@ -524,7 +525,7 @@ def _since(revision: str, what: LintInput, config: LintConfig, lines: Lines) -> 
     from contextkit.lint.revision import files_of
 
     with files_of(revision, what.code, SOURCE_SUFFIXES) as then:
-        found = find_in_code(then.paths, config, hazards()) if then.paths else ()
+        found = find_in_code(then.paths, config, hazards_in_code()) if then.paths else ()
         return partial(new, then=known(found, then.name_then, lines_of), name=then.name_now, lines=lines)
 
 

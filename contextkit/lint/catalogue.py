@@ -20,7 +20,6 @@ from typing import Any, get_args
 from contextkit.errors import UsageError
 from contextkit.lint.hazard import LEVELS, Grade, Hazard, Severity
 from contextkit.lint.own import OWN
-from contextkit.lint.requests.rules import RULES
 
 _TABLE = Path(__file__).with_name("hazards.toml")
 _PAGES = (Path(__file__).with_name("pages"), Path(__file__).parents[2] / "docs" / "rules")
@@ -39,7 +38,19 @@ def hazards() -> tuple[Hazard, ...]:
     >>> [hazard.code for hazard in hazards()][:2]
     ['CKT01', 'CKT02']
     """
-    return hazards_of(tomllib.loads(_TABLE.read_text(encoding="utf-8")), requests=RULES)
+    from contextkit.lint.requests.rules import RULES
+
+    return hazards_of(_rows(), requests=RULES)
+
+
+@cache
+def hazards_in_code() -> tuple[Hazard, ...]:
+    """All hazards without their rules for requests, whose modules take longer to import than a file to be looked at."""
+    return hazards_of(_rows(), requests={})
+
+
+def _rows() -> Mapping[str, Mapping[str, Any]]:
+    return tomllib.loads(_TABLE.read_text(encoding="utf-8"))
 
 
 def hazards_of(
@@ -160,7 +171,7 @@ def _check(code: str, row: Mapping[str, Any]) -> None:
 
 def _named() -> Iterator[tuple[str, str]]:
     yield from ((code, own.name) for code, own in OWN.items())
-    yield from ((row.code, row.name) for row in hazards())
+    yield from ((row.code, row.name) for row in hazards_in_code())
 
 
 @cache

@@ -33,7 +33,7 @@ class LintConfig:
     sources: Mapping[str, str] = field(default_factory=dict)
     """Full name of a function → what its result is."""
     named_sinks: Mapping[str, str] = field(default_factory=dict)
-    """Name of a variable, attribute, key or keyword → what it is."""
+    """Name of an attribute, key or keyword → what it is."""
     call_sinks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Full name of a function → (argument, what it is)."""
     sanitizers: tuple[str, ...] = ()

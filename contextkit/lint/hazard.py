@@ -6,9 +6,10 @@ Takes the rules of the detectors; `catalogue` makes one from each row of `hazard
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from contextkit.lint.requests.rule import RequestRule
+if TYPE_CHECKING:
+    from contextkit.lint.requests.rule import RequestRule
 
 Grade = Literal["A", "B", "C", "D", "I"]
 """A measured or fixed in a public tracker; B reported; C another tool's rule; D provider documentation; I inferred."""

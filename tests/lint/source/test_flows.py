@@ -88,7 +88,7 @@ STABLE = {
 }
 
 
-@pytest.mark.parametrize("name", named(STABLE, ["a system message behind the conversation"]))
+@pytest.mark.parametrize("name", named(STABLE))
 def test_a_look_alike_is_left_alone(seen: Callable[..., list[tuple[str, str]]], name: str) -> None:
     body = STABLE[name]
     top = f"STARTED = f'{{{NOW}}}'\n@functools.lru_cache\ndef cached():\n    return str({NOW})\n"
@@ -162,7 +162,6 @@ def test_an_argument_handed_down_is_found_where_it_is_made(seen: Callable[..., l
     assert found == [("CKS01", "time.time()")]
 
 
-@pytest.mark.xfail(strict=True, reason="the source detector does not tell this yet")
 def test_a_callable_as_default_is_called(seen: Callable[..., list[tuple[str, str]]]) -> None:
     assert seen(f"{HEAD}\ndef ask(messages, clock=datetime.datetime.now):\n    system = str(clock())\n    {ASK}\n") == [
         ("CKS01", "clock()")
@@ -256,7 +255,7 @@ SINKS = {
 }
 
 
-@pytest.mark.parametrize("name", named(SINKS, ["langchain tuple"]))
+@pytest.mark.parametrize("name", named(SINKS))
 def test_the_system_prompt_of_each_api_is_known(seen: Callable[..., list[tuple[str, str]]], name: str) -> None:
     found = seen(f"{HEAD}\ndef ask(c, m):\n    {SINKS[name].replace('X', 'str(time.time())')}\n")
     assert found == [("CKS01", "time.time()")]

@@ -274,13 +274,11 @@ FOUND = {
     ),
 }
 FLAGGED = (
-    "a clock where something failed",
+    "a date that is taken again on a reload",
     "a template that is told everything",
     "a result that is kept",
-    "a system message where there is none yet",
     "a message of the user's, by a word",
     "a message of the user's, by a keyword",
-    "what a model says",
     "a place to be found again",
 )
 """Reported all the same."""
