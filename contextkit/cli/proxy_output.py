@@ -54,7 +54,11 @@ def _rest(report: Json) -> list[str]:
 
 def _finding(finding: Json) -> str:
     tokens, usd = finding["cost_tokens"], finding["cost_usd"]
-    cost = f"; about {tokens:,} tokens billed again instead of read" + (f", {dollars(usd)}" if usd else "") if tokens else ""
+    cost = (
+        f"; about {tokens:,} tokens billed again instead of read" + (f", {dollars(usd)}" if usd else "")
+        if tokens
+        else ""
+    )
     sides = f", was {finding['was']!r}, now {finding['now']!r}" if finding.get("was") or finding.get("now") else ""
     where = f"{finding['path']} byte {finding['offset']}" if "path" in finding else ""
     return f"{finding['code']} {finding['message']}: {where}{sides}{cost}"

@@ -159,7 +159,9 @@ def _check(code: str, row: Mapping[str, Any]) -> None:
         if row.get(key) not in choices:
             raise ValueError(f"{where} {key} is {row.get(key)!r}; it must be one of {', '.join(choices)}")
     if row.get("source", "on") not in ("on", "off"):
-        raise ValueError(f"{where} source is {row['source']!r}; it must be on or off, or missing where code cannot show it")
+        raise ValueError(
+            f"{where} source is {row['source']!r}; it must be on or off, or missing where code cannot show it"
+        )
     verdicts = row.get("confirmed_by", [])
     if not isinstance(verdicts, list) or not all(isinstance(verdict, str) for verdict in verdicts):
         raise ValueError(f"{where} confirmed_by is {verdicts!r}; it must be a list of texts")

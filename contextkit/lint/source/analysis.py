@@ -84,11 +84,18 @@ def trail_of(state: State, label: str, place: Node) -> tuple[tuple[Node, str], .
         if node.position is None:
             continue
         note = _note(one, previous is None)
-        if note and (previous is None or node.position.line != previous.position.line or node.module is not previous.module):  # type: ignore[union-attr]
+        if note and (
+            previous is None or node.position.line != previous.position.line or node.module is not previous.module
+        ):  # type: ignore[union-attr]
             steps.append((node, note))
             previous = node
     if place.position is not None:
-        if steps and len(steps) > 1 and steps[-1][0].position is not None and steps[-1][0].position.line == place.position.line:
+        if (
+            steps
+            and len(steps) > 1
+            and steps[-1][0].position is not None
+            and steps[-1][0].position.line == place.position.line
+        ):
             steps.pop()
         steps.append((place, label))
     return tuple(steps)
@@ -98,7 +105,11 @@ def _note(state: State, is_first: bool) -> str:
     node = state.node
     if is_first:
         return text_of(node)
-    if node.kind == "call" and state.parent is not None and len(state.stack) < max((len(one.stack) for one in state.chain()), default=0) + 99:
+    if (
+        node.kind == "call"
+        and state.parent is not None
+        and len(state.stack) < max((len(one.stack) for one in state.chain()), default=0) + 99
+    ):
         last = node.name.rpartition(".")[2]
         return f"through `{last}`"
     if node.kind == "attr":

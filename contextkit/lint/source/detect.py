@@ -62,7 +62,9 @@ def find_in_code(
         for file in source_files(paths, config, left_out, closed)
     ]
     codes = frozenset(
-        hazard.code for hazard in hazards if config.is_selected(hazard.code) and (hazard.is_default or config.is_named(hazard.code))
+        hazard.code
+        for hazard in hazards
+        if config.is_selected(hazard.code) and (hazard.is_default or config.is_named(hazard.code))
     )
     with room_to_recurse():
         modules, notes = _read(files, config, progress)
@@ -124,7 +126,9 @@ def _frozen(parsed: Parsed) -> frozenset[int]:
     for node in ast.walk(parsed.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             head = range(node.lineno, max(node.lineno + 1, node.body[0].lineno))
-            frozen.update(range(node.lineno, (node.end_lineno or node.lineno) + 1) if not frozen.isdisjoint(head) else ())
+            frozen.update(
+                range(node.lineno, (node.end_lineno or node.lineno) + 1) if not frozen.isdisjoint(head) else ()
+            )
     return frozenset(frozen)
 
 
@@ -160,7 +164,9 @@ def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) 
     for hit in sorted(hits, key=lambda hit: hit.code):
         if hit.code == "CKS02" and ("CKS01", id(hit.node)) in seen:
             continue  # the time of day says the date, too
-        keys = {(hit.code, id(hit.sink)), (hit.code, id(hit.node))} if hit.sink is not None else {(hit.code, id(hit.node))}
+        keys = (
+            {(hit.code, id(hit.sink)), (hit.code, id(hit.node))} if hit.sink is not None else {(hit.code, id(hit.node))}
+        )
         position = hit.node.position
         if position is None or _is_silenced(hit.code, hit.node.module, position.line, position.end_line, config):
             continue
@@ -178,7 +184,9 @@ def _known(config: LintConfig) -> knowledge.Knowledge:
         "source": [{"kind": kind, "calls": [name]} for name, kind in config.sources.items()],
         "sanitizer": [{"calls": [name], "removes": sorted(knowledge.KINDS)} for name in config.sanitizers],
         "prompt_name": [{"names": [name], "sink": sink, "where": ["any"]} for name, sink in config.named_sinks.items()],
-        "request": [{"calls": [name], "arguments": {argument: sink}} for name, (argument, sink) in config.call_sinks.items()],
+        "request": [
+            {"calls": [name], "arguments": {argument: sink}} for name, (argument, sink) in config.call_sinks.items()
+        ],
     }
     known.read(rows, config.path)
     return known
@@ -251,4 +259,3 @@ def room_to_recurse() -> Iterator[None]:
         sys.setrecursionlimit(limit)
         if collects:
             gc.enable()
-

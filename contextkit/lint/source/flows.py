@@ -31,7 +31,9 @@ _LONGEST, _MOST_FUNCTIONS, _FEW_FUNCTIONS = 40, 8, 4
 """Steps, and functions, that a way may lead through."""
 _WEAK = 2
 """Doubt that a search begins with at what only its name says to be sent."""
-_LOOKS = re.compile(r"(?:^|_)(?:search|retrieve|select|find|match|filter|query|rank|route|pick|choose|relevant|similar)(?:_|$)")
+_LOOKS = re.compile(
+    r"(?:^|_)(?:search|retrieve|select|find|match|filter|query|rank|route|pick|choose|relevant|similar)(?:_|$)"
+)
 """Names of functions that find what fits a text."""
 _STEADY = frozenset({"place", "environ", "paths"})
 """Kinds of what is the same all session long."""
@@ -176,7 +178,9 @@ def _is_behind_marker(state: State) -> bool:
     """Whether a block in front of it is marked for caching: what is before it is read wherever it is the same."""
     for one in state.chain():
         if one.parent is not None and one.parent.node.kind == "list":
-            before = one.parent.node.inputs[: next((i for i, part in enumerate(one.parent.node.inputs) if part is one.node), 0)]
+            before = one.parent.node.inputs[
+                : next((i for i, part in enumerate(one.parent.node.inputs) if part is one.node), 0)
+            ]
             if any(part.kind == "dict" and "cache_control" in part.value for part in before):
                 return True
     return False
@@ -184,7 +188,9 @@ def _is_behind_marker(state: State) -> bool:
 
 def _is_choice(state: State) -> bool:
     """Whether a text decides what there is, or something is looked for with it."""
-    return state.mode == "select" or any(one.node.kind == "call" and _LOOKS.search(one.node.name.rpartition(".")[2]) for one in state.chain())
+    return state.mode == "select" or any(
+        one.node.kind == "call" and _LOOKS.search(one.node.name.rpartition(".")[2]) for one in state.chain()
+    )
 
 
 def _counts_turns(origin: Origin, sink: Sink) -> bool:
@@ -295,5 +301,7 @@ def _length(node: Node, search: Search) -> int:
         return sum(_length(part, search) for part in node.inputs)
     if node.kind == "ref":
         values = search.program.lookup(node.name, node.module)
-        return max((_length(value, search) for value in values if value.kind in {"const", "join"}), default=_UNKNOWN_TEXT)
+        return max(
+            (_length(value, search) for value in values if value.kind in {"const", "join"}), default=_UNKNOWN_TEXT
+        )
     return _UNKNOWN_TEXT

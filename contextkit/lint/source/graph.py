@@ -31,7 +31,12 @@ class Context:
     __slots__ = ("breaks", "function", "has_exits", "iterable", "kind", "parent", "test")
 
     def __init__(
-        self, kind: str, parent: Context | None, function: Function, test: Node | None = None, iterable: Node | None = None
+        self,
+        kind: str,
+        parent: Context | None,
+        function: Function,
+        test: Node | None = None,
+        iterable: Node | None = None,
     ) -> None:
         self.kind = kind
         """`function`, `if`, `else`, `for`, `while`, `except`, `comprehension`."""
@@ -145,7 +150,9 @@ class Function:
         "position", "returns", "vararg", "yields",
     )  # fmt: skip
 
-    def __init__(self, name: str, module: Module, cls: Class | None, parent: Function | None, position: Position) -> None:
+    def __init__(
+        self, name: str, module: Module, cls: Class | None, parent: Function | None, position: Position
+    ) -> None:
         self.name = name
         self.module = module
         self.cls = cls
@@ -213,8 +220,8 @@ class Module:
     """One file."""
 
     __slots__ = (
-        "_lines", "body", "calls", "classes", "dicts", "frozen", "functions", "inlined", "meant", "name", "other_stores", "package", "parsed", "path", "silenced",
-        "stars", "text", "top", "updates",
+        "_lines", "body", "calls", "classes", "dicts", "frozen", "functions", "inlined", "meant", "name", "other_stores", "package",
+        "parsed", "path", "silenced", "stars", "text", "top", "updates",
     )  # fmt: skip
 
     def __init__(self, path: str, name: str, package: str) -> None:

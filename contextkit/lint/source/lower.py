@@ -113,7 +113,9 @@ class _Lowering:
         if arguments.kwarg:
             function.kwarg = arguments.kwarg.arg
             self.parameter(function, arguments.kwarg)
-        for arg, default in zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True):
+        for arg, default in zip(
+            positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True
+        ):
             function.defaults[arg.arg] = self.expression(default)
         for arg, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
             if given is not None:
@@ -129,9 +131,23 @@ class _Lowering:
             function.annotations[arg.arg] = said
 
     def body(
-        self, function: Function, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, cls: Class | None, around: list[Environment]
+        self,
+        function: Function,
+        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+        cls: Class | None,
+        around: list[Environment],
     ) -> None:
-        saved = self.env, self.aliases, self.function, self.context, self.closure, self.frames, self.exits, self.globals, self.cls
+        saved = (
+            self.env,
+            self.aliases,
+            self.function,
+            self.context,
+            self.closure,
+            self.frames,
+            self.exits,
+            self.globals,
+            self.cls,
+        )
         saved_later, saved_top = self.later, self.is_module_level
         self.env, self.aliases, self.function, self.context = dict(function.params), {}, function, function.context
         self.closure, self.frames, self.exits, self.globals = around, [], [], frozenset()
@@ -145,7 +161,17 @@ class _Lowering:
             self.env = self.exits[0] if len(self.exits) == 1 else _first(self.merge_all(self.exits, "end"), {})
             self.finish(function)
         self.run_later()
-        self.env, self.aliases, self.function, self.context, self.closure, self.frames, self.exits, self.globals, self.cls = saved
+        (
+            self.env,
+            self.aliases,
+            self.function,
+            self.context,
+            self.closure,
+            self.frames,
+            self.exits,
+            self.globals,
+            self.cls,
+        ) = saved
         self.later, self.is_module_level = saved_later, saved_top
 
     def finish(self, function: Function) -> None:
@@ -266,7 +292,9 @@ class _Lowering:
         other = self.branch("else", test, node.orelse, dict(before)) if node.orelse else before
         return self.merge(then, other, "if", test, node)
 
-    def branch(self, kind: str, test: Node | None, statements: Sequence[ast.stmt], env: Environment) -> Environment | None:
+    def branch(
+        self, kind: str, test: Node | None, statements: Sequence[ast.stmt], env: Environment
+    ) -> Environment | None:
         self.context = Context(kind, self.context, self.function, test)
         end = self.block(statements, env)
         self.context = self.context.parent or self.context
@@ -378,7 +406,10 @@ class _Lowering:
             if alias.name == "*":
                 self.module.stars.append(base)
             else:
-                self.bind(alias.asname or alias.name, self.node("ref", node, (), f"{base}.{alias.name}" if base else alias.name))
+                self.bind(
+                    alias.asname or alias.name,
+                    self.node("ref", node, (), f"{base}.{alias.name}" if base else alias.name),
+                )
         return self.env
 
     def s_delete(self, node: ast.Delete) -> Environment | None:
@@ -407,7 +438,9 @@ class _Lowering:
                     env[part.rest] = subject
             test = self.expression(case.guard) if case.guard else subject
             end = self.branch("if", test, case.body, env)
-            is_total = is_total or (isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None)
+            is_total = is_total or (
+                isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
+            )
             if end is not None:
                 ends.append(end)
         return self.merge_all(ends if is_total else [*ends, before], "match", subject)
@@ -423,7 +456,12 @@ class _Lowering:
         self.aliases.pop(name, None)
         if any(above == name for above, _ in self.aliases.values()):
             self.aliases = {one: alias for one, alias in self.aliases.items() if alias[0] != name}
-        if self.function.is_top and self.is_module_level and self.context.parent is not None and self.function.name == "<module>":
+        if (
+            self.function.is_top
+            and self.is_module_level
+            and self.context.parent is not None
+            and self.function.name == "<module>"
+        ):
             self.store_global(name, value)
 
     def assign(self, target: ast.expr, value: Node, source: ast.expr | None) -> None:
@@ -451,7 +489,9 @@ class _Lowering:
             holder = self.expression(target.value)
             if path_ is not None:
                 root, keys = path_
-                whole = isinstance(target.slice, ast.Slice) and target.slice.lower is None and target.slice.upper is None
+                whole = (
+                    isinstance(target.slice, ast.Slice) and target.slice.lower is None and target.slice.upper is None
+                )
                 if whole and not keys and root in self.env:
                     self.env[root] = value
                     self.write_back(root, keys, target, "replace", (value,), is_root_done=True)
@@ -467,7 +507,11 @@ class _Lowering:
             self.assign(target.value, value, None)
 
     def element(self, part: ast.expr, value: Node, index: int) -> Node:
-        if value.kind in {"tuple", "list"} and index < len(value.inputs) and all(one.kind != "star" for one in value.inputs):
+        if (
+            value.kind in {"tuple", "list"}
+            and index < len(value.inputs)
+            and all(one.kind != "star" for one in value.inputs)
+        ):
             return value.inputs[index]
         return self.node("item", part, (value,), "", index)
 
@@ -477,7 +521,11 @@ class _Lowering:
             name = value.name.removeprefix("~") if value.kind == "call" else ""
             if value.kind == "slice":
                 value = value.inputs[0]
-            elif name and len(value.value) == 1 and (name in _VIEWS or (value.value[0][0] == 0 and self.is_ours(value.inputs[0]))):
+            elif (
+                name
+                and len(value.value) == 1
+                and (name in _VIEWS or (value.value[0][0] == 0 and self.is_ours(value.inputs[0])))
+            ):
                 if name == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
                     target = target.elts[1]
                 value = value.value[0][1]
@@ -526,7 +574,10 @@ class _Lowering:
                 keys.append("." + node.attr)
                 node = node.value
             elif (
-                isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"get", "setdefault"} and node.args
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in {"get", "setdefault"}
+                and node.args
             ):
                 keys.append(_constant_of(node.args[0]))
                 node = node.func.value
@@ -546,7 +597,14 @@ class _Lowering:
         return root, tuple(keys)
 
     def write_back(
-        self, root: str, keys: tuple[Key, ...], at: ast.AST, operation: str, operands: tuple[Node, ...], *, is_root_done: bool = False
+        self,
+        root: str,
+        keys: tuple[Key, ...],
+        at: ast.AST,
+        operation: str,
+        operands: tuple[Node, ...],
+        *,
+        is_root_done: bool = False,
     ) -> None:
         """Makes a new node of the variable that holds what was changed in place."""
         old = self.env.get(root)
@@ -659,7 +717,9 @@ class _Lowering:
         value = self.expression(node.value)
         if node.format_spec is None:
             return value
-        return self.call_node(node, self.node("ref", node, (), "format"), [(0, value), (1, self.expression(node.format_spec))])
+        return self.call_node(
+            node, self.node("ref", node, (), "format"), [(0, value), (1, self.expression(node.format_spec))]
+        )
 
     def e_binary(self, node: ast.BinOp) -> Node:
         chain: list[ast.expr] = []
@@ -680,7 +740,12 @@ class _Lowering:
         return self.node("join", node, (operand,), "-" if isinstance(node.op, ast.USub) else "arith")
 
     def e_bool(self, node: ast.BoolOp) -> Node:
-        return self.node("phi", node, tuple(self.expression(one) for one in node.values), "or" if isinstance(node.op, ast.Or) else "and")
+        return self.node(
+            "phi",
+            node,
+            tuple(self.expression(one) for one in node.values),
+            "or" if isinstance(node.op, ast.Or) else "and",
+        )
 
     def e_if(self, node: ast.IfExp) -> Node:
         test = self.expression(node.test)
@@ -694,7 +759,9 @@ class _Lowering:
 
     def e_compare(self, node: ast.Compare) -> Node:
         name = type(node.ops[0]).__name__.lower()
-        return self.node("compare", node, (self.expression(node.left), *(self.expression(one) for one in node.comparators)), name)
+        return self.node(
+            "compare", node, (self.expression(node.left), *(self.expression(one) for one in node.comparators)), name
+        )
 
     def e_call(self, node: ast.Call) -> Node:
         callee = self.expression(node.func)
@@ -734,10 +801,24 @@ class _Lowering:
             return
         if callee.kind in {"ref", "func", "attr", "param"}:
             own = arguments[len(arguments) - len(node.args) - len(node.keywords) :]
-            for key, given in zip((key for key, _ in own), [*node.args, *(one.value for one in node.keywords)], strict=True):
+            for key, given in zip(
+                (key for key, _ in own), [*node.args, *(one.value for one in node.keywords)], strict=True
+            ):
                 if isinstance(given, ast.Name) and given.id in self.env:
                     old = self.env[given.id]
-                    if old.kind in {"list", "dict", "update", "phi", "param", "call", "comp", "slice", "out", "item", "attr"} and self.is_ours(callee):
+                    if old.kind in {
+                        "list",
+                        "dict",
+                        "update",
+                        "phi",
+                        "param",
+                        "call",
+                        "comp",
+                        "slice",
+                        "out",
+                        "item",
+                        "attr",
+                    } and self.is_ours(callee):
                         self.env[given.id] = Node("out", self.context, call.position, (old, call), str(key), key)
         if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and self.cls is not None:
             self.snapshot(func.value.id)
@@ -773,7 +854,9 @@ class _Lowering:
         base = self.expression(node.value)
         if isinstance(node.slice, ast.Slice):
             parts = node.slice
-            bounds = tuple(self.expression(one) if one is not None else None for one in (parts.lower, parts.upper, parts.step))
+            bounds = tuple(
+                self.expression(one) if one is not None else None for one in (parts.lower, parts.upper, parts.step)
+            )
             return self.node("slice", node, (base,), "", bounds)
         key = self.expression(node.slice)
         if base.kind in {"list", "tuple"} and key.kind == "const" and type(key.value) is int:
@@ -785,7 +868,9 @@ class _Lowering:
     def subscript(self, node: ast.expr) -> Node:
         """The key of a subscript; for a slice a node with its bounds."""
         if isinstance(node, ast.Slice):
-            bounds = tuple(self.expression(one) if one is not None else None for one in (node.lower, node.upper, node.step))
+            bounds = tuple(
+                self.expression(one) if one is not None else None for one in (node.lower, node.upper, node.step)
+            )
             return self.node("slice", node, (), "", bounds)
         return self.expression(node)
 
@@ -828,7 +913,13 @@ class _Lowering:
             self.context = self.context.parent or self.context
         self.env, self.aliases = outer, aliases
         kind = _LITERAL_COMPREHENSIONS[type(node)]
-        if kind == "list" and not conditions and len(iterables) == 1 and inputs[0].kind == "iter" and inputs[0].inputs[0] is iterables[0]:
+        if (
+            kind == "list"
+            and not conditions
+            and len(iterables) == 1
+            and inputs[0].kind == "iter"
+            and inputs[0].inputs[0] is iterables[0]
+        ):
             (whole,) = iterables
             if whole.kind in {"list", "tuple"}:
                 return whole  # `[one for one in [value]]`
@@ -941,7 +1032,11 @@ def _assigned(statements: Sequence[ast.stmt]) -> dict[str, None]:
             if not isinstance(node.ctx, ast.Load) and (path := _root(node.value)) is not None:
                 found[path] = None
         elif isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS and (path := _root(node.func.value)) is not None:
+            if (
+                isinstance(node.func, ast.Attribute)
+                and node.func.attr in MUTATORS
+                and (path := _root(node.func.value)) is not None
+            ):
                 found[path] = None
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             continue

@@ -124,7 +124,9 @@ class Program:
         found: list[Class] = []
         for node in cls.bases:
             base = node.inputs[0] if node.kind == "item" else node
-            values = [base] if base.kind == "class" else self.lookup(base.name, cls.module) if base.kind == "ref" else []
+            values = (
+                [base] if base.kind == "class" else self.lookup(base.name, cls.module) if base.kind == "ref" else []
+            )
             found += [value.value for value in values if value.kind == "class" and value.value is not cls]
         return found
 
@@ -152,7 +154,9 @@ class Program:
                 break
         if not up_only:
             found += [
-                one.methods[name] for one in self.family(cls) if name in one.methods and one.methods[name] not in found and cls in self.family(one, up_only=True)
+                one.methods[name]
+                for one in self.family(cls)
+                if name in one.methods and one.methods[name] not in found and cls in self.family(one, up_only=True)
             ]
         return found[:12]
 
@@ -202,7 +206,11 @@ class Program:
 
     def _named(self, name: str, module: Module) -> Iterator[Class]:
         head, dot, rest = name.partition(".")
-        values = [value for node in self._member(module, head, 0) for value in ([node] if not dot else self._part(node, rest, 0))]
+        values = [
+            value
+            for node in self._member(module, head, 0)
+            for value in ([node] if not dot else self._part(node, rest, 0))
+        ]
         yield from (value.value for value in values if value.kind == "class")
 
     # Calls
@@ -347,7 +355,9 @@ class Program:
             targets = self.targets(call)
             if len(targets) == 1 and targets[0].constructs is None:
                 function = targets[0].function
-                is_plain = len(function.returns) == 1 and not function.yields and not (function.vararg or function.kwarg)
+                is_plain = (
+                    len(function.returns) == 1 and not function.yields and not (function.vararg or function.kwarg)
+                )
                 is_plain = is_plain and set(function.decorated()) <= {"staticmethod"}
                 if is_plain and not any(self.changed(targets[0], key) for key, _ in call.value):
                     inlining = _Inlining(self, call, targets[0])
@@ -415,7 +425,11 @@ class _Inlining:
             return self.argument(node)
         if node.context.function is not function or node.kind in {"func", "class"}:
             return node
-        if len(self.copies) > _MOST_COPIED or node.kind in {"update", "out"} or (node.kind == "phi" and node.position is None):
+        if (
+            len(self.copies) > _MOST_COPIED
+            or node.kind in {"update", "out"}
+            or (node.kind == "phi" and node.position is None)
+        ):
             self.is_expression = False
             return node
         context = self.call.context if node.context is function.context else node.context
@@ -427,7 +441,9 @@ class _Inlining:
         elif node.kind == "slice":
             copied.value = tuple(None if bound is None else self.copy(bound) for bound in node.value)
         elif node.kind == "comp":
-            copied.value = Comprehension(tuple(map(self.copy, node.value.iterables)), tuple(map(self.copy, node.value.conditions)))
+            copied.value = Comprehension(
+                tuple(map(self.copy, node.value.iterables)), tuple(map(self.copy, node.value.conditions))
+            )
         elif node.kind == "phi" and node.value is not None:
             copied.value = self.copy(node.value)
         return copied

@@ -89,15 +89,19 @@ _SAME: Final = frozenset(
     asyncio.ensure_future asyncio.create_task""".split()  # noqa: SIM905 - a list of words
 )
 """Functions that give back what they are given, or one of its elements: path and list are kept."""
-_SAME_METHODS: Final = frozenset({"copy", "result", "run_until_complete", "model_copy", "model_dump", "to_dict", "dict", "tolist"})
+_SAME_METHODS: Final = frozenset(
+    {"copy", "result", "run_until_complete", "model_copy", "model_dump", "to_dict", "dict", "tolist"}
+)
 _READS: Final = frozenset({"get", "pop", "setdefault"})
 _RUNS: Final = {"asyncio.to_thread": 0, "anyio.to_thread.run_sync": 0, "run_in_executor": 1, "map": 0, "submit": 0}
 _ANSWERS: Final = frozenset(
-    "create invoke ainvoke complete acomplete completion acompletion generate agenerate chat achat predict run arun converse".split()
+    "create invoke ainvoke complete acomplete completion acompletion generate agenerate chat achat predict run arun converse".split()  # noqa: SIM905 - a list of words
 )
 """Last names of requests whose result is the model's answer."""
 _DAY_FORMAT: Final = frozenset("HMSfIpsTXcrR")
-_DAY_METHODS: Final = frozenset({"date", "to_date_string", "toordinal", "isocalendar", "weekday", "isoweekday", "year", "month", "day"})
+_DAY_METHODS: Final = frozenset(
+    {"date", "to_date_string", "toordinal", "isocalendar", "weekday", "isoweekday", "year", "month", "day"}
+)
 _TEXT: Final = frozenset(
     """str repr ascii int float round abs divmod pow hex oct bin format format_map join replace strip lstrip rstrip dedent indent fill
     shorten render render_async arender encode decode lower upper title capitalize splitlines split partition rpartition removeprefix
@@ -134,9 +138,14 @@ class Search:
         aside = knowledge.sections.get("aside", ())
         self.aside = frozenset(name for row in aside for name in row.get("names", ()))
         self.aside_pattern = re.compile("|".join(row["pattern"] for row in aside if "pattern" in row) or "(?!)")
-        self.side_call = re.compile("|".join(row["pattern"].removeprefix("(?i)") for row in knowledge.sections.get("side_call", ())) or "(?!)", re.IGNORECASE)
+        self.side_call = re.compile(
+            "|".join(row["pattern"].removeprefix("(?i)") for row in knowledge.sections.get("side_call", ())) or "(?!)",
+            re.IGNORECASE,
+        )
         """Names of functions that ask something beside a conversation: a title, a summary, a verdict."""
-        self.once_pattern = re.compile("|".join(row["pattern"] for row in knowledge.sections.get("once", ()) if "pattern" in row) or "(?!)")
+        self.once_pattern = re.compile(
+            "|".join(row["pattern"] for row in knowledge.sections.get("once", ()) if "pattern" in row) or "(?!)"
+        )
         self.once = frozenset(name for row in knowledge.sections.get("once", ()) for name in row.get("names", ()))
 
     def objects(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = ()) -> list[State]:
@@ -172,7 +181,9 @@ class Search:
         self.is_system, self.is_tools = is_system, is_tools
         return self._walk(State(node, path, stack, kinds, lifetime, mode, None, doubt), selects, most)[0]
 
-    def visited(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = (), lifetime: int = CALL) -> list[State]:
+    def visited(
+        self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = (), lifetime: int = CALL
+    ) -> list[State]:
         """Every value that a value is made of, nearest first."""
         self.is_system = self.is_tools = False
         return self._walk(State(node, path, stack, ALL_KINDS, lifetime, "value", None), False, MOST_STATES)[1]
@@ -191,7 +202,9 @@ class Search:
                 found.append(Origin("object", state.node, state))
                 continue
             handler = _HANDLERS.get(state.node.kind)
-            if handler is None or (state.node.position is not None and state.node.position.line in state.node.module.frozen):
+            if handler is None or (
+                state.node.position is not None and state.node.position.line in state.node.module.frozen
+            ):
                 continue
             for following in handler(self, state, found, selects):
                 if following.doubt > _MOST_DOUBT or (not following.kinds and following.mode not in {"list", "object"}):
@@ -224,7 +237,11 @@ class Search:
             if value is node:
                 continue
             function = value.context.function
-            lifetime = max(state.lifetime, PROCESS) if function.is_top and value.kind not in {"func", "class"} else state.lifetime
+            lifetime = (
+                max(state.lifetime, PROCESS)
+                if function.is_top and value.kind not in {"func", "class"}
+                else state.lifetime
+            )
             if value.kind == "update" and not function.is_top:
                 lifetime = state.lifetime
             yield _to(state, value, stack=() if value.kind != "func" else state.stack, lifetime=lifetime)
@@ -270,13 +287,17 @@ class Search:
                 lifetime = max(lifetime, SESSION)
             if call.context.function.is_top:
                 lifetime = PROCESS
-            yield from self.given(_to(state, node, lifetime=lifetime, doubt=int(len(callers) > 1)), given, (), node.name == function.kwarg)
+            yield from self.given(
+                _to(state, node, lifetime=lifetime, doubt=int(len(callers) > 1)), given, (), node.name == function.kwarg
+            )
         if n_given < len(callers) or not callers:
             yield from self.default(state, function, ())
         if not n_given and not self.named(node, node.name, state, found):
             found.append(Origin("open", node, state))
 
-    def given(self, state: State, given: list[tuple[Node, Path]], stack: tuple[Frame, ...], is_kwarg: bool) -> Iterator[State]:
+    def given(
+        self, state: State, given: list[tuple[Node, Path]], stack: tuple[Frame, ...], is_kwarg: bool
+    ) -> Iterator[State]:
         """What calls give for a parameter."""
         for value, extra in given:
             path = state.path
@@ -359,7 +380,14 @@ class Search:
         if state.mode == "list":
             found.append(Origin("open", node, state))
         if len(state.path) < _LONGEST_PATH:
-            yield _to(state, base, path=("." + node.name, *state.path), kinds=kinds, mode="value" if state.mode == "list" else state.mode, doubt=1)
+            yield _to(
+                state,
+                base,
+                path=("." + node.name, *state.path),
+                kinds=kinds,
+                mode="value" if state.mode == "list" else state.mode,
+                doubt=1,
+            )
 
     def attribute(self, state: State, cls: Class, name: str) -> Iterator[State]:
         """What an attribute of an object of a class holds."""
@@ -375,7 +403,9 @@ class Search:
             if method is not None:
                 names = set(method.decorated())
                 if "property" in names or "cached_property" in names:
-                    yield from self.returns(state, method, (), SESSION if "cached_property" in names else state.lifetime)
+                    yield from self.returns(
+                        state, method, (), SESSION if "cached_property" in names else state.lifetime
+                    )
 
     def is_stored_once(self, node: Node) -> bool:
         """Whether a value is read where it was just stored, if it was not yet: `if self.key is None: self.key = …`."""
@@ -393,7 +423,9 @@ class Search:
         if self.is_once(function):
             return True
         callers = self.program.callers(function)
-        return bool(callers) and all(self.is_once(call.context.function) and not call.context.loops() for call, _ in callers)
+        return bool(callers) and all(
+            self.is_once(call.context.function) and not call.context.loops() for call, _ in callers
+        )
 
     def is_once(self, function: Function) -> bool:
         """Whether a function runs once, as its name says."""
@@ -406,7 +438,13 @@ class Search:
         if isinstance(node.value, str) and self.named(node, node.value, state, found):
             return
         newest = plain(base)
-        if "user" in state.kinds and node.value in _CONTENT and newest.kind == "item" and newest.value == -1 and _is_history(newest.inputs[0]):
+        if (
+            "user" in state.kinds
+            and node.value in _CONTENT
+            and newest.kind == "item"
+            and newest.value == -1
+            and _is_history(newest.inputs[0])
+        ):
             found.append(Origin("user", node, state))
             return
         if len(state.path) < _LONGEST_PATH:
@@ -437,7 +475,18 @@ class Search:
     def sequence(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
         """The items of a list, a tuple or a set."""
         node = state.node
-        if (node.kind == "set" and "unordered" in state.kinds and not state.path and len(node.inputs) > 1 and state.mode != "select") or (node.kind == "set" and "unordered" in state.kinds and not state.path and any(one.kind == "star" for one in node.inputs)):
+        if (
+            node.kind == "set"
+            and "unordered" in state.kinds
+            and not state.path
+            and len(node.inputs) > 1
+            and state.mode != "select"
+        ) or (
+            node.kind == "set"
+            and "unordered" in state.kinds
+            and not state.path
+            and any(one.kind == "star" for one in node.inputs)
+        ):
             found.append(Origin("unordered", node, state))
         has_star = False
         for index, part in enumerate(node.inputs):
@@ -448,7 +497,11 @@ class Search:
                 found.append(Origin("item", part, _to(state, part, mode="value")))
             elif not state.path:
                 yield _to(state, part)
-            elif state.path[0] in (index, ANY, None) or has_star or (isinstance(state.path[0], int) and state.path[0] < 0):
+            elif (
+                state.path[0] in (index, ANY, None)
+                or has_star
+                or (isinstance(state.path[0], int) and state.path[0] < 0)
+            ):
                 yield _to(state, part, path=state.path[1:])
 
     def dict(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
@@ -553,8 +606,13 @@ class Search:
             found.append(Origin("counter", node, state))
         shared = _match(keys, path)
         if shared:
-            is_replaced = name in {"setitem", "replace"} and len(path) >= len(keys) and all(
-                isinstance(key, str) or (isinstance(key, int) and key == wanted) for key, wanted in zip(keys, path, strict=False)
+            is_replaced = (
+                name in {"setitem", "replace"}
+                and len(path) >= len(keys)
+                and all(
+                    isinstance(key, str) or (isinstance(key, int) and key == wanted)
+                    for key, wanted in zip(keys, path, strict=False)
+                )
             )
             rest = path[len(keys) :]
             is_kept = name in {"append", "add", "insert", "appendleft", "extend"} and base_of(node).kind == "attr"
@@ -592,7 +650,12 @@ class Search:
         for value in function.returns:
             yield _to(state, value, stack=stack, lifetime=lifetime)
         if self.selects and len(function.returns) > 1 and state.mode == "value":
-            for test in {id(one.test): one.test for value in function.returns for one in value.context.chain() if one.kind in {"if", "else"}}.values():
+            for test in {
+                id(one.test): one.test
+                for value in function.returns
+                for one in value.context.chain()
+                if one.kind in {"if", "else"}
+            }.values():
                 if test is not None and test.context.function is function:
                     yield _to(state, test, path=(), stack=stack, lifetime=lifetime, mode="select", doubt=3)
         for value in function.yields:
@@ -604,12 +667,14 @@ class Search:
         node = state.node
         name: str = node.name
         last = name.rpartition(".")[2]
-        if name == "time.strftime" and node.value and (text := _constant_text(node.value[0][1])) is not None and state.mode != "object":
-            if not _says_time(text):
-                return self.strftime_day(node, text, state, found)
+        text = _constant_text(node.value[0][1]) if name == "time.strftime" and node.value else None
+        if text is not None and state.mode != "object" and not _says_time(text):
+            return self.strftime_day(node, text, state, found)
         source = self.source_of(node, state)
         if source is not None and state.mode != "object":
-            kind = "date" if source.kind == "clock" and (DAY in state.kinds or _formats_day(node, last)) else source.kind
+            kind = (
+                "date" if source.kind == "clock" and (DAY in state.kinds or _formats_day(node, last)) else source.kind
+            )
             below = state.path[1:] if source.is_tuple else state.path
             if kind in state.kinds and not (kind in self.order and (below or state.mode == "select")):
                 found.append(Origin(kind, node, state))
@@ -649,10 +714,10 @@ class Search:
             return default.name if default is not None and default.kind == "ref" else node.name
         if callee.kind == "ref" and not self.knowledge.sources.find(node.name):
             for value in self.program.lookup(callee.name, callee.module):
-                if value.kind == "call" and value.name in PARTIAL and value.value:
-                    value = value.value[0][1]
-                if value.kind in {"ref", "attr"}:
-                    return value.name.removeprefix("~")
+                is_partial = value.kind == "call" and value.name in PARTIAL and value.value
+                called = value.value[0][1] if is_partial else value
+                if called.kind in {"ref", "attr"}:
+                    return called.name.removeprefix("~")
         return node.name
 
     def source_of(self, node: Node, state: State) -> Source | None:
@@ -660,9 +725,9 @@ class Search:
         for source in self.knowledge.sources.find(self.source_name(node)):
             if source.receivers:
                 receiver = node.inputs[0].inputs[0] if node.inputs[0].kind == "attr" else None
-                if not (receiver is not None and receiver.name and ends_with(receiver.name, source.receivers)) and not ends_with(
-                    node.name.rpartition(".")[0], source.receivers
-                ):
+                if not (
+                    receiver is not None and receiver.name and ends_with(receiver.name, source.receivers)
+                ) and not ends_with(node.name.rpartition(".")[0], source.receivers):
                     continue
             given = {str(key) for key, _ in node.value}
             if source.arguments and given.isdisjoint(source.arguments):
@@ -690,7 +755,9 @@ class Search:
             return None
         receiver = node.inputs[0].inputs[0] if node.inputs[0].kind == "attr" else None
         is_day = False
-        if (last in _DAY_METHODS and receiver is not None and last != "date") or (last == "date" and receiver is not None and not node.value):
+        if (last in _DAY_METHODS and receiver is not None and last != "date") or (
+            last == "date" and receiver is not None and not node.value
+        ):
             is_day = True
         else:
             is_day = _formats_day(node, last)
@@ -726,7 +793,12 @@ class Search:
                 found.append(Origin("open", node, state))
             following = [_to(state, receiver, path=(key, *state.path)[:_LONGEST_PATH], mode=mode)]
             return following + [_to(state, value) for _, value in arguments[1:] if value.kind != "const"]
-        if receiver is not None and last in {"values", "items", "keys"} and not arguments and not self.program.targets(node):
+        if (
+            receiver is not None
+            and last in {"values", "items", "keys"}
+            and not arguments
+            and not self.program.targets(node)
+        ):
             path = state.path
             if last == "items" and len(path) >= 2:
                 path = (ANY, *path[2:]) if path[1] != 0 else ()
@@ -744,20 +816,40 @@ class Search:
         if name == "zip":
             wanted = state.path[1] if len(state.path) > 1 else ANY
             return [
-                _to(state, value, path=(ANY, *state.path[2:]) if state.path else ()) for key, value in arguments if wanted in (key, ANY, None)
+                _to(state, value, path=(ANY, *state.path[2:]) if state.path else ())
+                for key, value in arguments
+                if wanted in (key, ANY, None)
             ]
-        if name in {"itertools.chain", "itertools.islice", "itertools.chain.from_iterable", "asyncio.gather", "itertools.cycle"}:
+        if name in {
+            "itertools.chain",
+            "itertools.islice",
+            "itertools.chain.from_iterable",
+            "asyncio.gather",
+            "itertools.cycle",
+        }:
             if name == "asyncio.gather":
-                return [_to(state, value, path=state.path[1:] if key != ANY and state.path else state.path) for key, value in arguments]
+                return [
+                    _to(state, value, path=state.path[1:] if key != ANY and state.path else state.path)
+                    for key, value in arguments
+                ]
             if name.endswith("from_iterable"):
                 return [] if first is None else [_to(state, first, path=(ANY, *state.path) if state.path else ())]
             return [_to(state, value) for key, value in arguments if key == ANY or isinstance(key, int)]
         if name in {"map", "filter"} and len(arguments) > 1:
-            rest = [_to(state, value, kinds=state.kinds if name == "filter" else state.kinds & self.order) for _, value in arguments[1:]]
+            rest = [
+                _to(state, value, kinds=state.kinds if name == "filter" else state.kinds & self.order)
+                for _, value in arguments[1:]
+            ]
             if name == "map" and first is not None:
                 inner = _to(state, first, path=state.path[1:] if state.path else ())
-                rest += [one for target in self.program.callables(first) for one in self.returns(inner, target.function, (), state.lifetime)]
-                rest += [_to(state, value) for _, value in arguments[1:]] if not list(self.program.callables(first)) else []
+                rest += [
+                    one
+                    for target in self.program.callables(first)
+                    for one in self.returns(inner, target.function, (), state.lifetime)
+                ]
+                rest += (
+                    [_to(state, value) for _, value in arguments[1:]] if not list(self.program.callables(first)) else []
+                )
             return rest
         if name == "getattr" and len(arguments) > 1:
             attribute = _constant_text(arguments[1][1])
@@ -769,12 +861,21 @@ class Search:
             for target in self.program.callables(node):
                 following += list(self.returns(state, target.function, (*state.stack, (node, target)), state.lifetime))
             return following
-        if (name in _RUNS or (receiver is not None and last in _RUNS)) and len(arguments) > _RUNS.get(name, _RUNS.get(last, 0)):
+        if (name in _RUNS or (receiver is not None and last in _RUNS)) and len(arguments) > _RUNS.get(
+            name, _RUNS.get(last, 0)
+        ):
             index = _RUNS.get(name, _RUNS.get(last, 0))
             function = arguments[index][1]
             following = []
             for target in self.program.callables(function):
-                call = Node("call", node.context, node.position, (function,), node.name, [(i, value) for i, (_, value) in enumerate(arguments[index + 1 :])])
+                call = Node(
+                    "call",
+                    node.context,
+                    node.position,
+                    (function,),
+                    node.name,
+                    [(i, value) for i, (_, value) in enumerate(arguments[index + 1 :])],
+                )
                 following += list(self.returns(state, target.function, (*state.stack, (call, target)), state.lifetime))
             return following or None
         return None
@@ -800,7 +901,11 @@ class Search:
                 yield from self.object(node, target, state, stack)
                 continue
             names = set(function.decorated())
-            lifetime = max(state.lifetime, PROCESS) if names & {"cache", "lru_cache", "cached", "alru_cache"} else state.lifetime
+            lifetime = (
+                max(state.lifetime, PROCESS)
+                if names & {"cache", "lru_cache", "cached", "alru_cache"}
+                else state.lifetime
+            )
             yield from self.returns(state, function, stack, lifetime)
 
     def object(self, node: Node, target: Target, state: State, stack: tuple[Frame, ...]) -> Iterator[State]:
@@ -852,14 +957,24 @@ class Search:
         if state.mode == "select":
             doubt = 0 if doubt == 0 or self.knowledge.opaque.find(node.name) else 2
         if callee.kind == "attr" and state.mode != "list":
-            yield _to(state, callee.inputs[0], path=(), doubt=doubt, kinds=state.kinds if doubt == 0 else state.kinds - self.order)
+            yield _to(
+                state,
+                callee.inputs[0],
+                path=(),
+                doubt=doubt,
+                kinds=state.kinds if doubt == 0 else state.kinds - self.order,
+            )
         elif callee.kind == "param":
             # A function that was given: what the callers give is what runs.
             pass
         elif callee.kind == "call":
             yield _to(state, callee, path=(), doubt=doubt)
         kinds = state.kinds if doubt == 0 else state.kinds - self.order
-        wanted = state.path[0][1:] if state.path and isinstance(state.path[0], str) and state.path[0].startswith(".") else None
+        wanted = (
+            state.path[0][1:]
+            if state.path and isinstance(state.path[0], str) and state.path[0].startswith(".")
+            else None
+        )
         if wanted is not None and any(key == wanted for key, _ in node.value):
             yield from (_to(state, value, path=state.path[1:]) for key, value in node.value if key == wanted)
             return
@@ -899,7 +1014,14 @@ def _to(
 
 
 def _key(state: State) -> tuple[Any, ...]:
-    return id(state.node), state.path, tuple(id(call) for call, _ in state.stack), state.kinds, state.lifetime, state.mode
+    return (
+        id(state.node),
+        state.path,
+        tuple(id(call) for call, _ in state.stack),
+        state.kinds,
+        state.lifetime,
+        state.mode,
+    )
 
 
 def _match(keys: Path, path: Path) -> bool:
@@ -918,7 +1040,11 @@ def _formats_day(node: Node, last: str) -> bool:
     if last not in {"strftime", "format"} or not node.value:
         return False
     text = _constant_text(node.value[0][1] if last == "strftime" else node.value[-1][1])
-    return text is not None and "%" in text and not any(f"%{one}" in text.replace("%-", "%").replace("%#", "%") for one in _DAY_FORMAT)
+    return (
+        text is not None
+        and "%" in text
+        and not any(f"%{one}" in text.replace("%-", "%").replace("%#", "%") for one in _DAY_FORMAT)
+    )
 
 
 def _is_kept_once(value: Node, name: str) -> bool:
@@ -944,10 +1070,20 @@ def _is_kept_once(value: Node, name: str) -> bool:
 
 def _copied_items(key: Node, value: Node) -> Node | None:
     """The dict whose items are copied one by one: `d` of `{k: v for k, v in d.items()}`."""
-    if key.kind != "item" or value.kind != "item" or key.inputs[0] is not value.inputs[0] or (key.value, value.value) != (0, 1):
+    if (
+        key.kind != "item"
+        or value.kind != "item"
+        or key.inputs[0] is not value.inputs[0]
+        or (key.value, value.value) != (0, 1)
+    ):
         return None
     iterable = key.inputs[0].inputs[0] if key.inputs[0].kind == "iter" else None
-    if iterable is None or iterable.kind != "call" or iterable.inputs[0].kind != "attr" or iterable.inputs[0].name != "items":
+    if (
+        iterable is None
+        or iterable.kind != "call"
+        or iterable.inputs[0].kind != "attr"
+        or iterable.inputs[0].name != "items"
+    ):
         return None
     return iterable.inputs[0].inputs[0]
 
@@ -984,7 +1120,9 @@ def _is_count(operands: list[Node]) -> bool:
     if len(operands) != 1:
         return False
     by = plain(operands[0])
-    return (by.kind == "const" and isinstance(by.value, int)) or (by.kind in {"attr", "item"} and "token" in str(by.name or by.value))
+    return (by.kind == "const" and isinstance(by.value, int)) or (
+        by.kind in {"attr", "item"} and "token" in str(by.name or by.value)
+    )
 
 
 def _is_self(node: Node) -> bool:
@@ -1009,7 +1147,11 @@ def _texts(node: Node, search: Search) -> Iterator[str]:
             if isinstance(one.value, str):
                 yield one.value
         elif one.kind == "ref":
-            waiting += [value for value in search.program.lookup(one.name, one.module) if value.kind in {"const", "join", "call", "list", "tuple"}]
+            waiting += [
+                value
+                for value in search.program.lookup(one.name, one.module)
+                if value.kind in {"const", "join", "call", "list", "tuple"}
+            ]
         elif one.kind == "call":
             waiting += [value for _, value in one.value]
             waiting += [base for base in one.inputs if base.kind == "attr"]

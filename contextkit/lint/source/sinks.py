@@ -23,7 +23,10 @@ _CUTS = re.compile(
 )
 """Names of functions that make the messages of a request from a history."""
 _JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
-_SHOWS = re.compile(r"trac(?:e|ing)|telemetr|logg|display|export|print|show|preview|(?:^|[._])(?:ui|tui|view|log)(?:[._]|$)", re.IGNORECASE)
+_SHOWS = re.compile(
+    r"trac(?:e|ing)|telemetr|logg|display|export|print|show|preview|(?:^|[._])(?:ui|tui|view|log)(?:[._]|$)",
+    re.IGNORECASE,
+)
 """Names of what shows a conversation to somebody, rather than to a model."""
 _RESULT_KEYS = frozenset({"tool_use_id", "tool_call_id", "toolUseId", "call_id"})
 _TOOLS = re.compile(r"tool|call|action", re.IGNORECASE)
@@ -31,7 +34,8 @@ _TOOLS = re.compile(r"tool|call|action", re.IGNORECASE)
 _UNSEEN = 2
 """Doubt that a search begins with where no request was seen."""
 _REQUEST_SINKS = {
-    "system": "system", "instructions": "system", "tools": "tools", "messages": "messages", "prompt_cache_key": "cache_key", "cache_salt": "salt",
+    "system": "system", "instructions": "system", "tools": "tools", "messages": "messages",
+    "prompt_cache_key": "cache_key", "cache_salt": "salt",
 }  # fmt: skip
 """Keys of a request that is written as a dict → kind of sink."""
 REQUEST_KEYS = frozenset({"messages", "input", "contents"})
@@ -87,14 +91,24 @@ class Sinks:
         sections = knowledge.sections
         self.decorators = {name: row["sink"] for row in sections.get("decorator", ()) for name in row["names"]}
         self.keywords = {
-            name: row["sink"] for row in sections.get("prompt_name", ()) if "where" not in row for name in row.get("names", ())
+            name: row["sink"]
+            for row in sections.get("prompt_name", ())
+            if "where" not in row
+            for name in row.get("names", ())
         }
         self.tool_makers = [(re.compile(row["name"]), row["arguments"]) for row in sections.get("tool_maker", ())]
         self.histories = _any_of(row["pattern"] for row in sections.get("history_name", ()))
-        self.named = {name: row["sink"] for row in sections.get("prompt_name", ()) if row.get("where") == ["any"] for name in row["names"]}
+        self.named = {
+            name: row["sink"]
+            for row in sections.get("prompt_name", ())
+            if row.get("where") == ["any"]
+            for name in row["names"]
+        }
         self.keywords |= self.named
         self.keeping = _any_of(row["pattern"] for row in sections.get("keeping", ()))
-        self.prompt_functions = _any_of(row["pattern"] for row in sections.get("template_function", ()) if row.get("sink") == "system")
+        self.prompt_functions = _any_of(
+            row["pattern"] for row in sections.get("template_function", ()) if row.get("sink") == "system"
+        )
 
     def collect(self, modules: Iterable[Module]) -> list[Sink]:
         """All sinks of some modules."""
@@ -109,7 +123,9 @@ class Sinks:
                     sinks += self.of_tool(call)
             for node in module.dicts:
                 sinks += self.of_dict(node)
-        reached = {id(origin.node) for sink in sinks if sink.conversation is not None for origin in sink.conversation.origins}
+        reached = {
+            id(origin.node) for sink in sinks if sink.conversation is not None for origin in sink.conversation.origins
+        }
         for module in modules:
             sinks += self.of_histories(module, reached)
             sinks += self.by_role(module)
@@ -125,7 +141,11 @@ class Sinks:
         if callee.kind == "ref":
             values = self.program.lookup(callee.name, callee.module)
         elif callee.kind == "attr" and callee.inputs[0].kind == "param":
-            values = [value for cls in self.program.classes_of(callee.inputs[0]) for value, _ in cls.stores.get(callee.name, ())]
+            values = [
+                value
+                for cls in self.program.classes_of(callee.inputs[0])
+                for value, _ in cls.stores.get(callee.name, ())
+            ]
         if len(values) != 1 or values[0].kind != "call" or values[0].name not in PARTIAL or not values[0].value:
             return call
         (_, function), *given = values[0].value
@@ -142,7 +162,9 @@ class Sinks:
         given = {str(key) for key, _ in call.value}
         for is_named in (True, False):  # the framework that the callee's own name says goes first
             for request in rows:
-                if request.packages and not (_is_of(call.name, request.packages) if is_named else _imports(call.module, request.packages)):
+                if request.packages and not (
+                    _is_of(call.name, request.packages) if is_named else _imports(call.module, request.packages)
+                ):
                     continue
                 if request.receivers and not ends_with(call.name.rpartition(".")[0], request.receivers):
                     continue
@@ -156,7 +178,11 @@ class Sinks:
         """The arguments of a request, and its messages."""
         arguments = dict(_arguments(call, request))
         messages = [value for key, value in arguments.items() if request.arguments.get(key) == "messages"]
-        conversation = self.conversation(call, request, messages) if request.lifetime == "session" or "messages" in request.arguments.values() else None
+        conversation = (
+            self.conversation(call, request, messages)
+            if request.lifetime == "session" or "messages" in request.arguments.values()
+            else None
+        )
         last = call.name.rpartition(".")[2]
         for key, (node, path) in arguments.items():
             kind = request.arguments[key]
@@ -172,11 +198,16 @@ class Sinks:
         is_attribute = False
         for node, path in messages:
             origins += self.search.origins(node, path=path, mode="list", kinds=frozenset())
-            is_attribute = is_attribute or any(state.node.kind == "attr" and state.mode == "list" for state in self.search.last_states)
+            is_attribute = is_attribute or any(
+                state.node.kind == "attr" and state.mode == "list" for state in self.search.last_states
+            )
         if request.lifetime == "session":
             return Conversation("agent", origins)
         grows = _grows(origins) or any(
-            origin.kind == "open" and origin.node.kind == "param" and self.histories.search(origin.node.name) is not None for origin in origins
+            origin.kind == "open"
+            and origin.node.kind == "param"
+            and self.histories.search(origin.node.name) is not None
+            for origin in origins
         )
         if is_attribute and grows:
             return Conversation("kept", origins, is_attribute, grows)
@@ -187,7 +218,11 @@ class Sinks:
                 return Conversation("kept", origins, is_attribute, grows)
             if origin.kind == "call" and _is_history_name(origin.node.name):
                 return Conversation("kept", origins, is_attribute, grows)
-            if origin.kind == "update" and origin.node.name in {"append", "extend", "+=", "insert"} and not origin.node.value:
+            if (
+                origin.kind == "update"
+                and origin.node.name in {"append", "extend", "+=", "insert"}
+                and not origin.node.value
+            ):
                 around = origin.node.context
                 if base_of(origin.node).kind == "attr":
                     return Conversation("kept", origins, is_attribute, grows)
@@ -209,8 +244,8 @@ class Sinks:
                     continue  # it stays where it is
                 if role in SYSTEM_ROLES:
                     yield Sink(
-                        "system", content, path, f"a message of role {role!r}", place, sink.call, sink.request, sink.conversation, origin.state.stack,
-                        lifetime,
+                        "system", content, path, f"a message of role {role!r}", place, sink.call, sink.request,
+                        sink.conversation, origin.state.stack, lifetime,
                     )  # fmt: skip
                 elif has_history and _is_in_front(origin):
                     yield Sink(
@@ -233,7 +268,11 @@ class Sinks:
                 yield str(found.inputs[0].value), found.inputs[1], (), found
             elif found.kind == "call":
                 last = found.name.rpartition(".")[2]
-                role = "system" if re.search(r"System(?:Message|PromptPart)|from_system|system_message", found.name) else ""
+                role = (
+                    "system"
+                    if re.search(r"System(?:Message|PromptPart)|from_system|system_message", found.name)
+                    else ""
+                )
                 if not role and last == "dict" and found.argument("role") is not None:
                     role_node = found.argument("role")
                     role = str(role_node.value) if role_node is not None and role_node.kind == "const" else ""
@@ -247,7 +286,15 @@ class Sinks:
         """A request written as a dict: `{"model": …, "messages": …, "tools": …}`, and a tool's definition."""
         keys = node.value
         if "model" in keys and any(key in keys for key in REQUEST_KEYS):
-            request = Request({"system": "system", "messages": "messages", "tools": "tools", "instructions": "system", "tool_choice": "tool_choice"})
+            request = Request(
+                {
+                    "system": "system",
+                    "messages": "messages",
+                    "tools": "tools",
+                    "instructions": "system",
+                    "tool_choice": "tool_choice",
+                }
+            )
             fake = Node("call", node.context, node.position, (node,), "request", [])
             messages = [(node.inputs[keys.index(key)], ()) for key in REQUEST_KEYS if key in keys]
             conversation = self.conversation(fake, request, messages)
@@ -263,7 +310,11 @@ class Sinks:
             if kind.kind == "const" and kind.value in _JSON_TYPES:
                 description = node.inputs[keys.index("description")]
                 yield Sink("tool", description, (), "the description of a parameter", description, is_weak=True)
-        elif "name" in keys and "description" in keys and ("input_schema" in keys or "parameters" in keys or "inputSchema" in keys):
+        elif (
+            "name" in keys
+            and "description" in keys
+            and ("input_schema" in keys or "parameters" in keys or "inputSchema" in keys)
+        ):
             description = node.inputs[keys.index("description")]
             yield Sink("tool", description, (), "the description of a tool", description, is_weak=True)
             schema = next(key for key in ("input_schema", "parameters", "inputSchema") if key in keys)
@@ -293,10 +344,17 @@ class Sinks:
                     role.value == "tool" or _TOOLS.search(node.context.function.name) or _has_results(content)
                 ):
                     yield Sink("content", content, (), f"a message of role {role.value!r}", content, is_weak=True)
-            if role.kind == "const" and role.value in SYSTEM_ROLES and id(node) not in self.reached and not _is_only_first(node):
+            if (
+                role.kind == "const"
+                and role.value in SYSTEM_ROLES
+                and id(node) not in self.reached
+                and not _is_only_first(node)
+            ):
                 content = node.inputs[node.value.index("content")]
                 lifetime = SESSION if self.search.runs_once(node.context.function) else CALL
-                yield Sink("system", content, (), f"a message of role {role.value!r}", content, lifetime=lifetime, is_weak=True)
+                yield Sink(
+                    "system", content, (), f"a message of role {role.value!r}", content, lifetime=lifetime, is_weak=True
+                )
         for call in module.calls:
             if id(call) not in self.reached and call.name.rpartition(".")[2] == "SystemMessage":
                 content_ = call.argument("content", 0)
@@ -307,11 +365,16 @@ class Sinks:
     def by_name(self, module: Module) -> Iterator[Sink]:
         """What functions give back that are called for a system prompt, by their names or decorators."""
         for function in module.functions:
-            if not self.prompt_functions.search(function.name) and self.decorators.get(next(function.decorated(), "")) != "system":
+            if (
+                not self.prompt_functions.search(function.name)
+                and self.decorators.get(next(function.decorated(), "")) != "system"
+            ):
                 continue
             lifetime = SESSION if self.made_once(function) else CALL
             for node in function.returns:
-                yield Sink("system", node, (), f"the result of `{function.name}`", node, lifetime=lifetime, is_weak=True)
+                yield Sink(
+                    "system", node, (), f"the result of `{function.name}`", node, lifetime=lifetime, is_weak=True
+                )
 
     def of_histories(self, module: Module, reached: set[int]) -> Iterator[Sink]:
         """What functions give back, or leave in a list, that cut or convert the history they are given, by their names."""
@@ -322,17 +385,26 @@ class Sinks:
             nodes = [*function.returns, *(node for name in given for node in function.outs.get(name, ()))]
             for node in nodes:
                 origins = self.search.origins(node, mode="list", kinds=frozenset(), doubt=_UNSEEN, most=1500)
-                if any(_is_given(one, given) for one in origins) and not any(id(one.node) in reached for one in origins):
+                if any(_is_given(one, given) for one in origins) and not any(
+                    id(one.node) in reached for one in origins
+                ):
                     place = node if node.position is not None else next(iter(function.params.values()))
                     label = f"the messages of `{function.name}`"
-                    yield Sink("messages", node, (), label, place, conversation=Conversation("kept", origins), is_weak=True)
+                    yield Sink(
+                        "messages", node, (), label, place, conversation=Conversation("kept", origins), is_weak=True
+                    )
 
     def by_keyword(self, module: Module) -> Iterator[Sink]:
         """What unknown functions are given under a keyword that is a prompt whoever reads it."""
         for call in module.calls:
             for key, value in call.value:
                 sink = self.keywords.get(key) if isinstance(key, str) else None
-                if sink is None or value.kind == "const" or self.keeping.search(call.name) or self.program.targets(call):
+                if (
+                    sink is None
+                    or value.kind == "const"
+                    or self.keeping.search(call.name)
+                    or self.program.targets(call)
+                ):
                     continue
                 if self.request_of(call) is None:
                     lifetime = SESSION if self.search.runs_once(call.context.function) else CALL
@@ -420,13 +492,22 @@ def _is_history_name(name: str) -> bool:
 
 def _has_results(content: Node) -> bool:
     """Whether a list is made of the results of tools."""
-    return content.kind == "comp" and content.inputs[0].kind == "dict" and not _RESULT_KEYS.isdisjoint(content.inputs[0].value)
+    return (
+        content.kind == "comp"
+        and content.inputs[0].kind == "dict"
+        and not _RESULT_KEYS.isdisjoint(content.inputs[0].value)
+    )
 
 
 def _is_added_behind(origin: Origin) -> bool:
     """Whether a message is appended to a list that somebody else keeps: it stays where it is."""
     above = origin.state.parent
-    return above is not None and above.node.kind == "update" and above.node.name == "append" and base_of(above.node).kind in {"attr", "param"}
+    return (
+        above is not None
+        and above.node.kind == "update"
+        and above.node.name == "append"
+        and base_of(above.node).kind in {"attr", "param"}
+    )
 
 
 def _is_only_first(message: Node) -> bool:
@@ -435,7 +516,9 @@ def _is_only_first(message: Node) -> bool:
         test = context.test
         if context.kind == "if" and test is not None and test.kind == "compare" and test.name == "not":
             inner = test.inputs[0]
-            if inner.kind in {"param", "attr", "phi", "update"} or (inner.kind == "call" and inner.name in {"any", "len"}):
+            if inner.kind in {"param", "attr", "phi", "update"} or (
+                inner.kind == "call" and inner.name in {"any", "len"}
+            ):
                 return True
     return False
 

@@ -60,7 +60,9 @@ def _results(analysis: Analysis) -> Iterator[Hit]:
     """Results of parallel tools that are kept as they finish."""
     for module in analysis.modules:
         for node in module.updates:
-            if node.name not in {"append", "extend", "+="} or not any(one.kind == "for" for one in node.context.chain()):
+            if node.name not in {"append", "extend", "+="} or not any(
+                one.kind == "for" for one in node.context.chain()
+            ):
                 continue
             if any(_is_result(operand, analysis) for operand in node.inputs[1:]):
                 for code, message, place in _arrives(node, analysis):
@@ -75,7 +77,12 @@ def _side_by_side(analysis: Analysis) -> Iterator[Hit]:
         for given in (plain(value) for _, value in call.value):
             started = plain(given.inputs[0]) if given.kind == "comp" else given
             is_many = given.kind == "comp" or any(one.kind in {"for", "comprehension"} for one in call.context.chain())
-            if is_many and started.kind == "call" and re.search(r"tool|call", text_of(started)) and _appends(started, analysis):
+            if (
+                is_many
+                and started.kind == "call"
+                and re.search(r"tool|call", text_of(started))
+                and _appends(started, analysis)
+            ):
                 message = f"`{text_of(started)}` adds its result when it ends, and not in the order of the calls: a replay differs"
                 yield Hit("CKM11", message, started)
 
@@ -90,7 +97,10 @@ def _appends(started: Node, analysis: Analysis) -> bool:
             if value.kind == "list" and any(id(one) in loops for one in value.context.chain()):
                 continue
             for node in analysis.program.changed(target, key):
-                if any(one.kind == "update" and one.name in {"append", "extend", "+="} and not one.value for one in _within(node)):
+                if any(
+                    one.kind == "update" and one.name in {"append", "extend", "+="} and not one.value
+                    for one in _within(node)
+                ):
                     return True
     return False
 
@@ -108,7 +118,13 @@ def _cleaned_between_turns(sink: Sink) -> Iterator[Hit]:
     )
     for node in updates:
         is_before = loops and not any(id(one) in loops for one in node.context.loops())
-        if is_kept_whole and is_before and node.name in {"pop", "del"} and node.value[:1] == (ANY,) and _has_text(node.inputs[1:], _REASONING):
+        if (
+            is_kept_whole
+            and is_before
+            and node.name in {"pop", "del"}
+            and node.value[:1] == (ANY,)
+            and _has_text(node.inputs[1:], _REASONING)
+        ):
             message = f"`{text_of(node)}` takes out what was sent in the turn before: the prefix ends there"
             yield Hit("CKM01", message, node, (), None, node)
 
@@ -116,7 +132,9 @@ def _cleaned_between_turns(sink: Sink) -> Iterator[Hit]:
 def _is_result(node: Node, analysis: Analysis) -> bool:
     """Whether a value is the message, or block, of a tool's result."""
     for state in analysis.search.objects(node):
-        if state.node.kind == "dict" and any(key in {"tool_call_id", "tool_use_id", "call_id", "toolUseId"} for key in state.node.value):
+        if state.node.kind == "dict" and any(
+            key in {"tool_call_id", "tool_use_id", "call_id", "toolUseId"} for key in state.node.value
+        ):
             return True
         if state.node.kind == "call" and state.node.name.endswith("ToolMessage"):
             return True
@@ -129,11 +147,24 @@ def _windows(analysis: Analysis) -> Iterator[Hit]:
     by_name = {call.rpartition(".")[2]: (call.removeprefix("*"), row) for row in rows for call in row["calls"]}
     for call in analysis.calls():
         end, row = by_name.get(call.name.rpartition(".")[2], ("", None))
-        if row is not None and not row.get("summarises") and f".{call.name}".endswith(end) and is_of(call, row.get("packages", ())) and not analysis.program.targets(call) and is_window(call, row):
-            yield Hit("CKM04", f"`{text_of(call)}` keeps the last messages only: the history begins later in each request", call)
+        if (
+            row is not None
+            and not row.get("summarises")
+            and f".{call.name}".endswith(end)
+            and is_of(call, row.get("packages", ()))
+            and not analysis.program.targets(call)
+            and is_window(call, row)
+        ):
+            yield Hit(
+                "CKM04",
+                f"`{text_of(call)}` keeps the last messages only: the history begins later in each request",
+                call,
+            )
 
 
-def _hazards(origin: Origin, slices: list[Origin], analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
+def _hazards(
+    origin: Origin, slices: list[Origin], analysis: Analysis
+) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
     """Code, message, and where it is not at what was done itself, the place."""
     node = origin.node
     if origin.kind == "slice":
@@ -155,7 +186,10 @@ def _sliced(origin: Origin, slices: list[Origin], analysis: Analysis) -> Iterato
     node = origin.node
     lower, upper, _ = (None if one is None else plain(one) for one in node.value)
     context = node.context
-    loop = next((one for one in context.loops() if one.kind == "while" and one.test is not None and _measures(one.test, node)), None)
+    loop = next(
+        (one for one in context.loops() if one.kind == "while" and one.test is not None and _measures(one.test, node)),
+        None,
+    )
     if loop is not None and lower is not None and upper is None and not _is_from_end(lower):
         yield "CKM05", _capped(node)
         return
@@ -195,7 +229,10 @@ def _is_rest(origin: Origin, node: Node) -> bool:
     other = origin.node
     if other is node or other.value[1] is None:
         return False
-    above = next((one.node for one in origin.state.chain() if one.node is not other and one.node.kind not in {"call", "param"}), None)
+    above = next(
+        (one.node for one in origin.state.chain() if one.node is not other and one.node.kind not in {"call", "param"}),
+        None,
+    )
     if above is not None and above.kind == "comp" and above.value.conditions:
         return False
     return other.inputs[0] is node.inputs[0] and _same(other.value[1], node.value[0])
@@ -208,7 +245,13 @@ def _same(one: Node, other: Node) -> bool:
         return bool(one.value == other.value)
     if one.kind == other.kind and one.kind in {"ref", "param"}:
         return one.name == other.name
-    return one.kind == other.kind and one.name == other.name and bool(one.inputs) and len(one.inputs) == len(other.inputs) and all(map(_same, one.inputs, other.inputs))
+    return (
+        one.kind == other.kind
+        and one.name == other.name
+        and bool(one.inputs)
+        and len(one.inputs) == len(other.inputs)
+        and all(map(_same, one.inputs, other.inputs))
+    )
 
 
 def _has_slack(origin: Origin, lower: Node, analysis: Analysis) -> bool:
@@ -225,10 +268,19 @@ def _has_slack(origin: Origin, lower: Node, analysis: Analysis) -> bool:
 def _is_kept(origin: Origin, analysis: Analysis) -> bool:
     """Whether the cut list takes the place of the history."""
     cls = origin.node.context.function.cls
-    stored = {id(value) for one in (analysis.program.family(cls) if cls is not None else ()) for values in one.stores.values() for value, _ in values}
+    stored = {
+        id(value)
+        for one in (analysis.program.family(cls) if cls is not None else ())
+        for values in one.stores.values()
+        for value, _ in values
+    }
     for state in origin.state.chain():
         node = state.node
-        if node.kind == "attr" or (node.kind == "phi" and node.name == "loop") or (node.kind == "update" and node.name == "replace"):
+        if (
+            node.kind == "attr"
+            or (node.kind == "phi" and node.name == "loop")
+            or (node.kind == "update" and node.name == "replace")
+        ):
             return True
         if id(node) in stored:
             return True
@@ -246,14 +298,20 @@ def _limits(test: Node, analysis: Analysis) -> Iterator[float]:
 
 
 def _number(node: Node, analysis: Analysis) -> float | None:
-    values = [value for value in analysis.search.constants(node) if isinstance(value, int | float) and not isinstance(value, bool)]
+    values = [
+        value
+        for value in analysis.search.constants(node)
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
     return values[0] if len(values) == 1 else None
 
 
 def _is_compaction(origin: Origin, analysis: Analysis) -> bool:
     """Whether a summary takes the place of the rest, when there is too much."""
     callers = analysis.program.callers(origin.node.context.function)
-    is_rare = _is_rare(origin.node.context, origin.node) or (bool(callers) and all(_is_rare(call.context) for call, _ in callers))
+    is_rare = _is_rare(origin.node.context, origin.node) or (
+        bool(callers) and all(_is_rare(call.context) for call, _ in callers)
+    )
     parent = origin.state.parent
     if parent is None or not is_rare:
         return False
@@ -265,21 +323,27 @@ def _is_compaction(origin: Origin, analysis: Analysis) -> bool:
             for one in _within(part.inputs[0] if part.kind == "star" else part):
                 if one.kind == "call" and re.search(r"summar|compact|condens", one.name, re.IGNORECASE):
                     return True
-                if one.kind in {"param", "attr", "ref", "item"} and re.search(r"summar|compact|condens", one.name, re.IGNORECASE):
+                if one.kind in {"param", "attr", "ref", "item"} and re.search(
+                    r"summar|compact|condens", one.name, re.IGNORECASE
+                ):
                     return True
     return bool(re.search(r"summar|compact|condens", origin.node.context.function.name, re.IGNORECASE))
 
 
 def _is_rare(context: Context, of: Node | None = None) -> bool:
     """Whether something is done only where there is too much."""
-    return any(one.kind in {"if", "else"} and one.test is not None and _measures(one.test, of) for one in context.chain())
+    return any(
+        one.kind in {"if", "else"} and one.test is not None and _measures(one.test, of) for one in context.chain()
+    )
 
 
 def _updated(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str] | tuple[str, str, Node]]:
     node = origin.node
     name, keys = node.name, node.value
     if name in {"pop", "popleft", "del"} and not keys and _takes_first(node):
-        tests = [context for context in node.context.chain() if context.test is not None and _measures(context.test, node)]
+        tests = [
+            context for context in node.context.chain() if context.test is not None and _measures(context.test, node)
+        ]
         if any(context.kind == "while" for context in tests):
             if not any(context.kind == "if" for context in tests):  # more is dropped than too much
                 yield "CKM05", _capped(node)
@@ -289,14 +353,29 @@ def _updated(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str] | t
         yield "CKM05", _capped(node)
     elif name == "setitem" and keys and keys[0] == ANY:
         yield from _rewritten(node, keys, analysis)
-    elif name in {"pop", "del"} and keys and keys[0] == ANY and _has_text(node.inputs[1:], _REASONING) and _is_sometimes(node.context):
+    elif (
+        name in {"pop", "del"}
+        and keys
+        and keys[0] == ANY
+        and _has_text(node.inputs[1:], _REASONING)
+        and _is_sometimes(node.context)
+    ):
         yield "CKM01", f"`{text_of(node)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif name in _GROWS and not keys:
         if _is_chosen_by_place(node):
-            yield "CKM08", f"`{text_of(node)}` changes messages once they are old: the place where the prefix ends moves with every turn"
+            yield (
+                "CKM08",
+                f"`{text_of(node)}` changes messages once they are old: the place where the prefix ends moves with every turn",
+            )
         else:
             yield from _arrives(node, analysis)
-    elif name in {"clear", "update"} and keys and keys[0] == ANY and _depends_on_place(node.context) and _is_about(node.context, _IMAGE):
+    elif (
+        name in {"clear", "update"}
+        and keys
+        and keys[0] == ANY
+        and _depends_on_place(node.context)
+        and _is_about(node.context, _IMAGE)
+    ):
         yield "CKM18", f"`{text_of(node)}` takes an image out of an earlier turn: the prefix ends there"
 
 
@@ -304,7 +383,11 @@ def _is_chosen_by_place(node: Node) -> bool:
     """`out.append(m if age <= 10 else brief(m))`, or the same in branches, while going through the messages."""
     if not any(context.kind == "for" for context in node.context.chain()):
         return False
-    if any(one.kind == "phi" and one.value is not None and _asks_place(one.value) for operand in node.inputs[1:] for one in _within(operand)):
+    if any(
+        one.kind == "phi" and one.value is not None and _asks_place(one.value)
+        for operand in node.inputs[1:]
+        for one in _within(operand)
+    ):
         return True
     tests = [context for context in node.context.chain() if context.kind in {"if", "else"} and context.test is not None]
     is_other = len(node.inputs) > 1 and not _is_element(node.inputs[1])
@@ -337,7 +420,12 @@ def _takes_first(node: Node) -> bool:
 
 def _is_used(node: Node) -> bool:
     """Whether what is taken is looked at: `first = messages.pop(0)`."""
-    return node.name == "pop" and node.context.kind == "if" and node.position is not None and b"=" in _line(node)[: node.position.column]
+    return (
+        node.name == "pop"
+        and node.context.kind == "if"
+        and node.position is not None
+        and b"=" in _line(node)[: node.position.column]
+    )
 
 
 def _line(node: Node) -> bytes:
@@ -349,7 +437,13 @@ def _line(node: Node) -> bytes:
 def _is_open_front(node: Node) -> bool:
     """`del messages[:-N]`, which does nothing while there are few."""
     key = node.inputs[1] if len(node.inputs) > 1 else None
-    return key is not None and key.kind == "slice" and key.value[1] is not None and _is_from_end(key.value[1]) and not _is_look(key.value[1])
+    return (
+        key is not None
+        and key.kind == "slice"
+        and key.value[1] is not None
+        and _is_from_end(key.value[1])
+        and not _is_look(key.value[1])
+    )
 
 
 def _from_newest(node: Node) -> bool:
@@ -358,7 +452,10 @@ def _from_newest(node: Node) -> bool:
         iterable = plain(context.iterable) if context.kind == "for" and context.iterable is not None else None
         if iterable is not None and iterable.kind == "call" and iterable.name == "reversed":
             return any(
-                around.test is not None and _measures(around.test) for left in context.breaks for around in left.chain() if around.kind == "if"
+                around.test is not None and _measures(around.test)
+                for left in context.breaks
+                for around in left.chain()
+                if around.kind == "if"
             )
     return False
 
@@ -375,7 +472,9 @@ def _called(node: Node, analysis: Analysis) -> Iterator[tuple[str, str]]:
             yield "CKM04", f"`{text_of(node)}` keeps the last messages only: the history begins later in each request"
         return
     for row in analysis.knowledge.sections.get("window", ()):
-        if row["is"] == "call" and any(node.name == call or f".{node.name}".endswith(call.removeprefix("*")) for call in row["calls"]):
+        if row["is"] == "call" and any(
+            node.name == call or f".{node.name}".endswith(call.removeprefix("*")) for call in row["calls"]
+        ):
             if is_window(node, row):
                 yield "CKM04", f"`{last}` keeps the last messages only: the history begins later in each request"
             return
@@ -403,19 +502,28 @@ def _rewritten(node: Node, keys: tuple[object, ...], analysis: Analysis) -> Iter
         return
     value = plain(node.inputs[1])
     if not _depends_on_place(node.context):
-        if value.kind == "comp" and any(_has_text(_within(one), _REASONING) for one in value.value.conditions) and _is_sometimes(node.context):
+        if (
+            value.kind == "comp"
+            and any(_has_text(_within(one), _REASONING) for one in value.value.conditions)
+            and _is_sometimes(node.context)
+        ):
             yield "CKM01", f"`{text_of(value)}` takes reasoning out of earlier turns in some requests only"
         return
     if value.kind == "comp" and any(_has_text(_within(one), _REASONING) for one in value.value.conditions):
         yield "CKM01", f"`{text_of(value)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif value.kind == "comp" and any(_has_text(_within(one), _IMAGE) for one in value.value.conditions):
         yield "CKM18", f"`{text_of(value)}` takes images out of earlier turns: the prefix ends where the first one was"
-    elif _is_placeholder(value, analysis) and (_is_about(node.context, _IMAGE) or _has_text(_within(value), re.compile("image|screenshot"))):
+    elif _is_placeholder(value, analysis) and (
+        _is_about(node.context, _IMAGE) or _has_text(_within(value), re.compile("image|screenshot"))
+    ):
         yield "CKM18", f"`{text_of(value)}` takes the place of an image in an earlier turn: the prefix ends there"
     elif _is_placeholder(value, analysis):
         yield "CKM06", f"`{text_of(value)}` takes the place of what an earlier message said: the prefix ends there"
     else:
-        yield "CKM08", f"`{text_of(value)}` changes a message once it is old: the place where the prefix ends moves with every turn"
+        yield (
+            "CKM08",
+            f"`{text_of(value)}` changes a message once it is old: the place where the prefix ends moves with every turn",
+        )
 
 
 def _contexts(origin: Origin) -> Iterator[Context]:
@@ -474,7 +582,10 @@ def _is_head(node: Node) -> bool:
 
 
 def _is_all_but_last(node: Node) -> bool:
-    return any(one.kind == "slice" and one.value[1] is not None and one.value[1].kind == "const" and one.value[1].value == -1 for one in _within(node))
+    return any(
+        one.kind == "slice" and one.value[1] is not None and one.value[1].kind == "const" and one.value[1].value == -1
+        for one in _within(node)
+    )
 
 
 def _asks_place(test: Node) -> bool:
@@ -489,7 +600,10 @@ def _asks_place(test: Node) -> bool:
                 continue
             is_measured = any(map(_is_length, parts)) or any(map(_counts_back, parts))
             numbers = [abs(part.value) for part in parts if part.kind == "const" and type(part.value) is int]
-            is_named = any(part.kind in {"param", "phi", "attr", "item", "ref"} and _CUTOFF.search(_written_name(part)) for part in parts)
+            is_named = any(
+                part.kind in {"param", "phi", "attr", "item", "ref"} and _CUTOFF.search(_written_name(part))
+                for part in parts
+            )
             if (is_measured and max(numbers, default=0) > 1) or is_named:
                 return True
     return False
@@ -504,16 +618,25 @@ def _counts_back(node: Node) -> bool:
     if node.kind != "item" or node.inputs[0].kind != "iter":
         return False
     iterable = plain(node.inputs[0].inputs[0])
-    return iterable.kind == "call" and any(one.kind == "call" and one.name == "reversed" for _, value in iterable.value for one in [plain(value)])
+    return iterable.kind == "call" and any(
+        one.kind == "call" and one.name == "reversed" for _, value in iterable.value for one in [plain(value)]
+    )
 
 
 def _is_index(node: Node) -> bool:
     if node.kind == "item" and node.value == 0 and node.inputs[0].kind == "iter":
         iterable = plain(node.inputs[0].inputs[0])
-        return iterable.kind == "call" and iterable.name == "enumerate" and not any(_is_part(value) for _, value in iterable.value[:1])
+        return (
+            iterable.kind == "call"
+            and iterable.name == "enumerate"
+            and not any(_is_part(value) for _, value in iterable.value[:1])
+        )
     iterable = plain(node.inputs[0]) if node.kind == "iter" else node
-    return iterable.kind == "call" and iterable.name == "range" and node.kind == "iter" and any(
-        _is_length(part) for _, value in iterable.value for part in _within(value)
+    return (
+        iterable.kind == "call"
+        and iterable.name == "range"
+        and node.kind == "iter"
+        and any(_is_length(part) for _, value in iterable.value for part in _within(value))
     )
 
 
@@ -539,18 +662,35 @@ def _comprehended(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str
     element = plain(node.inputs[0])
     place = [one for one in _within(element) if one.kind == "phi" and one.value is not None and _asks_place(one.value)]
     is_head = any(_is_head(one) for one in parts.iterables)
-    conditions = [*parts.conditions, *(test for one in _within(element) if one.kind == "comp" for test in one.value.conditions)]
-    if any(_has_text(_within(one), _REASONING) for one in conditions) and (is_head or any(map(_is_sometimes, _contexts(origin)))):
+    conditions = [
+        *parts.conditions,
+        *(test for one in _within(element) if one.kind == "comp" for test in one.value.conditions),
+    ]
+    if any(_has_text(_within(one), _REASONING) for one in conditions) and (
+        is_head or any(map(_is_sometimes, _contexts(origin)))
+    ):
         yield "CKM01", f"`{text_of(node)}` takes reasoning out of earlier turns: they are not what was sent before"
     elif any(_asks_place(one) for one in parts.conditions):
-        yield "CKM04", f"`{text_of(node)}` leaves messages out by how old they are: the prefix ends earlier in each request"
-    elif (place or (is_head and element.kind != "iter" and not _is_copy(element))) and not _is_compaction(origin, analysis):
+        yield (
+            "CKM04",
+            f"`{text_of(node)}` leaves messages out by how old they are: the prefix ends earlier in each request",
+        )
+    elif (place or (is_head and element.kind != "iter" and not _is_copy(element))) and not _is_compaction(
+        origin, analysis
+    ):
         changed = next((one for one in _within(element) if one.kind == "dict" and "content" in one.value), None)
         content = changed.inputs[changed.value.index("content")] if changed is not None else None
         if changed is not None and content is not None and _is_placeholder(content, analysis):
-            yield "CKM06", f"`{text_of(content)}` takes the place of what an earlier message said: the prefix ends there", changed
+            yield (
+                "CKM06",
+                f"`{text_of(content)}` takes the place of what an earlier message said: the prefix ends there",
+                changed,
+            )
         else:
-            yield "CKM08", f"`{text_of(node)}` changes messages once they are old: the place where the prefix ends moves with every turn"
+            yield (
+                "CKM08",
+                f"`{text_of(node)}` changes messages once they are old: the place where the prefix ends moves with every turn",
+            )
 
 
 def _is_copy(element: Node) -> bool:
@@ -566,13 +706,22 @@ def _is_copy(element: Node) -> bool:
 
 def _arrives(node: Node, analysis: Analysis) -> Iterator[tuple[str, str, Node]]:
     """A list is filled in the order in which its function sees results finish."""
-    iterables = [context.iterable for context in node.context.chain() if context.kind == "for" and context.iterable is not None]
+    iterables = [
+        context.iterable for context in node.context.chain() if context.kind == "for" and context.iterable is not None
+    ]
     if node.name in {"extend", "+="}:
         iterables += node.inputs[1:]
     for iterable in iterables:
         for origin in analysis.search.origins(iterable, kinds=frozenset({"arrival"}), most=200):
-            if origin.kind == "arrival" and origin.node.context.function is node.context.function and origin.state.doubt == 0:
-                message = f"`{text_of(origin.node)}` gives results as they finish, and the history keeps them in that order: a replay differs"
+            if (
+                origin.kind == "arrival"
+                and origin.node.context.function is node.context.function
+                and origin.state.doubt == 0
+            ):
+                text = text_of(origin.node)
+                message = (
+                    f"`{text}` gives results as they finish, and the history keeps them in that order: a replay differs"
+                )
                 yield "CKM11", message, origin.node
                 return
 
@@ -636,7 +785,10 @@ def _is_fallback(origin: Origin) -> bool:
 def _goes_through_messages(node: Node) -> bool:
     for context in node.context.chain():
         if context.kind == "for" and context.iterable is not None:
-            return any(one.kind in {"param", "attr"} and re.search(r"messages|history", one.name) for one in _within(context.iterable))
+            return any(
+                one.kind in {"param", "attr"} and re.search(r"messages|history", one.name)
+                for one in _within(context.iterable)
+            )
     return False
 
 
@@ -650,9 +802,18 @@ def _measures(test: Node, of: Node | None = None) -> bool:
             for side in one.inputs:
                 for part in _within(side):
                     if _is_length(part):
-                        if of is None or not part.value or _root(part.value[0][1]) is _root(of) or _is_history(part.value[0][1]):
+                        if (
+                            of is None
+                            or not part.value
+                            or _root(part.value[0][1]) is _root(of)
+                            or _is_history(part.value[0][1])
+                        ):
                             return True
-                    elif part.kind in {"call", "param", "attr", "ref"} and part.name != "~len" and _MEASURE.search(part.name.rpartition(".")[2]):
+                    elif (
+                        part.kind in {"call", "param", "attr", "ref"}
+                        and part.name != "~len"
+                        and _MEASURE.search(part.name.rpartition(".")[2])
+                    ):
                         return True
     return False
 
@@ -670,7 +831,10 @@ def _root(node: Node) -> Node:
 
 def _is_history(node: Node) -> bool:
     root = _root(node)
-    return root.kind in {"param", "attr", "item"} and re.search(r"messages|history|turns|conversation", root.name or str(root.value)) is not None
+    return (
+        root.kind in {"param", "attr", "item"}
+        and re.search(r"messages|history|turns|conversation", root.name or str(root.value)) is not None
+    )
 
 
 def _within(node: Node, most: int = 60) -> Iterator[Node]:
@@ -699,14 +863,25 @@ def _has_text(nodes: Iterable[Node], pattern: re.Pattern[str]) -> bool:
 def _is_on_demand(origin: Origin, sink: Sink, analysis: Analysis) -> bool:
     """Whether it is done in a public method that nothing here calls: offered to whoever wants to start over."""
     function = origin.node.context.function
-    if sink.call is None or function is sink.call.context.function or function.cls is None or function.name.startswith("_"):
+    if (
+        sink.call is None
+        or function is sink.call.context.function
+        or function.cls is None
+        or function.name.startswith("_")
+    ):
         return False
-    return origin.node.kind in {"slice", "update"} and not analysis.program.callers(function) and not any(call for call, _ in origin.state.stack)
+    return (
+        origin.node.kind in {"slice", "update"}
+        and not analysis.program.callers(function)
+        and not any(call for call, _ in origin.state.stack)
+    )
 
 
 def _is_side(origin: Origin, sink: Sink, side_call: re.Pattern[str]) -> bool:
     """Whether the way to the request goes through a function that asks something about the conversation."""
-    if sink.call is not None and not any(state.node.kind == "param" and not state.stack for state in origin.state.chain()):
+    if sink.call is not None and not any(
+        state.node.kind == "param" and not state.stack for state in origin.state.chain()
+    ):
         return False  # it puts back what it makes, and sends nothing
     functions = [origin.node.context.function, *(call.context.function for call, _ in origin.state.stack)]
     return any(side_call.search(function.name) for function in functions)

@@ -15,7 +15,9 @@ from contextkit.lint.source.search import Origin
 from contextkit.lint.source.sinks import Sink
 
 CODES: Final = frozenset({"CKT03", "CKT04"})
-_LAST: Final = re.compile(r"last|final|max|step|iteration|turn|round|attempt|remaining|left|budget|force|limit|depth|exhaust", re.IGNORECASE)
+_LAST: Final = re.compile(
+    r"last|final|max|step|iteration|turn|round|attempt|remaining|left|budget|force|limit|depth|exhaust", re.IGNORECASE
+)
 
 
 def find(analysis: Analysis) -> Iterator[Hit]:
@@ -36,27 +38,65 @@ def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
     """`tools=[] if is_last_step else TOOLS`, `if step == MAX: tools = None`."""
     for origin in analysis.search.origins(sink.node, path=sink.path, mode="list", kinds=frozenset(), most=600):
         node = origin.node
-        if origin.kind == "branch" and node.name == "if" and any(_is_none(one) for one in node.inputs) and not all(map(_is_none, node.inputs)):
+        if (
+            origin.kind == "branch"
+            and node.name == "if"
+            and any(_is_none(one) for one in node.inputs)
+            and not all(map(_is_none, node.inputs))
+        ):
             test = node.value
             if test is not None and _asks_end(test):
-                at = next((one for one in node.inputs if _is_none(one) and one.position is not None), node if node.position is not None else sink.place)
-                yield Hit("CKT04", _message(test, sink), at, trail_of(origin.state, sink.label, sink.place), None, sink.place)
+                at = next(
+                    (one for one in node.inputs if _is_none(one) and one.position is not None),
+                    node if node.position is not None else sink.place,
+                )
+                yield Hit(
+                    "CKT04", _message(test, sink), at, trail_of(origin.state, sink.label, sink.place), None, sink.place
+                )
         elif sink.call is not None and _is_added(origin):
             loops = {id(loop) for loop in sink.call.context.loops()}
             if any(id(loop) in loops for loop in node.context.loops()):
                 message = f"`{text_of(node)}` adds tools while the conversation goes on: the prefix changes from there"
                 yield Hit("CKT03", message, node, trail_of(origin.state, sink.label, sink.place), None, node)
-        elif origin.kind == "update" and node.name in {"pop", "del"} and any(one.kind == "const" and one.value == "tools" for one in node.inputs):
-            tests = [context.test for context in node.context.chain() if context.kind in {"if", "else"} and context.test is not None]
+        elif (
+            origin.kind == "update"
+            and node.name in {"pop", "del"}
+            and any(one.kind == "const" and one.value == "tools" for one in node.inputs)
+        ):
+            tests = [
+                context.test
+                for context in node.context.chain()
+                if context.kind in {"if", "else"} and context.test is not None
+            ]
             ending = next((test for test in tests if _asks_end(test)), None)
             if ending is not None:
-                yield Hit("CKT04", _message(ending, sink), node, trail_of(origin.state, sink.label, sink.place), None, sink.place)
-
+                yield Hit(
+                    "CKT04",
+                    _message(ending, sink),
+                    node,
+                    trail_of(origin.state, sink.label, sink.place),
+                    None,
+                    sink.place,
+                )
 
         elif origin.kind == "update" and node.name == "setitem" and node.value == ("tools",):
-            ending = next((one.test for one in node.context.chain() if one.kind == "if" and one.test is not None and _asks_end(one.test)), None)
+            ending = next(
+                (
+                    one.test
+                    for one in node.context.chain()
+                    if one.kind == "if" and one.test is not None and _asks_end(one.test)
+                ),
+                None,
+            )
             if ending is not None:
-                yield Hit("CKT04", _message(ending, sink), node, trail_of(origin.state, sink.label, sink.place), None, sink.place)
+                yield Hit(
+                    "CKT04",
+                    _message(ending, sink),
+                    node,
+                    trail_of(origin.state, sink.label, sink.place),
+                    None,
+                    sink.place,
+                )
 
 
 def _is_added(origin: Origin) -> bool:
@@ -87,8 +127,16 @@ def _not_given(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
         for call, _ in calls:
             if call in given or call.position is None or "**" in {key for key, _ in call.value}:
                 continue
-            lists = {id(_base(node)) for _, node in call.value if node.kind in {"param", "list", "attr", "update", "phi", "out"}}
-            before = [one for one in given if one.position is not None and one.position.line < call.position.line and one.context.loops()]
+            lists = {
+                id(_base(node))
+                for _, node in call.value
+                if node.kind in {"param", "list", "attr", "update", "phi", "out"}
+            }
+            before = [
+                one
+                for one in given
+                if one.position is not None and one.position.line < call.position.line and one.context.loops()
+            ]
             if any(id(_base(node)) in lists for one in before for _, node in one.value):
                 message = "the request has no tools, unlike the requests before it: nothing of their prefix is read"
                 yield Hit("CKT04", message, call, (), None, call)
@@ -149,11 +197,18 @@ def _asks_end(test: Node) -> bool:
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte", "eq"}:
             if any(side.kind == "const" and isinstance(side.value, str) for side in one.inputs):
                 continue  # a mode, no number
-            if any(_is_length(part) and re.search(r"messages|history", text_of(part)) for side in one.inputs for part in _within(side)):
+            if any(
+                _is_length(part) and re.search(r"messages|history", text_of(part))
+                for side in one.inputs
+                for part in _within(side)
+            ):
                 return True
             if any(_LAST.search(_name(side)) or _is_step(part) for side in one.inputs for part in _within(side)):
                 return True
-    return re.search(r"\b(?:is_|force_|on_)?(?:last|final)(?:_\w+)?\b|force_(?:answer|text)|\bno_tools\b", text_of(test)) is not None
+    return (
+        re.search(r"\b(?:is_|force_|on_)?(?:last|final)(?:_\w+)?\b|force_(?:answer|text)|\bno_tools\b", text_of(test))
+        is not None
+    )
 
 
 def _is_step(node: Node) -> bool:

@@ -378,7 +378,11 @@ def _repeated(usages: Usages, scope: Scope) -> Iterator[Hit]:
     lines = {
         id(read.node): read for read in scope.reads if read.name and any(_is_of_line(keys) for _, keys in read.usage)
     }
-    if not lines or not any(word in scope.function.module.text for word in _SESSION_FILES) or _looks_at_ids(usages, scope):
+    if (
+        not lines
+        or not any(word in scope.function.module.text for word in _SESSION_FILES)
+        or _looks_at_ids(usages, scope)
+    ):
         return
     for node in scope.nodes:
         if node.kind == "call" and node.name == "sum" and node.value and node.value[0][1].kind == "comp":
