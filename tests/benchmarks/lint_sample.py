@@ -42,16 +42,15 @@ def row(number: int, package: str, finding: Finding, root: Path) -> dict[str, An
     assert isinstance(place, CodePlace)
     trail = [f"{Path(step.file).relative_to(root)}:{step.line} {step.note}" for step in finding.trail]
     file = str(Path(place.file).relative_to(root))
-    return {
-        "id": number, "package": package, "code": finding.code, "file": file, "line": place.line, "message": finding.message, "trail": trail,
-    }  # fmt: skip
+    said = {"code": finding.code, "file": file, "line": place.line, "message": finding.message, "trail": trail}
+    return {"id": number, "package": package, **said}
 
 
 def sample(root: Path, seed: int, count: int) -> tuple[list[dict[str, Any]], Counter[str]]:
     """Findings drawn from all programs under a folder, and how many there are of each code."""
     found = [(folder.name, one) for folder in sorted(root.iterdir()) if folder.is_dir() for one in findings_of(folder)]
     codes = Counter(one.code for _, one in found)
-    random.Random(seed).shuffle(found)  # noqa: S311 - a sample, no secret
+    random.Random(seed).shuffle(found)
     return [row(number, package, one, root) for number, (package, one) in enumerate(found[:count], 1)], codes
 
 
@@ -76,13 +75,15 @@ def recall(root: Path) -> Iterator[str]:
             continue
         near = {one.code for one in findings_of(before) if _is_near(one, bug)}
         left = {one.code for one in findings_of(after) if _is_near(one, bug)}
-        yield f"{bug['package']} {bug['before']} {bug['hazard']}: {'found ' + ' '.join(sorted(near - left)) if near - left else 'not found'}"
+        result = f"found {' '.join(sorted(near - left))}" if near - left else "not found"
+        yield f"{bug['package']} {bug['before']} {bug['hazard']}: {result}"
 
 
 def _is_near(finding: Finding, bug: dict[str, Any]) -> bool:
     first, last = bug["lines"]
     places = [one for one in (finding.place, *finding.trail) if isinstance(one, CodePlace)]
-    return any(Path(one.file).as_posix().endswith(bug["file"]) and first - _NEAR <= one.line <= last + _NEAR for one in places)
+    lines = range(first - _NEAR, last + _NEAR + 1)
+    return any(Path(one.file).as_posix().endswith(bug["file"]) and one.line in lines for one in places)
 
 
 def main() -> None:

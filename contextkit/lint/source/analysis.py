@@ -84,9 +84,13 @@ def trail_of(state: State, label: str, place: Node) -> tuple[tuple[Node, str], .
         if node.position is None:
             continue
         note = _note(one, previous is None)
-        if note and (
-            previous is None or node.position.line != previous.position.line or node.module is not previous.module
-        ):  # type: ignore[union-attr]
+        is_elsewhere = (
+            previous is None
+            or previous.position is None
+            or node.position.line != previous.position.line
+            or node.module is not previous.module
+        )
+        if note and is_elsewhere:
             steps.append((node, note))
             previous = node
     if place.position is not None:
