@@ -78,27 +78,21 @@ def text_of(node: Node) -> str:
 def trail_of(state: State, label: str, place: Node) -> tuple[tuple[Node, str], ...]:
     """The way from a value that was met to the sink, shortened to the steps that a reader needs."""
     steps: list[tuple[Node, str]] = []
-    previous: Node | None = None
     for one in state.chain():
-        node = one.node
-        if node.position is None:
-            continue
-        note = _note(one, previous is None)
-        if note and (
-            previous is None or node.position.line != previous.position.line or node.module is not previous.module
-        ):  # type: ignore[union-attr]
-            steps.append((node, note))
-            previous = node
+        note = _note(one, not steps)
+        if one.node.position is not None and note and not (steps and _is_in_line(one.node, steps[-1][0])):
+            steps.append((one.node, note))
     if place.position is not None:
-        if (
-            steps
-            and len(steps) > 1
-            and steps[-1][0].position is not None
-            and steps[-1][0].position.line == place.position.line
-        ):
+        if len(steps) > 1 and _is_in_line(steps[-1][0], place):
             steps.pop()
         steps.append((place, label))
     return tuple(steps)
+
+
+def _is_in_line(node: Node, other: Node) -> bool:
+    """Whether two expressions begin in one line."""
+    one, two = node.position, other.position
+    return one is not None and two is not None and one.line == two.line and node.module is other.module
 
 
 def _note(state: State, is_first: bool) -> str:

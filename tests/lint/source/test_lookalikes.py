@@ -274,7 +274,6 @@ FOUND = {
     ),
 }
 FLAGGED = (
-    "a date that is taken again on a reload",
     "a template that is told everything",
     "a result that is kept",
     "a message of the user's, by a word",
