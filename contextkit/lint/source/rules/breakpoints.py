@@ -33,6 +33,8 @@ from contextkit.models import find_model
 CODES: Final = frozenset({"CKB01", "CKB04", "CKB05", "CKB08", "CKB09", "CKB11", "CKB12", "CKB13"})
 _MUCH_TEXT: Final = 4000
 """Characters of constant prefix that are above the smallest prefix a provider caches."""
+_SHORT: Final = 8
+"""Names of options up to this length mean something else, too: `cache`."""
 _VARYING: Final = frozenset({"clock", "id", "recall", "choice"})
 _COUNTS: Final = re.compile(r"mark|cache|breakpoint", re.IGNORECASE)
 _CACHING: Final = re.compile(
@@ -55,13 +57,16 @@ class Sent:
 def find(analysis: Analysis) -> Iterator[Hit]:
     """All findings."""
     markers = Markers.of(analysis.knowledge)
+    words = [name.encode() for name in markers.keys | {name for name in markers.automatic if len(name) > _SHORT}]
+    saying = {module.package for module in analysis.modules if any(word in module.text for word in words)}
     requests: dict[int, Sent] = {}
     for sink in analysis.sinks:
         if sink.call is not None and sink.request is not None and sink.conversation is not None and not sink.stack:
             requests.setdefault(id(sink.call), Sent(sink.call, sink.request, sink.conversation, [])).sinks.append(sink)
     adapters: set[int] = set()
     for sent in requests.values():
-        for hit in _of_request(analysis, markers, sent):
+        is_said = sent.call.module.package in saying  # else nothing near the request marks
+        for hit in _of_request(analysis, markers, sent, is_said=is_said):
             function = sent.call.context.function
             adapter = id(function.cls or function)
             if hit.code != "CKB01" or hit.fix is not None or adapter not in adapters:
@@ -73,8 +78,8 @@ def find(analysis: Analysis) -> Iterator[Hit]:
             yield from _of_mark(analysis, markers, node)
 
 
-def _of_request(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]:
-    yield from _unmarked(analysis, markers, sent)
+def _of_request(analysis: Analysis, markers: Markers, sent: Sent, *, is_said: bool) -> Iterator[Hit]:
+    yield from _unmarked(analysis, markers, sent, is_said=is_said)
     yield from _exact(analysis, markers, sent)
     yield from _piled_up(analysis, markers, sent)
     ordered = {"tools": 0, "system": 1, "messages": 2}
@@ -99,7 +104,7 @@ def _of_request(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hi
 # CKB01, CKB13: a sent.request without markers
 
 
-def _unmarked(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]:
+def _unmarked(analysis: Analysis, markers: Markers, sent: Sent, *, is_said: bool) -> Iterator[Hit]:
     """CKB01: a request to an explicit cache that grows, or has a long constant prefix, and marks nothing."""
     if sent.call.position is None or not _needs_markers(analysis, sent):
         return
@@ -116,8 +121,8 @@ def _unmarked(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]
         return
     if (
         any(key in markers.automatic for key, _ in sent.call.value)
-        or _is_marked(analysis, markers, sent)
-        or _may_be_given(analysis, markers, sent.call)
+        or is_said
+        and (_is_marked(analysis, markers, sent) or _may_be_given(analysis, markers, sent.call))
     ):
         return
     if not grows:
@@ -159,8 +164,8 @@ def _needs_markers(analysis: Analysis, sent: Sent) -> bool:
         for name in _constants(analysis, sink)
         if isinstance(name, str) and name
     ]
-    if not names:
-        return bool(row.get("unknown_models", False))
+    if row.get("unknown_models", False) and len(names) != 1:
+        return True  # a client of its own: another model is written out
     return any(word in name for name in names for word in row["models"])
 
 
