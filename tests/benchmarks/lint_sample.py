@@ -43,7 +43,8 @@ def row(number: int, package: str, finding: Finding, root: Path) -> dict[str, An
     trail = [f"{Path(step.file).relative_to(root)}:{step.line} {step.note}" for step in finding.trail]
     file = str(Path(place.file).relative_to(root))
     return {
-        "id": number, "package": package, "code": finding.code, "file": file, "line": place.line, "message": finding.message, "trail": trail,
+        "id": number, "package": package, "code": finding.code, "file": file, "line": place.line,
+        "message": finding.message, "trail": trail,
     }  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def sample(root: Path, seed: int, count: int) -> tuple[list[dict[str, Any]], Cou
     """Findings drawn from all programs under a folder, and how many there are of each code."""
     found = [(folder.name, one) for folder in sorted(root.iterdir()) if folder.is_dir() for one in findings_of(folder)]
     codes = Counter(one.code for _, one in found)
-    random.Random(seed).shuffle(found)  # noqa: S311 - a sample, no secret
+    random.Random(seed).shuffle(found)
     return [row(number, package, one, root) for number, (package, one) in enumerate(found[:count], 1)], codes
 
 
@@ -76,13 +77,16 @@ def recall(root: Path) -> Iterator[str]:
             continue
         near = {one.code for one in findings_of(before) if _is_near(one, bug)}
         left = {one.code for one in findings_of(after) if _is_near(one, bug)}
-        yield f"{bug['package']} {bug['before']} {bug['hazard']}: {'found ' + ' '.join(sorted(near - left)) if near - left else 'not found'}"
+        found = f"found {' '.join(sorted(near - left))}" if near - left else "not found"
+        yield f"{bug['package']} {bug['before']} {bug['hazard']}: {found}"
 
 
 def _is_near(finding: Finding, bug: dict[str, Any]) -> bool:
     first, last = bug["lines"]
     places = [one for one in (finding.place, *finding.trail) if isinstance(one, CodePlace)]
-    return any(Path(one.file).as_posix().endswith(bug["file"]) and first - _NEAR <= one.line <= last + _NEAR for one in places)
+    return any(
+        Path(one.file).as_posix().endswith(bug["file"]) and first - _NEAR <= one.line <= last + _NEAR for one in places
+    )
 
 
 def main() -> None:

@@ -119,10 +119,8 @@ def _unmarked(analysis: Analysis, markers: Markers, sent: Sent, *, is_said: bool
         and sum(least_length(sink.node, analysis.search, sink.stack) for sink in prefix if not sink.path) < _MUCH_TEXT
     ):
         return
-    if (
-        any(key in markers.automatic for key, _ in sent.call.value)
-        or is_said
-        and (_is_marked(analysis, markers, sent) or _may_be_given(analysis, markers, sent.call))
+    if any(key in markers.automatic for key, _ in sent.call.value) or (
+        is_said and (_is_marked(analysis, markers, sent) or _may_be_given(analysis, markers, sent.call))
     ):
         return
     if not grows:
