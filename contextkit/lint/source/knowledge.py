@@ -64,8 +64,6 @@ class Source:
     """None of these may be given."""
     text: str = ""
     """A regular expression that one of the constant arguments has to match."""
-    element: bool = False
-    """Whether the order of the result varies, and not what is in it."""
     is_tuple: bool = False
     """Whether the result is a tuple of what varies: `done, pending = asyncio.wait(…)`."""
 

@@ -135,6 +135,7 @@ class Search:
         self.last_states: list[State] = []
         """The states of the last search, in order."""
         self.order = knowledge.groups.get("order", frozenset())
+        self.freezing = frozenset(name for row in knowledge.sections.get("freezing", ()) for name in row["names"])
         aside = knowledge.sections.get("aside", ())
         self.aside = frozenset(name for row in aside for name in row.get("names", ()))
         self.aside_pattern = re.compile("|".join(row["pattern"] for row in aside if "pattern" in row) or "(?!)")
@@ -903,7 +904,7 @@ class Search:
             names = set(function.decorated())
             lifetime = (
                 max(state.lifetime, PROCESS)
-                if names & {"cache", "lru_cache", "cached", "alru_cache"}
+                if names & self.freezing
                 else state.lifetime
             )
             yield from self.returns(state, function, stack, lifetime)
