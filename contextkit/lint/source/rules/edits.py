@@ -48,7 +48,7 @@ def fix_for(flow: Flow, analysis: Analysis) -> Fix | None:
     node = flow.origin.node
     if flow.origin.kind in {"clock", "date", "id"} and flow.rule.code in {"CKS01", "CKS02", "CKS03"}:
         return move_to_message(flow)
-    if flow.rule.code in {"CKM14", "CKT07"}:
+    if flow.rule.code == "CKT07":
         dumped = next(
             (one.node for one in flow.origin.state.chain() if one.node.kind == "call" and one.node.name in DUMPS),
             None,
