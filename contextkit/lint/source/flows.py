@@ -65,11 +65,16 @@ def rules() -> tuple[FlowRule, ...]:
     table = tomllib.loads(resources.files("contextkit.lint.source").joinpath("rules.toml").read_text("utf-8"))
     return tuple(
         FlowRule(
-            row["code"], frozenset(row["kinds"]), frozenset(row["sinks"]), row["message"],
-            frozenset(row.get("frequencies", ("call", "turn"))), row.get("selects", False), row.get("inside"),
+            row["code"],
+            frozenset(row["kinds"]),
+            frozenset(row["sinks"]),
+            row["message"],
+            frozenset(row.get("frequencies", ("call", "turn"))),
+            row.get("selects", False),
+            row.get("inside"),
         )
         for row in table["flow"]
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +113,16 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
         kinds = frozenset().union(*(rule.kinds for rule in wanted)) & ALL_KINDS
         selects = any(rule.selects for rule in wanted)
         found = search.origins(
-            sink.node, path=sink.path, kinds=kinds, selects=selects, lifetime=sink.lifetime, stack=sink.stack,
-            is_system=sink.kind == "system", is_tools=sink.kind == "tools", doubt=_WEAK if sink.is_weak else 0,
-        )  # fmt: skip
+            sink.node,
+            path=sink.path,
+            kinds=kinds,
+            selects=selects,
+            lifetime=sink.lifetime,
+            stack=sink.stack,
+            is_system=sink.kind == "system",
+            is_tools=sink.kind == "tools",
+            doubt=_WEAK if sink.is_weak else 0,
+        )
         for rule in wanted:
             hits = [
                 (frequency, origin)

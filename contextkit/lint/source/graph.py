@@ -146,9 +146,23 @@ class Function:
     """A function, method, lambda, or the body of a module or class."""
 
     __slots__ = (
-        "annotations", "cls", "context", "decorators", "defaults", "is_async", "kwarg", "module", "name", "outs", "params", "parent",
-        "position", "returns", "vararg", "yields",
-    )  # fmt: skip
+        "annotations",
+        "cls",
+        "context",
+        "decorators",
+        "defaults",
+        "is_async",
+        "kwarg",
+        "module",
+        "name",
+        "outs",
+        "params",
+        "parent",
+        "position",
+        "returns",
+        "vararg",
+        "yields",
+    )
 
     def __init__(
         self, name: str, module: Module, cls: Class | None, parent: Function | None, position: Position
@@ -220,9 +234,26 @@ class Module:
     """One file."""
 
     __slots__ = (
-        "_lines", "body", "calls", "classes", "dicts", "frozen", "functions", "inlined", "meant", "name", "other_stores", "package",
-        "parsed", "path", "silenced", "stars", "text", "top", "updates",
-    )  # fmt: skip
+        "_lines",
+        "body",
+        "calls",
+        "classes",
+        "dicts",
+        "frozen",
+        "functions",
+        "inlined",
+        "meant",
+        "name",
+        "other_stores",
+        "package",
+        "parsed",
+        "path",
+        "silenced",
+        "stars",
+        "text",
+        "top",
+        "updates",
+    )
 
     def __init__(self, path: str, name: str, package: str) -> None:
         self.path = path

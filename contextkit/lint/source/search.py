@@ -902,11 +902,7 @@ class Search:
                 yield from self.object(node, target, state, stack)
                 continue
             names = set(function.decorated())
-            lifetime = (
-                max(state.lifetime, PROCESS)
-                if names & self.freezing
-                else state.lifetime
-            )
+            lifetime = max(state.lifetime, PROCESS) if names & self.freezing else state.lifetime
             yield from self.returns(state, function, stack, lifetime)
 
     def object(self, node: Node, target: Target, state: State, stack: tuple[Frame, ...]) -> Iterator[State]:

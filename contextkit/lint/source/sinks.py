@@ -34,9 +34,13 @@ _TOOLS = re.compile(r"tool|call|action", re.IGNORECASE)
 _UNSEEN = 2
 """Doubt that a search begins with where no request was seen."""
 _REQUEST_SINKS = {
-    "system": "system", "instructions": "system", "tools": "tools", "messages": "messages",
-    "prompt_cache_key": "cache_key", "cache_salt": "salt",
-}  # fmt: skip
+    "system": "system",
+    "instructions": "system",
+    "tools": "tools",
+    "messages": "messages",
+    "prompt_cache_key": "cache_key",
+    "cache_salt": "salt",
+}
 """Keys of a request that is written as a dict → kind of sink."""
 REQUEST_KEYS = frozenset({"messages", "input", "contents"})
 
@@ -244,14 +248,30 @@ class Sinks:
                     continue  # it stays where it is
                 if role in SYSTEM_ROLES:
                     yield Sink(
-                        "system", content, path, f"a message of role {role!r}", place, sink.call, sink.request,
-                        sink.conversation, origin.state.stack, lifetime,
-                    )  # fmt: skip
+                        "system",
+                        content,
+                        path,
+                        f"a message of role {role!r}",
+                        place,
+                        sink.call,
+                        sink.request,
+                        sink.conversation,
+                        origin.state.stack,
+                        lifetime,
+                    )
                 elif has_history and _is_in_front(origin):
                     yield Sink(
-                        "front", content, path, "a message in front of the history", place, sink.call, sink.request, sink.conversation,
-                        origin.state.stack, lifetime,
-                    )  # fmt: skip
+                        "front",
+                        content,
+                        path,
+                        "a message in front of the history",
+                        place,
+                        sink.call,
+                        sink.request,
+                        sink.conversation,
+                        origin.state.stack,
+                        lifetime,
+                    )
 
     def message(self, node: Node, stack: tuple[Frame, ...]) -> Iterator[tuple[str, Node, Path, Node]]:
         """Role, content (a node and the path into it) and the node of each message that a value may be."""
