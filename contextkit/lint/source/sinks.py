@@ -31,6 +31,8 @@ _SHOWS = re.compile(
 _RESULT_KEYS = frozenset({"tool_use_id", "tool_call_id", "toolUseId", "call_id"})
 _TOOLS = re.compile(r"tool|call|action", re.IGNORECASE)
 """Names of functions that put what tools gave into a message of the user's."""
+_SYSTEM_MESSAGE = re.compile(r"^System\w*(?:Message|Content|Part)$")
+"""Classes of messages of the role system, a framework's or the program's own."""
 _UNSEEN = 2
 """Doubt that a search begins with where no request was seen."""
 _REQUEST_SINKS = {
@@ -376,11 +378,13 @@ class Sinks:
                     "system", content, (), f"a message of role {role.value!r}", content, lifetime=lifetime, is_weak=True
                 )
         for call in module.calls:
-            if id(call) not in self.reached and call.name.rpartition(".")[2] == "SystemMessage":
-                content_ = call.argument("content", 0)
-                if content_ is not None and not self.program.targets(call):
-                    lifetime = SESSION if self.search.runs_once(call.context.function) else CALL
-                    yield Sink("system", content_, (), "`SystemMessage`", content_, lifetime=lifetime, is_weak=True)
+            last = call.name.rpartition(".")[2]
+            if id(call) in self.reached or not _SYSTEM_MESSAGE.search(last):
+                continue
+            given = call.argument("content", "text", "prompt", 0)
+            if given is not None and all(target.constructs is not None for target in self.program.targets(call)):
+                lifetime = SESSION if self.search.runs_once(call.context.function) else CALL
+                yield Sink("system", given, (), f"`{last}`", given, lifetime=lifetime, is_weak=True)
 
     def by_name(self, module: Module) -> Iterator[Sink]:
         """What functions give back that are called for a system prompt, by their names or decorators."""

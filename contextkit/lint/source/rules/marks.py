@@ -181,6 +181,9 @@ def least_length(node: Node, search: Search, stack: tuple[Frame, ...] = (), dept
     )
 
 
+_BLOCK_TYPES = frozenset({"text", "image", "document", "tool_result", "tool_use"})
+
+
 def is_bounded(iterable: Node, search: Search, most: int) -> bool:
     """Whether what a loop goes through is known to be short: a slice, a display, a part that was chosen."""
     origins = search.origins(iterable, mode="list", kinds=frozenset())
@@ -196,9 +199,25 @@ def is_bounded(iterable: Node, search: Search, most: int) -> bool:
 
 
 def loop_of(node: Node) -> Context | None:
-    """The loop in every round of which a value is made; None in a branch, or in a loop that is left early."""
-    context = node.context
-    return context if context.kind == "for" and not context.has_exits else None
+    """The loop in every round of which a value is made; None in a branch, or in a loop that is left early.
+
+    A branch for what can carry a marker at all (`if isinstance(block, dict)`) is none.
+    """
+    context: Context | None = node.context
+    while context is not None and context.kind == "if" and context.test is not None and _asks_shape(context.test):
+        context = context.parent
+    return context if context is not None and context.kind == "for" and not context.has_exits else None
+
+
+def _asks_shape(test: Node) -> bool:
+    """Whether a condition asks what an element is, rather than which one: its class, its type, whether it is empty."""
+    if test.kind == "phi":
+        return all(map(_asks_shape, test.inputs))
+    if test.kind == "call":
+        return test.name in {"isinstance", "hasattr", "bool"}
+    if test.kind == "compare":
+        return test.name == "eq" and any(side.kind == "const" and side.value in _BLOCK_TYPES for side in test.inputs)
+    return False
 
 
 def conditions_of(node: Node) -> Iterator[Node]:
