@@ -56,9 +56,9 @@ def find_in_code(
     path of each folder that cannot be looked into, and why. `contents` maps paths among the files to what is read in
     place of them. Raises nothing for what a file holds.
     """
-    given = contents or {}
+    supplied = contents or {}
     files = [
-        replace(file, source=given[file.path], n_bytes=len(given[file.path])) if file.path in given else file
+        replace(file, source=supplied[file.path], n_bytes=len(supplied[file.path])) if file.path in supplied else file
         for file in source_files(paths, config, left_out, closed)
     ]
     codes = frozenset(
@@ -110,8 +110,8 @@ def _silenced(parsed: Parsed) -> dict[int, frozenset[str]]:
     """Line → codes that a comment silences there; one behind a text of several lines is about each of them."""
     silenced: dict[int, frozenset[str]] = {}
     for number, line in enumerate(parsed.text.split(b"\n"), 1):
-        if (found := _NOQA.search(line)) is not None:
-            codes = found["codes"]
+        if (results := _NOQA.search(line)) is not None:
+            codes = results["codes"]
             silenced[number] = frozenset(re.split(r"[\s,]+", codes.decode().upper())) if codes else frozenset()
     for node in ast.walk(parsed.tree):
         if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno in silenced:
@@ -156,13 +156,13 @@ def _note(path: str, parsed: Parsed, note: Note) -> Finding:
 
 def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) -> Iterator[Finding]:
     analysis = Analysis.of(modules, _known(config))
-    seen: set[tuple[str, int]] = set()  # one finding for each place that a prompt is sent from, and for each source
+    visited: set[tuple[str, int]] = set()  # one finding for each place that a prompt is sent from, and for each source
     hits = [*_flow_hits(analysis, codes), *flows.injections(analysis, codes)]
     for rule_codes, rule in RULES:
         if codes & rule_codes:
             hits += [hit for hit in rule(analysis) if hit.code in codes]
     for hit in sorted(hits, key=lambda hit: hit.code):
-        if hit.code == "CKS02" and ("CKS01", id(hit.node)) in seen:
+        if hit.code == "CKS02" and ("CKS01", id(hit.node)) in visited:
             continue  # the time of day says the date, too
         keys = (
             {(hit.code, id(hit.sink)), (hit.code, id(hit.node))} if hit.sink is not None else {(hit.code, id(hit.node))}
@@ -170,8 +170,8 @@ def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) 
         position = hit.node.position
         if position is None or _is_silenced(hit.code, hit.node.module, position.line, position.end_line, config):
             continue
-        if seen.isdisjoint(keys):
-            seen |= keys
+        if visited.isdisjoint(keys):
+            visited |= keys
             yield _finding(hit)
 
 
@@ -224,10 +224,10 @@ def _place(node: Node, note: str = "") -> CodePlace:
 
 def _cell(place: CodePlace, parsed: Parsed) -> CodePlace:
     """The place in the cell of a notebook; any other place as it is."""
-    found = parsed.cell_of(place.line)
-    if found is None:
+    results = parsed.cell_of(place.line)
+    if results is None:
         return place
-    cell, line = found
+    cell, line = results
     return replace(place, file=f"{place.file}#cell{cell}", line=line, end_line=line + place.end_line - place.line)
 
 

@@ -83,18 +83,18 @@ def _listed(
     left_out: Callable[[str], None] | None,
     closed: Callable[[str, str], None],
 ) -> Iterator[SourceFile]:
-    seen = set[str]()
+    visited = set[str]()
     for path in map(Path, paths):
         wants_tests = config.tests or not _TESTS.isdisjoint(path.absolute().parts)
-        for found, real in sorted(_under(path, config, closed)):
-            if real in seen:
+        for results, real in sorted(_under(path, config, closed)):
+            if real in visited:
                 continue
-            if not wants_tests and _TEST.search(found, len(str(path))):
+            if not wants_tests and _TEST.search(results, len(str(path))):
                 if left_out is not None:
-                    left_out(found)
+                    left_out(results)
             else:
-                seen.add(real)
-                yield _file(found)
+                visited.add(real)
+                yield _file(results)
 
 
 def _with_unique_names(files: list[SourceFile]) -> Iterator[SourceFile]:
@@ -153,12 +153,12 @@ def _under(path: Path, config: LintConfig, closed: Callable[[str, str], None]) -
         entered.add(real)
         inside: list[_Found] = []
         for entry in _entries(folder, closed):
-            name, found = entry.name, entry.path
+            name, results = entry.name, entry.path
             if name.endswith(_COLLECTED) and _is_file(entry):
-                if not _is_excluded(found, config):
-                    yield found, _without_links(entry, real)
-            elif _is_folder(entry) and _is_entered(found, name, config):
-                inside.append((found, _without_links(entry, real)))
+                if not _is_excluded(results, config):
+                    yield results, _without_links(entry, real)
+            elif _is_folder(entry) and _is_entered(results, name, config):
+                inside.append((results, _without_links(entry, real)))
         waiting += sorted(inside, reverse=True)
 
 
@@ -219,13 +219,13 @@ def _package_of(folder: str) -> str:
 
     A folder in a package needs no `__init__.py` of its own.
     """
-    found = _packages.get(folder)
-    if found is None:
+    results = _packages.get(folder)
+    if results is None:
         above, name = os.path.split(folder)
         around = _package_of(above) if name.isidentifier() else ""
         is_package = bool(around) or os.path.exists(os.path.join(folder, "__init__.py"))  # noqa: PTH110, PTH118
-        found = _packages[folder] = ".".join(filter(None, (around, name))) if is_package else ""
-    return found
+        results = _packages[folder] = ".".join(filter(None, (around, name))) if is_package else ""
+    return results
 
 
 def _file(path: str) -> SourceFile:

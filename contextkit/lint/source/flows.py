@@ -112,7 +112,7 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
             continue
         kinds = frozenset().union(*(rule.kinds for rule in wanted)) & ALL_KINDS
         selects = any(rule.selects for rule in wanted)
-        found = search.origins(
+        results = search.origins(
             sink.node,
             path=sink.path,
             kinds=kinds,
@@ -126,7 +126,7 @@ def flows(sinks: Iterable[Sink], search: Search, selected: Iterable[FlowRule]) -
         for rule in wanted:
             hits = [
                 (frequency, origin)
-                for origin in found
+                for origin in results
                 if origin.kind in rule.kinds
                 and (origin.kind != "user" or not rule.selects or _is_choice(origin.state))
                 and (rule.selects or origin.state.mode != "select")
@@ -154,13 +154,13 @@ def injections(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
     for node in analysis.calls():
         for option in by_name.get(node.name.rpartition(".")[2], ()):
             name, kind, sink = option["argument"], option["kind"], option["sink"]
-            given = node.argument(name) if name else None
+            supplied = node.argument(name) if name else None
             code = INJECTED.get(kind, "")
-            if code not in codes or given is None or given.kind != "const" or given.value is not True:
+            if code not in codes or supplied is None or supplied.kind != "const" or supplied.value is not True:
                 continue
             if is_of(node, option.get("packages", ())):
                 message = f"`{name}=True` puts a {kind} into the {sink}, anew in each run"
-                yield Hit(code, message, given, (), None, given)
+                yield Hit(code, message, supplied, (), None, supplied)
 
 
 _ORDER = ("call", "turn", "request", "session", "process", "single")

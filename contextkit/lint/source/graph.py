@@ -115,8 +115,8 @@ class Node:
     def argument(self, *keys: Key) -> Node | None:
         """The argument of a call under the first of some keywords or positions it is given under, None without."""
         for key in keys:
-            for given, node in self.value:
-                if given == key and type(given) is type(key):
+            for supplied, node in self.value:
+                if supplied == key and type(supplied) is type(key):
                     return node  # type: ignore[no-any-return]
         return None
 

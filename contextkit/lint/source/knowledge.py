@@ -39,16 +39,16 @@ class Patterns(Generic[T]):
 
     def find(self, name: str) -> list[T]:
         """The rows about a call of a dotted name, full names first."""
-        found = list(self._exact.get(name, ()))
+        results = list(self._exact.get(name, ()))
         before, dot, last = name.rpartition(".")
         last = last.lstrip("_") or last
         if last in self._ends:
             dotted = f".{before}{dot}{last}"
-            found += [row for end, row in self._ends[last] if dotted.endswith(end)]
+            results += [row for end, row in self._ends[last] if dotted.endswith(end)]
         first = name.partition(".")[0]
         if first in self._beginnings_of:
-            found += [row for beginning, row in self._beginnings_of[first] if name.startswith(beginning)]
-        return found
+            results += [row for beginning, row in self._beginnings_of[first] if name.startswith(beginning)]
+        return results
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,9 +117,9 @@ class _Lowering:
             positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True
         ):
             function.defaults[arg.arg] = self.expression(default)
-        for arg, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-            if given is not None:
-                function.defaults[arg.arg] = self.expression(given)
+        for arg, supplied in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+            if supplied is not None:
+                function.defaults[arg.arg] = self.expression(supplied)
         around = [] if self.function.is_top else [self.env, *self.closure]
         state = self.cls, around
         self.later.append(lambda: self.body(function, node, *state))
@@ -127,8 +127,8 @@ class _Lowering:
 
     def parameter(self, function: Function, arg: ast.arg) -> None:
         function.params[arg.arg] = Node("param", function.context, _position(arg), (), arg.arg, function)
-        if arg.annotation is not None and (said := _annotation(arg.annotation)):
-            function.annotations[arg.arg] = said
+        if arg.annotation is not None and (stated := _annotation(arg.annotation)):
+            function.annotations[arg.arg] = stated
 
     def body(
         self,
@@ -636,9 +636,9 @@ class _Lowering:
         return self.node("attr", at, (below,), attribute)
 
     def name_node(self, name: str, at: ast.AST) -> Node:
-        found = self.env.get(name)
-        if found is not None:
-            return found
+        results = self.env.get(name)
+        if results is not None:
+            return results
         for env in self.closure:
             if name in env:
                 return env[name]
@@ -768,9 +768,9 @@ class _Lowering:
         arguments: list[tuple[Key, Node]] = []
         first = 0
         while callee.kind == "call" and callee.name in PARTIAL and callee.value:
-            given = callee.value[1:]
-            arguments = [(key - 1 if isinstance(key, int) else key, value) for key, value in given] + arguments
-            first += sum(isinstance(key, int) for key, _ in given)
+            supplied = callee.value[1:]
+            arguments = [(key - 1 if isinstance(key, int) else key, value) for key, value in supplied] + arguments
+            first += sum(isinstance(key, int) for key, _ in supplied)
             callee = callee.value[0][1]
         for index, argument in enumerate(node.args):
             if isinstance(argument, ast.Starred):
@@ -801,11 +801,11 @@ class _Lowering:
             return
         if callee.kind in {"ref", "func", "attr", "param"}:
             own = arguments[len(arguments) - len(node.args) - len(node.keywords) :]
-            for key, given in zip(
+            for key, supplied in zip(
                 (key for key, _ in own), [*node.args, *(one.value for one in node.keywords)], strict=True
             ):
-                if isinstance(given, ast.Name) and given.id in self.env:
-                    old = self.env[given.id]
+                if isinstance(supplied, ast.Name) and supplied.id in self.env:
+                    old = self.env[supplied.id]
                     if old.kind in {
                         "list",
                         "dict",
@@ -819,7 +819,7 @@ class _Lowering:
                         "item",
                         "attr",
                     } and self.is_ours(callee):
-                        self.env[given.id] = Node("out", self.context, call.position, (old, call), str(key), key)
+                        self.env[supplied.id] = Node("out", self.context, call.position, (old, call), str(key), key)
         if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and self.cls is not None:
             self.snapshot(func.value.id)
 
@@ -1017,31 +1017,31 @@ def _is_true(node: ast.expr) -> bool:
 
 def _assigned(statements: Sequence[ast.stmt]) -> dict[str, None]:
     """Variables and attribute paths that some statements assign or change, nested functions left out."""
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     waiting: list[ast.AST] = list(statements)
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Store):
-                found[node.id] = None
+                results[node.id] = None
             continue
         if isinstance(node, ast.Attribute):
             if isinstance(node.ctx, ast.Store) and (path := _dotted_path(node)) is not None:
-                found[path] = None
+                results[path] = None
         elif isinstance(node, ast.Subscript):
             if not isinstance(node.ctx, ast.Load) and (path := _root(node.value)) is not None:
-                found[path] = None
+                results[path] = None
         elif isinstance(node, ast.Call):
             if (
                 isinstance(node.func, ast.Attribute)
                 and node.func.attr in MUTATORS
                 and (path := _root(node.func.value)) is not None
             ):
-                found[path] = None
+                results[path] = None
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             continue
         waiting.extend(ast.iter_child_nodes(node))
-    return found
+    return results
 
 
 def _root(node: ast.expr) -> str | None:

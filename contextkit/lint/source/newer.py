@@ -193,7 +193,7 @@ class _Scanner:
     def __init__(self, text: bytes, cuts: Collection[int]) -> None:
         self._cuts = cuts
         self._text = text if text.endswith(b"\n") else text + b"\n"
-        self._lines = [0, *(found.end() for found in re.finditer(rb"\n", self._text))]
+        self._lines = [0, *(results.end() for results in re.finditer(rb"\n", self._text))]
         self._now = _Rewrite()
         self._ends = dict[tuple[int, int], tuple[int, int]]()
         self._level = 0
@@ -275,8 +275,8 @@ class _Scanner:
         return soft.end()
 
     def _look_for_parameters(self, position: int) -> None:
-        found = _GENERIC.match(self._text, position)
-        self._generic = found.end() if found else self._generic
+        results = _GENERIC.match(self._text, position)
+        self._generic = results.end() if results else self._generic
 
     def _step(self, position: int, brackets: list[_Bracket]) -> tuple[str, int]:
         """Kind of the token there, and where the next one begins."""
@@ -335,13 +335,13 @@ class _Scanner:
         self._level += 1
         try:
             while True:
-                found = parts.search(self._text, position)
-                if found is None or (found[0] == b"\n" and len(quote) == 1) or (found[0] == quote and n_specs):
-                    raise _OpenStringError(len(self._text) if found is None else found.end())
-                position = found.end()
-                if found[0] == quote:
+                results = parts.search(self._text, position)
+                if results is None or (results[0] == b"\n" and len(quote) == 1) or (results[0] == quote and n_specs):
+                    raise _OpenStringError(len(self._text) if results is None else results.end())
+                position = results.end()
+                if results[0] == quote:
                     break
-                if found[0] == b"{":
+                if results[0] == b"{":
                     if not n_specs and self._text.startswith(b"{", position):
                         position += 1
                         continue
@@ -354,7 +354,7 @@ class _Scanner:
                         is_read = False
                     else:
                         holes.append(hole)
-                elif found[0] == b"}":
+                elif results[0] == b"}":
                     n_specs -= n_specs > 0
         finally:
             self._now, self._level = outer, level
@@ -483,8 +483,8 @@ def _word_at(text: bytes, position: int) -> bytes:
 
 def _end(pattern: re.Pattern[bytes], text: bytes, position: int) -> int:
     """Behind what fits there."""
-    found = pattern.match(text, position)
-    return found.end() if found else position
+    results = pattern.match(text, position)
+    return results.end() if results else position
 
 
 def _width(blanks: bytes) -> int:

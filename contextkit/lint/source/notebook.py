@@ -37,17 +37,17 @@ class Cell:
 def code_cells(source: bytes) -> list[Cell]:
     """Its code cells, none where it is in another language than Python; raises `ValueError` for what is no notebook."""
     try:
-        told: Any = json.loads(source)
+        reported: Any = json.loads(source)
     except (RecursionError, ValueError) as fault:
         raise ValueError(f"not JSON: {fault}") from None
-    if not isinstance(told, dict):
+    if not isinstance(reported, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - what a file holds is a value
-    cells = told.get("cells")
-    if cells is None and isinstance(sheets := told.get("worksheets"), list):  # version 3
+    cells = reported.get("cells")
+    if cells is None and isinstance(sheets := reported.get("worksheets"), list):  # version 3
         cells = [cell for sheet in sheets if isinstance(sheet, dict) for cell in _listed(sheet.get("cells"))]
     if not isinstance(cells, list):
         raise ValueError("it has no list of cells")  # noqa: TRY004
-    if _language(told.get("metadata")) not in _PYTHON:
+    if _language(reported.get("metadata")) not in _PYTHON:
         return []
     return [
         Cell(number, _text(cell)) for number, cell in enumerate(cells, 1) if isinstance(cell, dict) and _is_code(cell)
@@ -74,8 +74,8 @@ def _is_code(cell: dict[str, Any]) -> bool:
 
 
 def _text(cell: dict[str, Any]) -> bytes:
-    told = cell.get("source", cell.get("input", ""))
-    lines = told if isinstance(told, list) else [told]
+    reported = cell.get("source", cell.get("input", ""))
+    lines = reported if isinstance(reported, list) else [reported]
     text = "".join(line for line in lines if isinstance(line, str)).replace("\r\n", "\n").replace("\r", "\n")
     data = text.replace("\0", " ").encode("utf-8", "replace")
     return data if data.endswith(b"\n") else data + b"\n"
@@ -88,17 +88,17 @@ def without_magics(text: bytes) -> bytes:
         return b"\n" * text.count(b"\n")
     lines, is_continued, quote = list[bytes](), False, b""
     for line in text.split(b"\n"):
-        found = None if quote else _MAGIC.match(line)
+        results = None if quote else _MAGIC.match(line)
         if is_continued:
             lines.append(b"")
             is_continued = line.endswith(b"\\")
-        elif found is None:
+        elif results is None:
             lines.append(line)
             quote = _open_quote(line, quote)
-        elif found["run"]:
-            lines.append(found["indent"] + b"pass;" + line[found.end() :].rjust(len(line) - found.start() - 5))
+        elif results["run"]:
+            lines.append(results["indent"] + b"pass;" + line[results.end() :].rjust(len(line) - results.start() - 5))
         else:
-            lines.append(found["indent"] + (found["name"] + b"None" if found["name"] else b"pass"))
+            lines.append(results["indent"] + (results["name"] + b"None" if results["name"] else b"pass"))
             is_continued = line.endswith(b"\\")
     return b"\n".join(lines)
 
@@ -108,8 +108,8 @@ _QUOTES = re.compile(rb"\\.|\"\"\"|'''|[\"'#]")
 
 def _open_quote(line: bytes, quote: bytes) -> bytes:
     """The triple quote that is open behind a line, in front of which `quote` was."""
-    for found in _QUOTES.finditer(line):
-        token = found[0]
+    for results in _QUOTES.finditer(line):
+        token = results[0]
         if quote:
             quote = b"" if token == quote else quote
         elif token == b"#":

@@ -82,10 +82,10 @@ def as_utf8(source: bytes) -> bytes:
 
     Raises `LookupError` for an encoding there is not.
     """
-    found = re.match(rb"(?:[^\n]*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", source)
-    if found is None or found[1].lower() in {b"utf-8", b"utf8"}:
+    results = re.match(rb"(?:[^\n]*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", source)
+    if results is None or results[1].lower() in {b"utf-8", b"utf8"}:
         return source
-    return source.decode(found[1].decode("ascii"), "replace").encode()
+    return source.decode(results[1].decode("ascii"), "replace").encode()
 
 
 def _shift_first_line(tree: ast.Module) -> None:
@@ -123,7 +123,7 @@ def _is_template(text: bytes) -> bool:
     """Whether it is Python once its places are filled in: `from {{folder}}.crew import {{name}}Crew` is there to be
     written anew.
     """
-    filled = _PLACE.sub(lambda found: b"x" if found[0].startswith(b"{{") else b"", text)
+    filled = _PLACE.sub(lambda results: b"x" if results[0].startswith(b"{{") else b"", text)
     try:
         return filled != text and bool(as_tree(rewritten(filled)))
     except REFUSALS:

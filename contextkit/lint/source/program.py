@@ -85,10 +85,10 @@ class Program:
             dotted = as_meant(dotted, module.meant)
         parts = dotted.split(".")
         for length in range(len(parts) - 1, 0, -1):
-            found = self.modules.get(".".join(parts[:length]))
-            if found is None:
+            results = self.modules.get(".".join(parts[:length]))
+            if results is None:
                 continue
-            values = self._member(found, parts[length], depth)
+            values = self._member(results, parts[length], depth)
             for part in parts[length + 1 :]:
                 values = [below for value in values for below in self._part(value, part, depth)]
             return values
@@ -105,8 +105,8 @@ class Program:
             key = module.name, name
             if key not in self._starred:
                 self._starred[key] = []  # modules that import everything of one another
-                found = (self.lookup(f"{star}.{name}", module, depth + 1) for star in module.stars)
-                self._starred[key] = next((values for values in found if values), [])
+                results = (self.lookup(f"{star}.{name}", module, depth + 1) for star in module.stars)
+                self._starred[key] = next((values for values in results if values), [])
             return self._starred[key]
         return values
 
@@ -121,44 +121,44 @@ class Program:
 
     def bases(self, cls: Class) -> list[Class]:
         """The classes of the program that a class derives from directly."""
-        found: list[Class] = []
+        results: list[Class] = []
         for node in cls.bases:
             base = node.inputs[0] if node.kind == "item" else node
             values = (
                 [base] if base.kind == "class" else self.lookup(base.name, cls.module) if base.kind == "ref" else []
             )
-            found += [value.value for value in values if value.kind == "class" and value.value is not cls]
-        return found
+            results += [value.value for value in values if value.kind == "class" and value.value is not cls]
+        return results
 
     def family(self, cls: Class, *, up_only: bool = False) -> tuple[Class, ...]:
         """A class, its bases, and (unless `up_only`) its subclasses."""
         key = id(cls) * 2 + up_only
         if key not in self._families:
-            found = [cls]
-            for one in found:
-                found += [base for base in self.bases(one) if base not in found]
+            results = [cls]
+            for one in results:
+                results += [base for base in self.bases(one) if base not in results]
             if not up_only:
                 below = [cls]
                 for one in below:
                     below += [sub for sub in self.subclasses[id(one)] if sub not in below]
-                found += [one for one in below if one not in found]
-            self._families[key] = tuple(found)
+                results += [one for one in below if one not in results]
+            self._families[key] = tuple(results)
         return self._families[key]
 
     def method(self, cls: Class, name: str, *, up_only: bool = False) -> list[Function]:
         """The methods of a name that a call on an object of a class may run: the nearest one, and those of subclasses."""
-        found: list[Function] = []
+        results: list[Function] = []
         for one in self.family(cls, up_only=True):
             if name in one.methods:
-                found.append(one.methods[name])
+                results.append(one.methods[name])
                 break
         if not up_only:
-            found += [
+            results += [
                 one.methods[name]
                 for one in self.family(cls)
-                if name in one.methods and one.methods[name] not in found and cls in self.family(one, up_only=True)
+                if name in one.methods and one.methods[name] not in results and cls in self.family(one, up_only=True)
             ]
-        return found[:12]
+        return results[:12]
 
     def classes_of(self, node: Node, depth: int = 0) -> tuple[Class, ...]:
         """The classes of the program that a value may be an object of, as far as can be told."""
@@ -277,12 +277,12 @@ class Program:
             return
         classes = self.classes_of(base, depth + 1)
         if classes:
-            seen: set[int] = set()
+            visited: set[int] = set()
             is_self = base.kind == "param"
             for cls in classes:
                 for function in self.method(cls, name, up_only=not is_self and len(classes) > 1):
-                    if id(function) not in seen:
-                        seen.add(id(function))
+                    if id(function) not in visited:
+                        visited.add(id(function))
                         yield Target(function, "staticmethod" not in set(function.decorated()))
                 for one in self.family(cls, up_only=True):
                     for value, _ in one.stores.get(name, ()):
@@ -305,7 +305,7 @@ class Program:
                 names = [cls.name for cls in self.family(function.cls)] + ["__init__", "cls"]
             elif function.name == "<lambda>" or (function.name == "__call__" and function.cls is not None):
                 names = []
-            found: list[tuple[Node, Target]] = []
+            results: list[tuple[Node, Target]] = []
             for name in names:
                 for call in self.calls.get(name, ())[:400]:
                     source = call.value[0][1] if call.name in PARTIAL and call.value else None
@@ -315,8 +315,8 @@ class Program:
                         targets = [target._replace(extra=tuple(shifted)) for target in self.callables(source)]
                     else:
                         targets = self.targets(call)
-                    found += [(call, target) for target in targets if target.function is function]
-            self._callers[key] = tuple(found[:_MOST_CALLERS])
+                    results += [(call, target) for target in targets if target.function is function]
+            self._callers[key] = tuple(results[:_MOST_CALLERS])
         return self._callers[key]
 
     def changed(self, target: Target, key: Key) -> list[Node]:
@@ -325,19 +325,19 @@ class Program:
         nodes = target.function.outs.get(name)
         if not nodes:
             return []
-        found = self._changes.get((id(target.function), name))
-        if found is None:
+        results = self._changes.get((id(target.function), name))
+        if results is None:
             self._changes[id(target.function), name] = False  # functions that call each other
-            found = self._changes[id(target.function), name] = any(self._is_changed(node, set()) for node in nodes)
-        return nodes if found else []
+            results = self._changes[id(target.function), name] = any(self._is_changed(node, set()) for node in nodes)
+        return nodes if results else []
 
-    def _is_changed(self, node: Node, seen: set[int]) -> bool:
+    def _is_changed(self, node: Node, visited: set[int]) -> bool:
         waiting = [node]
         while waiting:
             one = waiting.pop()
-            if id(one) in seen:
+            if id(one) in visited:
                 continue
-            seen.add(id(one))
+            visited.add(id(one))
             if one.kind == "update":
                 return True
             if one.kind == "phi":
@@ -384,25 +384,25 @@ class Program:
         """What a call gives for a parameter: nodes, and the path into each (`**kwargs`, `*args`)."""
         function = target.function
         positional = self.positional(function)
-        given: list[tuple[Key, Node]] = list(target.extra)
-        n_extra = sum(isinstance(key, int) for key, _ in given)
+        supplied: list[tuple[Key, Node]] = list(target.extra)
+        n_extra = sum(isinstance(key, int) for key, _ in supplied)
         if not (call.name in PARTIAL and target.extra):
-            given += [(key + n_extra if isinstance(key, int) else key, value) for key, value in call.value]
+            supplied += [(key + n_extra if isinstance(key, int) else key, value) for key, value in call.value]
         offset = 1 if target.is_bound else 0
         index = positional.index(name) - offset if name in positional else None
-        found: list[tuple[Node, tuple[Key, ...]]] = []
-        for key, value in given:
+        results: list[tuple[Node, tuple[Key, ...]]] = []
+        for key, value in supplied:
             if (key == name and isinstance(key, str)) or (isinstance(key, int) and index is not None and key == index):
-                found.append((value, ()))
+                results.append((value, ()))
             elif key == "**" and name != function.vararg:
-                found.append((value, () if name == function.kwarg else (name,)))
+                results.append((value, () if name == function.kwarg else (name,)))
             elif key == ANY and index is not None:
-                found.append((value, (ANY,)))
+                results.append((value, (ANY,)))
             elif name == function.vararg and (key == ANY or (isinstance(key, int) and key >= len(positional) - offset)):
-                found.append((value, () if key == ANY else (ANY,)))
+                results.append((value, () if key == ANY else (ANY,)))
             elif name == function.kwarg and isinstance(key, str) and key not in positional and key not in {"**", ANY}:
-                found.append((value, ("**" + key,)))
-        return found
+                results.append((value, ("**" + key,)))
+        return results
 
 
 class _Inlining:
@@ -452,10 +452,10 @@ class _Inlining:
         if self.target.is_bound and param.name == next(iter(self.target.function.params)):
             callee = self.call.inputs[0]
             return callee.inputs[0] if callee.kind == "attr" else param
-        given = self.program.arguments(self.call, self.target, param.name)
-        if len(given) == 1 and not given[0][1]:
-            return given[0][0]
-        return param if given else self.target.function.defaults.get(param.name, param)
+        supplied = self.program.arguments(self.call, self.target, param.name)
+        if len(supplied) == 1 and not supplied[0][1]:
+            return supplied[0][0]
+        return param if supplied else self.target.function.defaults.get(param.name, param)
 
 
 def _class_member(cls: Class, name: str) -> list[Node]:

@@ -151,8 +151,8 @@ class Search:
 
     def objects(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = ()) -> list[State]:
         """The displays, constants and calls outside of the program that a value may be."""
-        found = self.origins(node, path=path, mode="object", stack=stack, most=400)
-        return [origin.state for origin in found if origin.kind == "object"]
+        results = self.origins(node, path=path, mode="object", stack=stack, most=400)
+        return [origin.state for origin in results if origin.kind == "object"]
 
     def constants(self, node: Node, *, path: Path = (), stack: tuple[Frame, ...] = ()) -> set[Any]:
         """The constants that a value may be."""
@@ -191,45 +191,45 @@ class Search:
 
     def _walk(self, first: State, selects: bool, most: int) -> tuple[list[Origin], list[State]]:
         """What a search meets, and the states it comes through."""
-        found: list[Origin] = []
+        results: list[Origin] = []
         self.selects = selects
         work = self.last_states = [first]
-        seen: set[tuple[Any, ...]] = {_key(first)}
+        done: set[tuple[Any, ...]] = {_key(first)}
         index = 0
         while index < len(work) and index < most:
             state = work[index]
             index += 1
             if state.mode == "object" and not state.path and state.node.kind in _OBJECTS:
-                found.append(Origin("object", state.node, state))
+                results.append(Origin("object", state.node, state))
                 continue
             handler = _HANDLERS.get(state.node.kind)
             if handler is None or (
                 state.node.position is not None and state.node.position.line in state.node.module.frozen
             ):
                 continue
-            for following in handler(self, state, found, selects):
+            for following in handler(self, state, results, selects):
                 if following.doubt > _MOST_DOUBT or (not following.kinds and following.mode not in {"list", "object"}):
                     continue
                 key = _key(following)
-                if key not in seen:
-                    seen.add(key)
+                if key not in done:
+                    done.add(key)
                     work.append(following)
-        return found, work
+        return results, work
 
     # One kind of node each: what comes before it
 
-    def const(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def const(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """A text that a template engine fills in may ask for the time itself: `{{ now() }}`."""
         text = state.node.value
         if isinstance(text, str) and "now()" in text and "{{" in text and state.mode == "value":
-            for asked in _TEMPLATE_CLOCK.findall(text):
-                is_day = "strftime" in asked and not any(f"%{one}" in asked for one in _DAY_FORMAT)
+            for requested in _TEMPLATE_CLOCK.findall(text):
+                is_day = "strftime" in requested and not any(f"%{one}" in requested for one in _DAY_FORMAT)
                 kind = "date" if is_day or DAY in state.kinds else "clock"
                 if kind in state.kinds:
-                    found.append(Origin(kind, state.node, state))
+                    results.append(Origin(kind, state.node, state))
         return ()
 
-    def ref(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def ref(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """What a global name, or one of a library, holds."""
         node = state.node
         name = node.name.removeprefix("~")
@@ -249,31 +249,31 @@ class Search:
         if not values:
             kind = self.knowledge.globals.get(name) or self.knowledge.globals.get(name.rpartition(".")[0])
             if kind is not None and kind in state.kinds:
-                found.append(Origin(kind, node, state))
-            elif state.mode == "list" or not self.named(node, name.rpartition(".")[2], state, found):
-                found.append(Origin("open", node, state))
+                results.append(Origin(kind, node, state))
+            elif state.mode == "list" or not self.named(node, name.rpartition(".")[2], state, results):
+                results.append(Origin("open", node, state))
 
-    def named(self, node: Node, name: str, state: State, found: list[Origin]) -> bool:
+    def named(self, node: Node, name: str, state: State, results: list[Origin]) -> bool:
         """Whether a name says by itself that its value varies; then it is met."""
         kind = self.knowledge.names.get(name)
         if kind is None or kind not in state.kinds:
             return False
-        found.append(Origin(kind, node, state))
+        results.append(Origin(kind, node, state))
         return True
 
-    def param(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def param(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """What the callers give, and the default."""
         node = state.node
         function: Function = node.value
         if state.stack and state.stack[-1][1].function is function:
             call, target = state.stack[-1]
-            given = self.program.arguments(call, target, node.name)
-            yield from self.given(state, given, state.stack[:-1], node.name == function.kwarg)
-            if not given:
+            supplied = self.program.arguments(call, target, node.name)
+            yield from self.argument_states(state, supplied, state.stack[:-1], node.name == function.kwarg)
+            if not supplied:
                 yield from self.default(state, function, state.stack[:-1])
-            if given or node.name in function.defaults or node.name in {function.vararg, function.kwarg}:
+            if supplied or node.name in function.defaults or node.name in {function.vararg, function.kwarg}:
                 return
-            found.append(Origin("open", node, state))
+            results.append(Origin("open", node, state))
             return
         if state.stack:
             # Entered a closure or a method of an object that was made elsewhere: its callers are not on the stack.
@@ -281,26 +281,29 @@ class Search:
         callers = self.program.callers(function)
         n_given = 0
         for call, target in callers:
-            given = self.program.arguments(call, target, node.name)
-            n_given += bool(given)
+            supplied = self.program.arguments(call, target, node.name)
+            n_given += bool(supplied)
             lifetime = state.lifetime
             if target.constructs is not None and self.runs_once(call.context.function):
                 lifetime = max(lifetime, SESSION)
             if call.context.function.is_top:
                 lifetime = PROCESS
-            yield from self.given(
-                _to(state, node, lifetime=lifetime, doubt=int(len(callers) > 1)), given, (), node.name == function.kwarg
+            yield from self.argument_states(
+                _to(state, node, lifetime=lifetime, doubt=int(len(callers) > 1)),
+                supplied,
+                (),
+                node.name == function.kwarg,
             )
         if n_given < len(callers) or not callers:
             yield from self.default(state, function, ())
-        if not n_given and not self.named(node, node.name, state, found):
-            found.append(Origin("open", node, state))
+        if not n_given and not self.named(node, node.name, state, results):
+            results.append(Origin("open", node, state))
 
-    def given(
-        self, state: State, given: list[tuple[Node, Path]], stack: tuple[Frame, ...], is_kwarg: bool
+    def argument_states(
+        self, state: State, supplied: list[tuple[Node, Path]], stack: tuple[Frame, ...], is_kwarg: bool
     ) -> Iterator[State]:
         """What calls give for a parameter."""
-        for value, extra in given:
+        for value, extra in supplied:
             path = state.path
             if extra and isinstance(extra[0], str) and extra[0].startswith("**") and extra[0] != "**":
                 if not path or path[0] in (extra[0][2:], ANY, None):
@@ -318,13 +321,13 @@ class Search:
         if default is not None and (default.kind != "const" or state.mode == "object"):
             yield _to(state, default, stack=stack, lifetime=PROCESS)
 
-    def join(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def join(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """The parts of a text, or the operands of an operation."""
         node = state.node
         if state.mode == "list" or state.path:
             if node.name == "+":
                 if state.mode == "list":
-                    found.append(Origin("join", node, state))
+                    results.append(Origin("join", node, state))
                 for part in node.inputs:
                     yield _to(state, part)
             elif node.name in {"arith", "%", "*"} and not state.path:  # dict | dict
@@ -338,17 +341,17 @@ class Search:
             if part.kind != "const" or _is_template(part):
                 yield _to(state, part)
 
-    def compare(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def compare(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """What is compared, where it decides which value it is."""
         if state.mode == "select":
             for part in state.node.inputs:
                 yield _to(state, part, path=())
 
-    def phi(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def phi(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """The values that branches leave."""
         node = state.node
         if state.mode == "list" and node.value is not None:
-            found.append(Origin("branch", node, state))
+            results.append(Origin("branch", node, state))
         lifetime = max(state.lifetime, SESSION) if self.is_stored_once(node) else state.lifetime
         for part in node.inputs:
             if part.kind != "const" or state.mode in {"list", "object"} or _is_template(part):
@@ -356,7 +359,7 @@ class Search:
         if selects and node.value is not None and state.mode != "list":
             yield _to(state, node.value, path=(), mode="select", doubt=3)
 
-    def attr(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def attr(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """What an attribute of an object holds."""
         node = state.node
         base = node.inputs[0]
@@ -373,13 +376,13 @@ class Search:
             kinds = kinds - CLOCKS | {DAY}
         for value in self.program.stores.get(node.name, ())[:6] if _is_distinctive(node.name) and not classes else ():
             yield _to(state, value, stack=(), doubt=2)
-        if self.named(node, node.name, state, found):
+        if self.named(node, node.name, state, results):
             return
         if base.kind == "param" and _is_self(base):
-            found.append(Origin("open", node, state))
+            results.append(Origin("open", node, state))
             return
         if state.mode == "list":
-            found.append(Origin("open", node, state))
+            results.append(Origin("open", node, state))
         if len(state.path) < _LONGEST_PATH:
             yield _to(
                 state,
@@ -432,11 +435,11 @@ class Search:
         """Whether a function runs once, as its name says."""
         return function.is_top or function.name in self.once or self.once_pattern.search(function.name) is not None
 
-    def item(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def item(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """What stands under a key or position."""
         node = state.node
         base = node.inputs[0]
-        if isinstance(node.value, str) and self.named(node, node.value, state, found):
+        if isinstance(node.value, str) and self.named(node, node.value, state, results):
             return
         newest = plain(base)
         if (
@@ -446,34 +449,34 @@ class Search:
             and newest.value == -1
             and _is_history(newest.inputs[0])
         ):
-            found.append(Origin("user", node, state))
+            results.append(Origin("user", node, state))
             return
         if len(state.path) < _LONGEST_PATH:
             key = node.value if node.value is not None else ANY
             yield _to(state, base, path=(key, *state.path), mode="value" if state.mode == "list" else state.mode)
         if state.mode == "list":
-            found.append(Origin("open", node, state))
+            results.append(Origin("open", node, state))
         if len(node.inputs) > 1 and node.inputs[1].kind != "const":
             yield _to(state, node.inputs[1], path=(), kinds=state.kinds & {"clock", "date", "choice"})
             if selects:
                 yield _to(state, node.inputs[1], path=(), mode="select", doubt=3)
 
-    def slice(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def slice(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """The list that is cut."""
         if state.mode == "list":
-            found.append(Origin("slice", state.node, state))
+            results.append(Origin("slice", state.node, state))
         path = state.path
         if path and isinstance(path[0], int):
             path = (ANY, *path[1:])
         for base in state.node.inputs:
             yield _to(state, base, path=path)
 
-    def iter(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def iter(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """What is gone through."""
         if len(state.path) < _LONGEST_PATH:
             yield _to(state, state.node.inputs[0], path=(ANY, *state.path))
 
-    def sequence(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def sequence(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """The items of a list, a tuple or a set."""
         node = state.node
         if (
@@ -488,14 +491,14 @@ class Search:
             and not state.path
             and any(one.kind == "star" for one in node.inputs)
         ):
-            found.append(Origin("unordered", node, state))
+            results.append(Origin("unordered", node, state))
         has_star = False
         for index, part in enumerate(node.inputs):
             if part.kind == "star":
                 has_star = True
                 yield _to(state, part.inputs[0])
             elif state.mode == "list":
-                found.append(Origin("item", part, _to(state, part, mode="value")))
+                results.append(Origin("item", part, _to(state, part, mode="value")))
             elif not state.path:
                 yield _to(state, part)
             elif (
@@ -505,7 +508,7 @@ class Search:
             ):
                 yield _to(state, part, path=state.path[1:])
 
-    def dict(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def dict(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """The values of a dict."""
         if self.is_system and state.path and "role" in state.node.value:
             role = state.node.inputs[state.node.value.index("role")]
@@ -527,15 +530,15 @@ class Search:
         key = key.strip("_")
         return key in self.aside or self.aside_pattern.search(key) is not None
 
-    def comp(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def comp(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """The elements of a comprehension, and what it goes through."""
         node = state.node
         parts = node.value
         if node.name == "set" and not state.path and "unordered" in state.kinds:
-            found.append(Origin("unordered", node, state))
+            results.append(Origin("unordered", node, state))
         if state.mode == "list":
-            found.append(Origin("comp", node, state))
-            found.append(Origin("item", node.inputs[0], _to(state, node.inputs[0], mode="value")))
+            results.append(Origin("comp", node, state))
+            results.append(Origin("item", node.inputs[0], _to(state, node.inputs[0], mode="value")))
             for iterable in parts.iterables:
                 yield _to(state, iterable)
             return
@@ -553,13 +556,13 @@ class Search:
             for condition in parts.conditions:
                 yield _to(state, condition, path=(), mode="select", doubt=2)
 
-    def update(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def update(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """What was added to a container, and the container before."""
         node = state.node
         old, *operands = node.inputs
         name, keys, path = node.name, node.value, state.path
         if state.mode == "list":
-            found.append(Origin("update", node, state))
+            results.append(Origin("update", node, state))
             is_set = name in {"setitem", "replace"} and bool(keys) and path[: len(keys)] == keys
             if not (is_set and None not in keys and ANY not in keys):
                 yield _to(state, old)
@@ -570,9 +573,9 @@ class Search:
                     yield _to(state, operand)
             elif path[: len(keys)] == keys:
                 if name in {"append", "appendleft", "add"} and operands:
-                    found.append(Origin("item", operands[-1], _to(state, operands[-1], mode="value")))
+                    results.append(Origin("item", operands[-1], _to(state, operands[-1], mode="value")))
                 elif name == "insert" and len(operands) > 1:
-                    found.append(Origin("item", operands[1], _to(state, operands[1], mode="value")))
+                    results.append(Origin("item", operands[1], _to(state, operands[1], mode="value")))
                 elif name in {"extend", "+=", "extendleft", "replace"}:
                     for operand in operands:
                         yield _to(state, operand)
@@ -600,11 +603,11 @@ class Search:
             return
         if name == "shuffle":
             if "unordered" in state.kinds and not path:
-                found.append(Origin("unordered", node, state))
+                results.append(Origin("unordered", node, state))
             yield _to(state, old)
             return
         if name in {"+=", "arith"} and not path and not keys and "counter" in state.kinds and _is_count(operands):
-            found.append(Origin("counter", node, state))
+            results.append(Origin("counter", node, state))
         shared = _match(keys, path)
         if shared:
             is_replaced = (
@@ -630,7 +633,7 @@ class Search:
             if context.kind == "for" and context.iterable is not None:
                 yield _to(state, context.iterable, path=(), kinds=state.kinds & self.order)
 
-    def out(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def out(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """What a function leaves in an argument."""
         old, call = state.node.inputs
         yield _to(state, old)
@@ -640,7 +643,7 @@ class Search:
             for node in self.program.changed(target, state.node.value):
                 yield _to(state, node, stack=(*state.stack, (call, target)))
 
-    def func(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def func(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """A function given in place of a value: a framework calls it for the value."""
         if state.path or self.is_tools:
             return ()
@@ -663,14 +666,14 @@ class Search:
             path = state.path[1:] if state.path and state.path[0] in (ANY, None) else state.path
             yield _to(state, value, path=path, stack=stack, lifetime=lifetime)
 
-    def call(self, state: State, found: list[Origin], selects: bool) -> Iterable[State]:
+    def call(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
         """A source, or what goes through a call."""
         node = state.node
         name: str = node.name
         last = name.rpartition(".")[2]
         text = _constant_text(node.value[0][1]) if name == "time.strftime" and node.value else None
         if text is not None and state.mode != "object" and not _says_time(text):
-            return self.strftime_day(node, text, state, found)
+            return self.strftime_day(node, text, state, results)
         source = self.source_of(node, state)
         if source is not None and state.mode != "object":
             kind = (
@@ -678,7 +681,7 @@ class Search:
             )
             below = state.path[1:] if source.is_tuple else state.path
             if kind in state.kinds and not (kind in self.order and (below or state.mode == "select")):
-                found.append(Origin(kind, node, state))
+                results.append(Origin(kind, node, state))
             if kind not in self.order:
                 return ()
         day = self.as_day(node, last, state)
@@ -687,25 +690,27 @@ class Search:
         removed = state.kinds
         passes: tuple[Any, ...] = ()
         for sanitizer in self.knowledge.sanitizers.find(name):
-            given = [node.argument(key) for key in sanitizer.needs]
-            if not given or any(one is not None and not (one.kind == "const" and one.value is False) for one in given):
+            supplied = [node.argument(key) for key in sanitizer.needs]
+            if not supplied or any(
+                one is not None and not (one.kind == "const" and one.value is False) for one in supplied
+            ):
                 removed = removed - sanitizer.removes | ({SORTED} if "mapping" in sanitizer.removes else set())
                 passes = passes or sanitizer.passes
         if removed is not state.kinds:
             state = _to(state, node, kinds=removed)
         if last in {"sorted", "reversed", "filter"} and state.mode == "list":
-            found.append(Origin("reorder" if last == "sorted" else "call", node, state))
-        special = self.special(node, name, last, state, found)
+            results.append(Origin("reorder" if last == "sorted" else "call", node, state))
+        special = self.special(node, name, last, state, results)
         if special is not None:
             return special
         targets = self.program.targets(node)
         if targets and len(state.stack) < _DEEPEST:
-            return self.enter(node, targets, state, found)
+            return self.enter(node, targets, state, results)
         if state.mode != "select" and self.knowledge.opaque.find(name):
             return ()
         if state.mode == "value" and last in _ANSWERS and self.knowledge.requests.find(name):
             return ()  # what a model says is something new
-        return self.unknown(node, state, found)
+        return self.unknown(node, state, results)
 
     def source_name(self, node: Node) -> str:
         """The name of what is called, through a default of a parameter, another name, and `functools.partial`."""
@@ -730,10 +735,10 @@ class Search:
                     receiver is not None and receiver.name and ends_with(receiver.name, source.receivers)
                 ) and not ends_with(node.name.rpartition(".")[0], source.receivers):
                     continue
-            given = {str(key) for key, _ in node.value}
-            if source.arguments and given.isdisjoint(source.arguments):
+            supplied = {str(key) for key, _ in node.value}
+            if source.arguments and supplied.isdisjoint(source.arguments):
                 continue
-            if source.without and not given.isdisjoint(source.without):
+            if source.without and not supplied.isdisjoint(source.without):
                 continue
             if source.text and not any(re.search(source.text, text) for text in _texts(node, self)):
                 continue
@@ -744,11 +749,11 @@ class Search:
             return source
         return None
 
-    def strftime_day(self, node: Node, text: str, state: State, found: list[Origin]) -> list[State]:
+    def strftime_day(self, node: Node, text: str, state: State, results: list[Origin]) -> list[State]:
         """`time.strftime("%Y-%m-%d")` is a date, `time.strftime("%Z")` is neither date nor time."""
         if "date" in state.kinds and node.argument(1) is None and re.search(r"%[-#]?[aAbBdDjmUuVwWxyY]", text):
-            found.append(Origin("date", node, state))
-        return [_to(state, given) for _, given in node.value[1:]]
+            results.append(Origin("date", node, state))
+        return [_to(state, supplied) for _, supplied in node.value[1:]]
 
     def as_day(self, node: Node, last: str, state: State) -> list[State] | None:
         """A clock that is written to the day only is a date."""
@@ -767,10 +772,12 @@ class Search:
         kinds = state.kinds - CLOCKS | {DAY}
         value = receiver if receiver is not None and receiver.kind != "ref" else None
         following = [] if value is None else [_to(state, value, path=(), kinds=kinds)]
-        following += [_to(state, given, path=(), kinds=kinds) for _, given in node.value if given.kind != "const"]
+        following += [
+            _to(state, supplied, path=(), kinds=kinds) for _, supplied in node.value if supplied.kind != "const"
+        ]
         return following
 
-    def special(self, node: Node, name: str, last: str, state: State, found: list[Origin]) -> list[State] | None:
+    def special(self, node: Node, name: str, last: str, state: State, results: list[Origin]) -> list[State] | None:
         """Functions whose result keeps the structure of what they are given."""
         arguments = node.value
         callee = node.inputs[0]
@@ -787,11 +794,11 @@ class Search:
             return [_to(state, receiver)] if not self.program.targets(node) else None
         if receiver is not None and last in _READS and arguments and not self.program.targets(node):
             key = first.value if first is not None and first.kind == "const" else ANY
-            if isinstance(key, str) and self.named(node, key, state, found):
+            if isinstance(key, str) and self.named(node, key, state, results):
                 return []
             mode = "value" if state.mode == "list" else state.mode
             if state.mode == "list":
-                found.append(Origin("open", node, state))
+                results.append(Origin("open", node, state))
             following = [_to(state, receiver, path=(key, *state.path)[:_LONGEST_PATH], mode=mode)]
             return following + [_to(state, value) for _, value in arguments[1:] if value.kind != "const"]
         if (
@@ -807,12 +814,12 @@ class Search:
         if name == "enumerate" and first is not None:
             if len(state.path) >= 2 and state.path[1] == 0:
                 if "counter" in state.kinds:
-                    found.append(Origin("counter", node, state))
+                    results.append(Origin("counter", node, state))
                 return []
             return [_to(state, first, path=(ANY, *state.path[2:]) if state.path else ())]
         if name == "range":
             if "counter" in state.kinds and state.mode != "select":
-                found.append(Origin("counter", node, state))
+                results.append(Origin("counter", node, state))
             return []
         if name == "zip":
             wanted = state.path[1] if len(state.path) > 1 else ANY
@@ -891,7 +898,7 @@ class Search:
                 following.append(_to(state, value, path=state.path[1:]))
         return following
 
-    def enter(self, node: Node, targets: tuple[Target, ...], state: State, found: list[Origin]) -> Iterator[State]:
+    def enter(self, node: Node, targets: tuple[Target, ...], state: State, results: list[Origin]) -> Iterator[State]:
         """What the functions return that a call may run."""
         for target in targets[:8]:
             function = target.function
@@ -941,13 +948,13 @@ class Search:
                 if not self.is_aside(key):
                     yield _to(state, value, path=(), doubt=3, kinds=state.kinds - self.order)
 
-    def unknown(self, node: Node, state: State, found: list[Origin]) -> Iterator[State]:
+    def unknown(self, node: Node, state: State, results: list[Origin]) -> Iterator[State]:
         """A function that is not of the program: its result has what it is given, and what it is called on."""
         if state.mode == "object":
-            found.append(Origin("object", node, state))
+            results.append(Origin("object", node, state))
             return
         if state.mode == "list":
-            found.append(Origin("call", node, state))
+            results.append(Origin("call", node, state))
         path = state.path if state.mode == "list" else ()
         callee = node.inputs[0]
         doubt = 0 if node.name.rpartition(".")[2] in _TEXT else 2

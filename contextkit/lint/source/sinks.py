@@ -122,9 +122,9 @@ class Sinks:
         sinks: list[Sink] = []
         for module in modules:
             for call in map(self.applied, module.calls):
-                found = self.request_of(call)
-                if found is not None:
-                    sinks += self.of_request(call, found)
+                results = self.request_of(call)
+                if results is not None:
+                    sinks += self.of_request(call, results)
                 else:
                     sinks += self.of_tool(call)
             for node in module.dicts:
@@ -154,9 +154,9 @@ class Sinks:
             ]
         if len(values) != 1 or values[0].kind != "call" or values[0].name not in PARTIAL or not values[0].value:
             return call
-        (_, function), *given = values[0].value
-        n_given = sum(isinstance(key, int) for key, _ in given)
-        arguments = [(key - 1 if isinstance(key, int) else key, value) for key, value in given]
+        (_, function), *supplied = values[0].value
+        n_given = sum(isinstance(key, int) for key, _ in supplied)
+        arguments = [(key - 1 if isinstance(key, int) else key, value) for key, value in supplied]
         arguments += [(key + n_given if isinstance(key, int) else key, value) for key, value in call.value]
         return Node("call", call.context, call.position, (function,), callee_name(function), arguments)
 
@@ -165,7 +165,7 @@ class Sinks:
         rows = self.knowledge.requests.find(call.name)
         if not rows or self.program.targets(call):
             return None  # what is a function of the program is followed: the request it sends is seen there
-        given = {str(key) for key, _ in call.value}
+        supplied = {str(key) for key, _ in call.value}
         for is_named in (True, False):  # the framework that the callee's own name says goes first
             for request in rows:
                 if request.packages and not (
@@ -175,7 +175,7 @@ class Sinks:
                 if request.receivers and not ends_with(call.name.rpartition(".")[0], request.receivers):
                     continue
                 wanted = request.needs or {str(key).partition(".")[0] for key in request.arguments}
-                if given.isdisjoint(wanted) and "**" not in given and not (-1 in request.arguments and given):
+                if supplied.isdisjoint(wanted) and "**" not in supplied and not (-1 in request.arguments and supplied):
                     continue
                 return request
         return None
@@ -278,31 +278,31 @@ class Sinks:
     def message(self, node: Node, stack: tuple[Frame, ...]) -> Iterator[tuple[str, Node, Path, Node]]:
         """Role, content (a node and the path into it) and the node of each message that a value may be."""
         for state in self.search.objects(node, stack=stack):
-            found = state.node
-            if found.kind == "dict" and "role" in found.value:
-                roles = self.search.constants(found.inputs[found.value.index("role")], stack=state.stack) or {""}
+            results = state.node
+            if results.kind == "dict" and "role" in results.value:
+                roles = self.search.constants(results.inputs[results.value.index("role")], stack=state.stack) or {""}
                 for key in ("content", "parts", "text"):
-                    if key in found.value:
+                    if key in results.value:
                         for role in roles:
-                            yield str(role), found.inputs[found.value.index(key)], (), found
+                            yield str(role), results.inputs[results.value.index(key)], (), results
                         break
-            elif found.kind == "tuple" and len(found.inputs) == 2 and found.inputs[0].kind == "const":
-                yield str(found.inputs[0].value), found.inputs[1], (), found
-            elif found.kind == "call":
-                last = found.name.rpartition(".")[2]
+            elif results.kind == "tuple" and len(results.inputs) == 2 and results.inputs[0].kind == "const":
+                yield str(results.inputs[0].value), results.inputs[1], (), results
+            elif results.kind == "call":
+                last = results.name.rpartition(".")[2]
                 role = (
                     "system"
-                    if re.search(r"System(?:Message|PromptPart)|from_system|system_message", found.name)
+                    if re.search(r"System(?:Message|PromptPart)|from_system|system_message", results.name)
                     else ""
                 )
-                if not role and last == "dict" and found.argument("role") is not None:
-                    role_node = found.argument("role")
+                if not role and last == "dict" and results.argument("role") is not None:
+                    role_node = results.argument("role")
                     role = str(role_node.value) if role_node is not None and role_node.kind == "const" else ""
-                elif not role and (given := found.argument("role")) is not None:
-                    role = next((str(one).lower() for one in self.search.constants(given, stack=state.stack)), "")
-                content = found.argument("content", "text", 0)
+                elif not role and (supplied := results.argument("role")) is not None:
+                    role = next((str(one).lower() for one in self.search.constants(supplied, stack=state.stack)), "")
+                content = results.argument("content", "text", 0)
                 if content is not None and (role or "Message" in last):
-                    yield role, content, (), found
+                    yield role, content, (), results
 
     def of_dict(self, node: Node) -> Iterator[Sink]:
         """A request written as a dict: `{"model": …, "messages": …, "tools": …}`, and a tool's definition."""
@@ -381,10 +381,10 @@ class Sinks:
             last = call.name.rpartition(".")[2]
             if id(call) in self.reached or not _SYSTEM_MESSAGE.search(last):
                 continue
-            given = call.argument("content", "text", "prompt", 0)
-            if given is not None and all(target.constructs is not None for target in self.program.targets(call)):
+            supplied = call.argument("content", "text", "prompt", 0)
+            if supplied is not None and all(target.constructs is not None for target in self.program.targets(call)):
                 lifetime = SESSION if self.search.runs_once(call.context.function) else CALL
-                yield Sink("system", given, (), f"`{last}`", given, lifetime=lifetime, is_weak=True)
+                yield Sink("system", supplied, (), f"`{last}`", supplied, lifetime=lifetime, is_weak=True)
 
     def by_name(self, module: Module) -> Iterator[Sink]:
         """What functions give back that are called for a system prompt, by their names or decorators."""
@@ -403,13 +403,13 @@ class Sinks:
     def of_histories(self, module: Module, reached: set[int]) -> Iterator[Sink]:
         """What functions give back, or leave in a list, that cut or convert the history they are given, by their names."""
         for function in module.functions:
-            given = [name for name in function.params if self.histories.search(name)]
-            if not given or not _CUTS.search(function.name) or _SHOWS.search(f"{module.name}.{function.qualified}"):
+            supplied = [name for name in function.params if self.histories.search(name)]
+            if not supplied or not _CUTS.search(function.name) or _SHOWS.search(f"{module.name}.{function.qualified}"):
                 continue
-            nodes = [*function.returns, *(node for name in given for node in function.outs.get(name, ()))]
+            nodes = [*function.returns, *(node for name in supplied for node in function.outs.get(name, ()))]
             for node in nodes:
                 origins = self.search.origins(node, mode="list", kinds=frozenset(), doubt=_UNSEEN, most=1500)
-                if any(_is_given(one, given) for one in origins) and not any(
+                if any(_is_given(one, supplied) for one in origins) and not any(
                     id(one.node) in reached for one in origins
                 ):
                     place = node if node.position is not None else next(iter(function.params.values()))
@@ -451,10 +451,10 @@ class Sinks:
         return bool(callers) and all(self.search.runs_once(call.context.function) for call, _ in callers)
 
 
-def _is_given(origin: Origin, given: Iterable[str]) -> bool:
+def _is_given(origin: Origin, supplied: Iterable[str]) -> bool:
     """Whether a list is a parameter, or holds its items."""
     if origin.kind == "open":
-        return origin.node.name in given
+        return origin.node.name in supplied
     if origin.kind != "item":
         return False
     waiting = [origin.node]
@@ -463,7 +463,7 @@ def _is_given(origin: Origin, given: Iterable[str]) -> bool:
             return False
         node = plain(waiting.pop())
         if node.kind == "param":
-            return node.name in given
+            return node.name in supplied
         if node.kind == "call" and node.name in {"reversed", "enumerate", "list"}:
             waiting += [value for _, value in node.value]
         elif node.kind in {"iter", "item", "slice", "phi"}:

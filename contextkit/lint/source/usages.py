@@ -211,21 +211,21 @@ class Usages:
             )
             if same is not None:
                 return self.paths(same)
-        found: list[Path] = []
+        results: list[Path] = []
         targets = [target for target in self.program.targets(node) if target.constructs is None][:3]
         for target in targets:
             for value in target.function.returns[:6]:
                 for root, keys in self.paths(value):
-                    given = self.roots.get(root)
-                    if given is not None and given.kind == "param" and given.value is target.function:
-                        found += [
+                    supplied = self.roots.get(root)
+                    if supplied is not None and supplied.kind == "param" and supplied.value is target.function:
+                        results += [
                             (r, (*k, *keys))
-                            for one, _ in self.program.arguments(node, target, given.name)
+                            for one, _ in self.program.arguments(node, target, supplied.name)
                             for r, k in self.paths(one)
                         ]
                     else:
-                        found.append((root, keys))
-        return found or [self.root(node, ())]
+                        results.append((root, keys))
+        return results or [self.root(node, ())]
 
     # Modules and functions
 
@@ -240,14 +240,14 @@ class Usages:
     def keys_of(self, package: str) -> frozenset[Key]:
         """Keys of dicts, names of arguments and of parameters that the modules of a folder write."""
         if package not in self._keys:
-            found: set[Key] = set()
+            results: set[Key] = set()
             for module in self.analysis.modules:
                 if module.name.rpartition(".")[0] == package:
-                    found.update(key for node in module.dicts for key in node.value)
-                    found.update(key for node in module.updates for key in node.value)
-                    found.update(key for node in module.calls for key, _ in node.value)
-                    found.update(name for function in module.functions for name in function.params)
-            self._keys[package] = frozenset(found)
+                    results.update(key for node in module.dicts for key in node.value)
+                    results.update(key for node in module.updates for key in node.value)
+                    results.update(key for node in module.calls for key, _ in node.value)
+                    results.update(name for function in module.functions for name in function.params)
+            self._keys[package] = frozenset(results)
         return self._keys[package]
 
     def scope(self, function: Function) -> Scope:
@@ -315,12 +315,12 @@ class Usages:
         answers = {(root, keys[:length]) for root, keys in usage for length in range(len(keys))}
         for node in scope.nodes:
             if node.kind == "call":
-                given = node.value
+                supplied = node.value
             elif node.kind == "dict":
-                given = list(zip(node.value, node.inputs, strict=True))
+                supplied = list(zip(node.value, node.inputs, strict=True))
             else:
                 continue
-            for key, value in given:
+            for key, value in supplied:
                 if isinstance(key, str) and _WHOLE.search(key) and not answers.isdisjoint(self.paths(value)):
                     return True
         return False
@@ -328,13 +328,13 @@ class Usages:
     def above(self, function: Function, usage: frozenset[Path]) -> Iterator[tuple[Node, frozenset[Path]]]:
         """Calls that give a function the usage, or what holds it; and the usage there."""
         for root, keys in usage:
-            given = self.roots[root]
-            if given.kind != "param" or given.value is not function:
+            supplied = self.roots[root]
+            if supplied.kind != "param" or supplied.value is not function:
                 continue
             for call, target in self.program.callers(function)[:12]:
                 paths = frozenset(
                     (r, (*k, *keys))
-                    for one, _ in self.program.arguments(call, target, given.name)
+                    for one, _ in self.program.arguments(call, target, supplied.name)
                     for r, k in self.paths(one)
                 )
                 if paths and paths.isdisjoint(usage):
@@ -358,14 +358,14 @@ class Usages:
             return not self.program.targets(node)
         if last in QUIET or last in LOGS or last in _SAME:
             return False
-        for _, given in node.value:
-            if given.kind != "const" and any(
-                self.is_given(node, given, path, usage, hops) for path in self.paths(given)
+        for _, supplied in node.value:
+            if supplied.kind != "const" and any(
+                self.is_given(node, supplied, path, usage, hops) for path in self.paths(supplied)
             ):
                 return True
         return False
 
-    def is_given(self, call: Node, given: Node, path: Path, usage: frozenset[Path], hops: int) -> bool:
+    def is_given(self, call: Node, supplied: Node, path: Path, usage: frozenset[Path], hops: int) -> bool:
         """Whether a call keeps the usage, or of what holds it the cached counters."""
         rests = [keys[len(path[1]) :] for root, keys in usage if root == path[0] and keys[: len(path[1])] == path[1]]
         if not rests:
@@ -375,7 +375,7 @@ class Usages:
             return not all(rests)
         for target in targets[:4]:
             for name, param in target.function.params.items():
-                if any(one is given for one, _ in self.program.arguments(call, target, name)):
+                if any(one is supplied for one, _ in self.program.arguments(call, target, name)):
                     for rest in rests:
                         if self.keeps_param(target.function, self.root(param, rest), param, hops):
                             return True
@@ -437,17 +437,17 @@ def _nodes(module: Module) -> Iterator[Node]:
     for cls in module.classes:
         work += [value for stores in cls.stores.values() for value, _ in stores]
     work += [value for values in module.other_stores.values() for value in values]
-    seen: set[int] = set()
+    visited: set[int] = set()
     contexts: set[int] = set()
     while work:
         node = work.pop()
-        if id(node) in seen or node.module is not module:
+        if id(node) in visited or node.module is not module:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         yield node
         work += node.inputs
         if node.kind == "call":
-            work += [given for _, given in node.value]
+            work += [supplied for _, supplied in node.value]
         elif node.kind == "comp":
             work += [*node.value.iterables, *node.value.conditions]
         elif node.kind == "phi" and node.value is not None:

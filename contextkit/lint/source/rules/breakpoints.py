@@ -87,8 +87,8 @@ def _of_request(analysis: Analysis, markers: Markers, sent: Sent, *, is_said: bo
         (one for one in sent.sinks if one.kind in ordered and not one.path and one.label.startswith("`")),
         key=lambda one: ordered[one.kind],
     )
-    found = [block for sink in prompt for block in blocks(sink.node, analysis.search, markers, sink.stack)]
-    marked = [block for block in found if block.marker is not None]
+    results = [block for sink in prompt for block in blocks(sink.node, analysis.search, markers, sink.stack)]
+    marked = [block for block in results if block.marker is not None]
     n_automatic = any(key in markers.automatic for key, _ in sent.call.value)
     if len(marked) + n_automatic > markers.maximum:
         where = sent.call if sent.call.position is not None else marked[markers.maximum].node
@@ -98,7 +98,7 @@ def _of_request(analysis: Analysis, markers: Markers, sent: Sent, *, is_said: bo
             where,
         )
     yield from _order(analysis, markers, marked)
-    yield from _short(analysis, sent, found)
+    yield from _short(analysis, sent, results)
 
 
 # CKB01, CKB13: a sent.request without markers
@@ -204,8 +204,8 @@ def _may_be_given(analysis: Analysis, markers: Markers, call: Node) -> bool:
         if key != "**":
             continue
         for name in markers.automatic:
-            found = analysis.search.origins(value, path=(name,), mode="object")
-            if any(origin.kind in {"object", "open"} for origin in found):
+            results = analysis.search.origins(value, path=(name,), mode="object")
+            if any(origin.kind in {"object", "open"} for origin in results):
                 return True
         if any(
             _may_mark(analysis, markers, state.node, call) or _is_handed_over(state.node)
@@ -268,8 +268,8 @@ def _is_long(analysis: Analysis, sink: Sink, least: int) -> bool:
         if state.node.kind in {"const", "join"}
     ):
         return True
-    found = analysis.search.origins(sink.node, path=sink.path, kinds=frozenset({"file"}), stack=sink.stack)
-    return any(origin.kind == "file" for origin in found)
+    results = analysis.search.origins(sink.node, path=sink.path, kinds=frozenset({"file"}), stack=sink.stack)
+    return any(origin.kind == "file" for origin in results)
 
 
 # CKB08: too many
@@ -429,13 +429,13 @@ def _lifetime(analysis: Analysis, markers: Markers, block: Block) -> int | None:
     marker: Node = states[0].node
     if "ttl" not in marker.value:
         return None if "**" in marker.value else markers.lifetimes.get(markers.default_lifetime)
-    said = analysis.search.constants(marker.inputs[marker.value.index("ttl")], stack=states[0].stack)
-    return markers.lifetimes.get(str(next(iter(said)))) if len(said) == 1 else None
+    stated = analysis.search.constants(marker.inputs[marker.value.index("ttl")], stack=states[0].stack)
+    return markers.lifetimes.get(str(next(iter(stated)))) if len(stated) == 1 else None
 
 
-def _short(analysis: Analysis, sent: Sent, found: list[Block]) -> Iterator[Hit]:
+def _short(analysis: Analysis, sent: Sent, results: list[Block]) -> Iterator[Hit]:
     """CKB11: all that is marked is shorter than the model caches at all."""
-    marks = [index for index, block in enumerate(found) if block.marker is not None]
+    marks = [index for index, block in enumerate(results) if block.marker is not None]
     if not marks or sent.conversation.kind != "single":
         return
     if any(sink.path or sink.kind == "tools" for sink in sent.sinks if sink.kind in {"system", "messages", "tools"}):
@@ -446,13 +446,13 @@ def _short(analysis: Analysis, sent: Sent, found: list[Block]) -> Iterator[Hit]:
         return
     lengths = [
         length_of(text, analysis.search, block.stack) if (text := block.text) is not None else None
-        for block in found[: marks[-1] + 1]
+        for block in results[: marks[-1] + 1]
     ]
     if None in lengths:
         return
     size = sum(length or 0 for length in lengths) / row.bytes_per_token
     if size < 0.6 * row.min_tokens:
-        block = found[marks[-1]]
+        block = results[marks[-1]]
         yield Hit(
             "CKB11",
             f"about {size:,.0f} tokens are marked, and {row.name} caches nothing below {row.min_tokens:,}",

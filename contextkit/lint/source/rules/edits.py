@@ -90,10 +90,10 @@ def sort_listing(node: Node, state: State, analysis: Analysis) -> Fix | None:
 
 def _name_of_tools(node: Node, analysis: Analysis) -> str | None:
     """The attribute that names the functions of a set: `__name__`, or `name` where all are decorated."""
-    found = [[target.function for target in analysis.program.callables(one)] for one in node.inputs]
-    if not found or any(len(functions) != 1 for functions in found):
+    results = [[target.function for target in analysis.program.callables(one)] for one in node.inputs]
+    if not results or any(len(functions) != 1 for functions in results):
         return None
-    is_decorated = {bool(functions[0].decorators) for functions in found}
+    is_decorated = {bool(functions[0].decorators) for functions in results}
     return None if len(is_decorated) > 1 else "name" if True in is_decorated else "__name__"
 
 
@@ -207,10 +207,10 @@ def appended(source: bytes, last: tuple[int, int], end: int, item: str) -> Edit 
     >>> appended(b"f(\\n    a,\\n)", (7, 8), 11, "c=1")
     Edit(start=9, end=9, text='\\n    c=1,')
     """
-    found = _behind(source, last[1], end)
-    if found is None:
+    results = _behind(source, last[1], end)
+    if results is None:
         return None
-    at, comma, has_comment = found
+    at, comma, has_comment = results
     before = source[source.rfind(b"\n", 0, last[0]) + 1 : last[0]]
     indent = before.decode() if not before.strip() else None
     has_own_line = not has_comment and indent is not None and b"\n" in source[at:end]
@@ -226,14 +226,14 @@ def _behind(source: bytes, start: int, end: int) -> tuple[int, int, bool] | None
     """
     closes, comma, has_comment, at = [start], 0, False, start
     while at < end:
-        found = _BEHIND.match(source, at, end)
-        if found is None:
+        results = _BEHIND.match(source, at, end)
+        if results is None:
             return None
-        at = found.end()
-        has_comment = has_comment or found.lastgroup == "comment"
-        if found.lastgroup == "close":
+        at = results.end()
+        has_comment = has_comment or results.lastgroup == "comment"
+        if results.lastgroup == "close":
             closes.append(at)
-        comma = at if found.lastgroup == "comma" else comma
+        comma = at if results.lastgroup == "comma" else comma
     return (closes[-2], comma, has_comment) if len(closes) > 1 and (not comma or comma > closes[-2]) else None
 
 
@@ -261,9 +261,9 @@ def move_to_message(flow: Flow) -> Fix | None:
     if cut is None or line is None or messages is None:
         return None
     start, end, quote = cut
-    said = call.module.text[start:end].decode("utf-8", "replace").strip()
+    stated = call.module.text[start:end].decode("utf-8", "replace").strip()
     indent, at, new_line = line
-    message = f'{indent}{messages}.append({{"role": "user", "content": f{quote}[{said}]{quote}}}){new_line}'
+    message = f'{indent}{messages}.append({{"role": "user", "content": f{quote}[{stated}]{quote}}}){new_line}'
     return Fix(MOVE_TO_MESSAGE, (Edit(start, end, ""), Edit(at, at, message)), is_safe=False)
 
 
@@ -320,7 +320,7 @@ def _places(inside: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _ends_of_sentences(inside: bytes) -> Iterator[int]:
-    yield from (found.end() for found in re.finditer(rb"[.!?](?=\s|\\n|$)|\\n|\n", inside))
+    yield from (results.end() for results in re.finditer(rb"[.!?](?=\s|\\n|$)|\\n|\n", inside))
 
 
 def _line_before(call: Node) -> tuple[str, int, str] | None:
@@ -341,8 +341,12 @@ def _messages_name(call: Node) -> str | None:
     """The variable of the function that is given as the messages, where it is a list one may append to."""
     span = span_of(call)
     tree = _parsed(call.module.text[span[0] : span[1]]) if span is not None else None
-    given = call.argument("messages")
-    if not isinstance(tree, ast.Call) or given is None or given.kind not in {"param", "list", "update", "out", "phi"}:
+    supplied = call.argument("messages")
+    if (
+        not isinstance(tree, ast.Call)
+        or supplied is None
+        or supplied.kind not in {"param", "list", "update", "out", "phi"}
+    ):
         return None
     name = next((one.value for one in tree.keywords if one.arg == "messages"), None)
     if not isinstance(name, ast.Name):

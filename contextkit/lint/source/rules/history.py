@@ -74,9 +74,11 @@ def _side_by_side(analysis: Analysis) -> Iterator[Hit]:
     for call in analysis.calls():
         if call.name.rpartition(".")[2] not in _STARTS:
             continue
-        for given in (plain(value) for _, value in call.value):
-            started = plain(given.inputs[0]) if given.kind == "comp" else given
-            is_many = given.kind == "comp" or any(one.kind in {"for", "comprehension"} for one in call.context.chain())
+        for supplied in (plain(value) for _, value in call.value):
+            started = plain(supplied.inputs[0]) if supplied.kind == "comp" else supplied
+            is_many = supplied.kind == "comp" or any(
+                one.kind in {"for", "comprehension"} for one in call.context.chain()
+            )
             if (
                 is_many
                 and started.kind == "call"
@@ -483,14 +485,14 @@ def _called(node: Node, analysis: Analysis) -> Iterator[tuple[str, str]]:
 def is_window(node: Node, row: Mapping[str, Any]) -> bool:
     """Whether a call that a `[[window]]` row is about cuts, by the arguments it is given."""
     for key, value in row.get("when", {}).items():
-        given = node.argument(key)
-        if given is not None and (given.kind != "const" or str(given.value) != value):
+        supplied = node.argument(key)
+        if supplied is not None and (supplied.kind != "const" or str(supplied.value) != value):
             return False
     arguments = [node.argument(int(key) if key.isdigit() else key) for key in row.get("argument", ())]
-    limits = [given for given in arguments if given is not None]
+    limits = [supplied for supplied in arguments if supplied is not None]
     if not limits:
         return bool(row.get("absent") == "cuts")
-    return not any(given.kind == "const" and str(given.value) in row.get("off", ()) for given in limits)
+    return not any(supplied.kind == "const" and str(supplied.value) in row.get("off", ()) for supplied in limits)
 
 
 # Earlier messages are rewritten
@@ -553,9 +555,9 @@ def _is_about_message(test: Node) -> bool:
 
 def _is_placeholder(value: Node, analysis: Analysis) -> bool:
     value = plain(value)
-    found = analysis.search.constants(value) if value.kind in {"ref", "phi", "const", "attr"} else set()
-    if found:
-        return all(isinstance(one, str) and len(one) < 300 for one in found)
+    matches = analysis.search.constants(value) if value.kind in {"ref", "phi", "const", "attr"} else set()
+    if matches:
+        return all(isinstance(one, str) and len(one) < 300 for one in matches)
     if value.kind == "ref" and value.name.rpartition(".")[2].strip("~").isupper():
         return True
     return value.kind == "join" and value.name == "fstring" and len(value.inputs) < 6
@@ -735,8 +737,8 @@ def _made_anew(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str, N
         if message.kind != "dict":
             continue
         for key, value in _ids(message, analysis):
-            found = analysis.search.origins(value, kinds=frozenset({"id"}), stack=state.stack, most=300)
-            hit = next((one for one in found if one.kind == "id" and not _is_fallback(one)), None)
+            matches = analysis.search.origins(value, kinds=frozenset({"id"}), stack=state.stack, most=300)
+            hit = next((one for one in matches if one.kind == "id" and not _is_fallback(one)), None)
             if hit is not None:
                 yield "CKM13", f"`{text_of(hit.node)}` gives an earlier message a new {key!r} in each request", hit.node
                 return
@@ -840,12 +842,12 @@ def _is_history(node: Node) -> bool:
 def _within(node: Node, most: int = 60) -> Iterator[Node]:
     """A node and what it is made of in the same expression."""
     waiting = [node]
-    seen: set[int] = set()
+    visited: set[int] = set()
     while waiting and most:
         one = waiting.pop()
-        if id(one) in seen:
+        if id(one) in visited:
             continue
-        seen.add(id(one))
+        visited.add(id(one))
         most -= 1
         yield one
         if one.kind == "call":

@@ -31,9 +31,9 @@ def find(analysis: Analysis) -> Iterator[Hit]:
         for node in (*module.updates, *module.dicts):
             yield from _flipped(analysis, markers, node)
         for call in module.calls:
-            given = call.argument("middleware", "middlewares")
-            if given is not None:
-                yield from _misplaced(analysis, _items(given, analysis.search))
+            supplied = call.argument("middleware", "middlewares")
+            if supplied is not None:
+                yield from _misplaced(analysis, _items(supplied, analysis.search))
 
 
 # CKB02, CKS08: a marker on text that varies
@@ -43,10 +43,10 @@ def _varying(analysis: Analysis, markers: Markers) -> Iterator[Hit]:
     for sink in analysis.sinks:
         if sink.kind != "system":
             continue
-        found = analysis.search.origins(
+        results = analysis.search.origins(
             sink.node, path=sink.path, kinds=_KINDS, stack=sink.stack, lifetime=sink.lifetime, is_system=True
         )
-        origins = [one for one in found if one.kind in _KINDS and one.node.position is not None]
+        origins = [one for one in results if one.kind in _KINDS and one.node.position is not None]
         for origin in origins:
             marked = _marked_block(origin, markers)
             if any(_is_picked(one.node) for one in origin.state.chain()):
@@ -219,27 +219,27 @@ _GIVEN: Final = "*"
 """Stands for middleware that is handed over."""
 
 
-def _items(node: Node, search: Search, seen: frozenset[int] = frozenset()) -> list[tuple[str, Node]]:
+def _items(node: Node, search: Search, visited: frozenset[int] = frozenset()) -> list[tuple[str, Node]]:
     """The names of the middleware in a list, in order, with where each is put in."""
-    if id(node) in seen:
+    if id(node) in visited:
         return []  # a list that grows in a loop
-    seen |= {id(node)}
+    visited |= {id(node)}
     if node.kind == "list":
         return [(_GIVEN, one) if one.kind == "star" else (_name(one, search), one) for one in node.inputs]
     if node.kind == "update" and not node.value:
-        before = _items(node.inputs[0], search, seen)
+        before = _items(node.inputs[0], search, visited)
         if node.name == "append" and len(node.inputs) > 1:
             return [*before, (_name(node.inputs[1], search), node)]
         if node.name in {"extend", "+="} and len(node.inputs) > 1:
             added = display_of(node.inputs[1], search)
-            return [*before, *(_items(added, search, seen) if added.kind == "list" else [(_GIVEN, node)])]
+            return [*before, *(_items(added, search, visited) if added.kind == "list" else [(_GIVEN, node)])]
         return before
     if node.kind == "phi":
-        return max((_items(one, search, seen) for one in node.inputs), key=len)
+        return max((_items(one, search, visited) for one in node.inputs), key=len)
     if node.kind == "out":
-        return _items(node.inputs[0], search, seen)
+        return _items(node.inputs[0], search, visited)
     made = display_of(node, search)
-    return _items(made, search, seen) if made.kind == "list" else []
+    return _items(made, search, visited) if made.kind == "list" else []
 
 
 def _name(node: Node, search: Search) -> str:

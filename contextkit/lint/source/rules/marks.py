@@ -230,12 +230,12 @@ def conditions_of(node: Node) -> Iterator[Node]:
 def parts_of(node: Node) -> Iterator[Node]:
     """A value and what is written in its expression, calls' arguments too."""
     waiting = [node]
-    seen: set[int] = set()
-    while waiting and len(seen) < 200:
+    visited: set[int] = set()
+    while waiting and len(visited) < 200:
         one = waiting.pop()
-        if id(one) in seen:
+        if id(one) in visited:
             continue
-        seen.add(id(one))
+        visited.add(id(one))
         yield one
         waiting += one.inputs
         if one.kind == "call":

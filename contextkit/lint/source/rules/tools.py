@@ -120,12 +120,12 @@ def _not_given(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
     for call, target in analysis.program.callers(sink.node.value):
         by_caller[id(call.context.function)].append((call, target))
     for calls in by_caller.values():
-        given = []
+        supplied = []
         for call, target in calls:
             if any(not _is_none(node) for node, _ in analysis.program.arguments(call, target, sink.node.name)):
-                given.append(call)
+                supplied.append(call)
         for call, _ in calls:
-            if call in given or call.position is None or "**" in {key for key, _ in call.value}:
+            if call in supplied or call.position is None or "**" in {key for key, _ in call.value}:
                 continue
             lists = {
                 id(_base(node))
@@ -134,7 +134,7 @@ def _not_given(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
             }
             before = [
                 one
-                for one in given
+                for one in supplied
                 if one.position is not None and one.position.line < call.position.line and one.context.loops()
             ]
             if any(id(_base(node)) in lists for one in before for _, node in one.value):

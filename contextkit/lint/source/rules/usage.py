@@ -58,14 +58,14 @@ def _dropped(usages: Usages, scope: Scope) -> Iterator[Hit]:
     reads = {id(read.node): read for read in scope.reads}
     done: list[frozenset[Path]] = []
     for copy in _copies(usages, scope, reads):
-        taken = [(key, [reads[id(one)] for one in _counters_in(value, reads)]) for key, value in copy.slots]
-        if any(known.is_cached(read.name) for _, slot in taken for read in slot):
+        read_slots = [(key, [reads[id(one)] for one in _counters_in(value, reads)]) for key, value in copy.slots]
+        if any(known.is_cached(read.name) for _, slot in read_slots for read in slot):
             continue
-        inputs = [read for _, slot in taken for read in slot if _is_one(slot) and read.name in known.inputs]
+        inputs = [read for _, slot in read_slots for read in slot if _is_one(slot) and read.name in known.inputs]
         for read in inputs:
             outputs = [
                 other
-                for _, slot in taken
+                for _, slot in read_slots
                 for other in slot
                 if _is_one(slot) and other.name in known.pairs[read.name] and other.usage & read.usage
             ]
@@ -127,17 +127,17 @@ def _is_one(slot: list[Read]) -> bool:
 
 def _copies(usages: Usages, scope: Scope, reads: dict[int, Read]) -> Iterator[_Copy]:
     """What is written in a function, most telling first; not what a log or a trace is told."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for node in scope.nodes:
         if node.kind == "call" and (
             (last := node.name.rpartition(".")[2].lower()) in LOGS
             or any(word in last for word in usages.known.telling_calls)
         ):
-            told.update(id(part) for part in (node, *(given for _, given in node.value)))
+            reported.update(id(part) for part in (node, *(supplied for _, supplied in node.value)))
     added: list[tuple[Key, Node]] = []
     sums: list[_Copy] = []
     for node in scope.nodes:
-        if id(node) in told:
+        if id(node) in reported:
             continue
         if node.kind == "dict":
             yield _Copy(node, "a dict", list(zip(node.value, node.inputs, strict=True)))
@@ -194,24 +194,24 @@ def _is_priced(node: Node) -> bool:
 
 def _counters_in(value: Node, reads: dict[int, Read]) -> list[Node]:
     """The reads of counters that a number is made of."""
-    found: list[Node] = []
+    results: list[Node] = []
     work = [value]
-    seen: set[int] = set()
-    while work and len(seen) < 60:
+    visited: set[int] = set()
+    while work and len(visited) < 60:
         node = work.pop()
-        if id(node) in seen:
+        if id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if id(node) in reads:
-            found.append(node)
+            results.append(node)
         elif node.kind in {"phi", "join"}:
             work += node.inputs
         elif node.kind == "update" and not node.value:
             work += node.inputs[1:] if node.name == "+=" else ()
             work += node.inputs[:1] if node.inputs[0].kind in {"update", "phi"} else ()
         elif node.kind == "call" and len(node.value) <= 2:
-            work += [given for _, given in node.value if given.kind not in {"const", "func"}]
-    return found
+            work += [supplied for _, supplied in node.value if supplied.kind not in {"const", "func"}]
+    return results
 
 
 def _is_with_whole(usages: Usages, copy: _Copy, read: Read) -> bool:
@@ -274,9 +274,9 @@ def _is_usage(usages: Usages, root: int, keys: tuple[Key, ...], hops: int = 0) -
 
 def _classes_of(usages: Usages, read: Read) -> tuple[Class, ...]:
     """The classes of the program that a usage is an object of."""
-    found = usages.program.classes_of(read.base)
-    if found:
-        return found
+    results = usages.program.classes_of(read.base)
+    if results:
+        return results
     for root, keys in read.usage:
         node = usages.roots[root]
         classes = usages.program.classes_of(node)
