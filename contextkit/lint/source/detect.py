@@ -177,9 +177,10 @@ def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) 
 
 def _known(config: LintConfig) -> knowledge.Knowledge:
     """What is known of libraries, with the rows of the project's settings."""
+    files = tuple(str(Path(config.path).parent / file) for file in config.knowledge)
     if not (config.sources or config.sanitizers or config.named_sinks or config.call_sinks):
-        return knowledge.load(config.knowledge)
-    known = knowledge.read_all(config.knowledge)
+        return knowledge.load(files)
+    known = knowledge.read_all(files)
     rows: dict[str, list[dict[str, object]]] = {
         "source": [{"kind": kind, "calls": [name]} for name, kind in config.sources.items()],
         "sanitizer": [{"calls": [name], "removes": sorted(knowledge.KINDS)} for name in config.sanitizers],

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from contextkit.errors import UsageError
+from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig, config_of, read_config
+from contextkit.lint.source.detect import find_in_code
 
 WHOLE = """
 [tool.contextkit.lint]
@@ -70,3 +72,17 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool", encoding="utf-8")
     with pytest.raises(UsageError, match=r"pyproject\.toml: not TOML"):
         read_config(tmp_path)
+
+
+def test_the_knowledge_of_a_project_stands_beside_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.contextkit.lint]\nknowledge = ["lint.toml"]\n', "utf-8")
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import anthropic, mine\nclient = anthropic.Anthropic()\ndef ask(messages):\n"
+        "    return client.messages.create(model='m', max_tokens=9, system=mine.now(), messages=messages)\n",
+        "utf-8",
+    )
+    with pytest.raises(UsageError, match=r"lint\.toml: .*knowledge names it"):
+        list(find_in_code([app], read_config(app), hazards()))
+    (tmp_path / "lint.toml").write_text('[[source]]\nkind = "clock"\ncalls = ["mine.now"]\n', "utf-8")
+    assert "CKS01" in {finding.code for finding in find_in_code([app], read_config(app), hazards())}
