@@ -520,13 +520,13 @@ def _sift(options: Options, what: LintInput, config: LintConfig, lines: Lines) -
 
 def _since(revision: str, what: LintInput, config: LintConfig, lines: Lines) -> Sift:
     """What leaves out the findings in the code of a revision."""
-    from contextkit.lint.baseline import known, new
+    from contextkit.lint.baseline import finding_counts, new
     from contextkit.lint.output.text import lines_of
     from contextkit.lint.revision import files_of
 
     with files_of(revision, what.code, SOURCE_SUFFIXES) as then:
         found = find_in_code(then.paths, config, hazards_in_code()) if then.paths else ()
-        return partial(new, then=known(found, then.name_then, lines_of), name=then.name_now, lines=lines)
+        return partial(new, then=finding_counts(found, then.name_then, lines_of), name=then.name_now, lines=lines)
 
 
 def _check_input(options: Options, *, has_code: bool, has_contents: bool, has_recordings: bool) -> None:

@@ -246,7 +246,7 @@ def _text_changed(level: int) -> Callable[[CallPair], Evidence | None]:
         segment = first_changed_block(pair)
         if segment is None or _level(pair, segment) != level:
             return None
-        keeps = _kept_tokens(pair, segment)
+        keeps = _retained_tokens(pair, segment)
         if pair.place:
             return Evidence(pair.place, keeps=keeps)
         entry = pair.lane.entries[segment] if segment < len(pair.lane.entries) else -1
@@ -270,7 +270,7 @@ def first_changed_block(pair: CallPair) -> int | None:
     return pair.lane.n_unchanged
 
 
-def _kept_tokens(pair: CallPair, segment: int) -> int | None:
+def _retained_tokens(pair: CallPair, segment: int) -> int | None:
     """Tokens before a changed block that can be read: up to it, or up to the last breakpoint before it."""
     if pair.before.cached[-1].ttl_seconds is not None:
         return max((prefix.n_tokens for prefix in pair.before.cached if prefix.segment < segment), default=None)

@@ -42,7 +42,7 @@ def write_baseline(path: str, findings: Iterable[Finding], lines: Lines) -> int:
 
     Gives how many. The same findings give the same bytes. Raises `OSError` where nobody can write.
     """
-    counts = known(findings, naming(path), lines)
+    counts = finding_counts(findings, naming(path), lines)
     rows = [{**key._asdict(), "count": counts[key]} for key in sorted(counts)]
     text = json.dumps({"version": VERSION, "findings": rows}, ensure_ascii=True, indent=2)
     Path(path).write_text(text + "\n", encoding="utf-8", newline="\n")
@@ -79,17 +79,17 @@ def new(findings: Iterable[Finding], *, then: Counter[FindingKey], name: Naming,
 
     Where a line's finding is met more often than then, the last ones.
     """
-    left, told, read = then.copy(), list[Finding](), _read_once(lines)
+    left, reported, read = then.copy(), list[Finding](), _read_once(lines)
     for finding in findings:
         key = _key(finding, name, read)
         if key is not None and left[key] > 0:
             left[key] -= 1
         else:
-            told.append(finding)
-    return told
+            reported.append(finding)
+    return reported
 
 
-def known(findings: Iterable[Finding], name: Naming, lines: Lines) -> Counter[FindingKey]:
+def finding_counts(findings: Iterable[Finding], name: Naming, lines: Lines) -> Counter[FindingKey]:
     """How often each was found in code."""
     read = _read_once(lines)
     return Counter(key for finding in findings if (key := _key(finding, name, read)) is not None)

@@ -79,7 +79,7 @@ def _top(paths: Sequence[str]) -> str:
             folder = folder.parent
         ran = _git(str(folder), "rev-parse", "--show-toplevel")
         if ran.returncode:
-            raise UsageError(f"{path}: {_OPTION} needs a git repository, and git says: {_said(ran)}")
+            raise UsageError(f"{path}: {_OPTION} needs a git repository, and git says: {_error_line(ran)}")
         found.setdefault(os.path.realpath(ran.stdout.decode("utf-8", "surrogateescape").rstrip("\n")), path)
     if len(found) > 1:
         one, other, *_ = found.values()
@@ -137,10 +137,10 @@ def _git(folder: str, *words: str, told: bytes = b"") -> subprocess.CompletedPro
 
 def _checked(ran: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
     if ran.returncode:
-        raise UsageError(f"{_OPTION}: git {ran.args[3]} failed: {_said(ran)}")
+        raise UsageError(f"{_OPTION}: git {ran.args[3]} failed: {_error_line(ran)}")
     return ran
 
 
-def _said(ran: subprocess.CompletedProcess[bytes]) -> str:
+def _error_line(ran: subprocess.CompletedProcess[bytes]) -> str:
     lines = ran.stderr.decode("utf-8", "replace").strip().splitlines()
     return lines[0].removeprefix("fatal: ") if lines else f"exit code {ran.returncode}"

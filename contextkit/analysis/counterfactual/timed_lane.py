@@ -154,7 +154,7 @@ class LaneRun:
         """Ask the reference cache what it would read of the next call, and compare; the lane stays as it was."""
         at = call.exchange.at
         self._settle(at)
-        cache, scaled = self._cache[self._asked_model(call)], self._scaled(call)
+        cache, scaled = self._cache[self._requested_model(call)], self._scaled(call)
         grown, marks = self._grown, self._marks
         self._grown = grown.copy()
         read = cache.lookup(self._prompt_of(scaled, _AS_BILLED), at).read_tokens
@@ -167,7 +167,7 @@ class LaneRun:
         """The next call, with what has to be told of it: its bill."""
         at = call.exchange.at
         self._settle(at)
-        name = self._asked_model(call)
+        name = self._requested_model(call)
         cache, scaled = self._cache[name], self._scaled(call)
         prompt = self._prompt_of(scaled, adjustment)
         if adjustment.is_read_seeded and cache.lookup(prompt, at).read_tokens < scaled.read:
@@ -264,7 +264,7 @@ class LaneRun:
         if self._last is None:
             return []
         call, prompt = self._last
-        cache, bills = self._cache[self._asked_model(call)], list[Paid]()
+        cache, bills = self._cache[self._requested_model(call)], list[Paid]()
         for at in pings.times:
             self._settle(at)
             lease = cache.begin(prompt, at)
@@ -280,7 +280,7 @@ class LaneRun:
     # Who is asked
     # ---------------------------------------------------------------------------------------------------------
 
-    def _asked_model(self, call: Call) -> str:
+    def _requested_model(self, call: Call) -> str:
         """The model whose reference cache sees the call; the record says how much was read, so of the recorded model's
         own nothing is rounded.
         """

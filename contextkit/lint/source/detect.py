@@ -155,7 +155,7 @@ def _note(path: str, parsed: Parsed, note: Note) -> Finding:
 
 
 def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) -> Iterator[Finding]:
-    analysis = Analysis.of(modules, _known(config))
+    analysis = Analysis.of(modules, _knowledge_of(config))
     visited: set[tuple[str, int]] = set()  # one finding for each place that a prompt is sent from, and for each source
     hits = [*_flow_hits(analysis, codes), *flows.injections(analysis, codes)]
     for rule_codes, rule in RULES:
@@ -175,7 +175,7 @@ def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) 
             yield _finding(hit)
 
 
-def _known(config: LintConfig) -> knowledge.Knowledge:
+def _knowledge_of(config: LintConfig) -> knowledge.Knowledge:
     """What is known of libraries, with the rows of the project's settings."""
     files = tuple(str(Path(config.path).parent / file) for file in config.knowledge)
     if not (config.sources or config.sanitizers or config.named_sinks or config.call_sinks):

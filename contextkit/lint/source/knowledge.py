@@ -114,6 +114,10 @@ class Knowledge:
     groups: dict[str, frozenset[str]] = field(default_factory=dict)
     """Name of a group of kinds → its kinds: `order`."""
 
+    def words(self, section: str, field_name: str) -> list[str]:
+        """The words in a list of all rows of a section, in order."""
+        return [word for row in self.sections.get(section, ()) for word in row.get(field_name, ())]
+
     def read(self, table: Mapping[str, Any], where: str) -> None:
         """Adds the rows of one file; raises `UsageError` that names the file for a row that is none."""
         for name, kinds in table.get("groups", {}).items():

@@ -42,6 +42,22 @@ def lower(tree: ast.Module, path: str, name: str, package: str, text: bytes = b"
     return module
 
 
+_STATE: Final = (
+    "env",
+    "aliases",
+    "function",
+    "context",
+    "closure",
+    "frames",
+    "exits",
+    "globals",
+    "cls",
+    "later",
+    "is_module_level",
+)
+"""What is of one function while its body is lowered."""
+
+
 class _Frame:
     """The environments that leave a loop early."""
 
@@ -137,18 +153,7 @@ class _Lowering:
         cls: Class | None,
         around: list[Environment],
     ) -> None:
-        saved = (
-            self.env,
-            self.aliases,
-            self.function,
-            self.context,
-            self.closure,
-            self.frames,
-            self.exits,
-            self.globals,
-            self.cls,
-        )
-        saved_later, saved_top = self.later, self.is_module_level
+        saved = {name: getattr(self, name) for name in _STATE}
         self.env, self.aliases, self.function, self.context = dict(function.params), {}, function, function.context
         self.closure, self.frames, self.exits, self.globals = around, [], [], frozenset()
         self.later, self.is_module_level, self.cls = [], False, cls
@@ -161,18 +166,8 @@ class _Lowering:
             self.env = self.exits[0] if len(self.exits) == 1 else _first(self.merge_all(self.exits, "end"), {})
             self.finish(function)
         self.run_later()
-        (
-            self.env,
-            self.aliases,
-            self.function,
-            self.context,
-            self.closure,
-            self.frames,
-            self.exits,
-            self.globals,
-            self.cls,
-        ) = saved
-        self.later, self.is_module_level = saved_later, saved_top
+        for name, value in saved.items():
+            setattr(self, name, value)
 
     def finish(self, function: Function) -> None:
         """Notes what a function leaves behind: changed parameters, attributes of `self`, globals."""

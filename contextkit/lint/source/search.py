@@ -279,10 +279,10 @@ class Search:
             # Entered a closure or a method of an object that was made elsewhere: its callers are not on the stack.
             state = _to(state, node, stack=())
         callers = self.program.callers(function)
-        n_given = 0
+        n_supplied = 0
         for call, target in callers:
             supplied = self.program.arguments(call, target, node.name)
-            n_given += bool(supplied)
+            n_supplied += bool(supplied)
             lifetime = state.lifetime
             if target.constructs is not None and self.runs_once(call.context.function):
                 lifetime = max(lifetime, SESSION)
@@ -294,9 +294,9 @@ class Search:
                 (),
                 node.name == function.kwarg,
             )
-        if n_given < len(callers) or not callers:
+        if n_supplied < len(callers) or not callers:
             yield from self.default(state, function, ())
-        if not n_given and not self.named(node, node.name, state, results):
+        if not n_supplied and not self.named(node, node.name, state, results):
             results.append(Origin("open", node, state))
 
     def argument_states(
@@ -398,7 +398,7 @@ class Search:
         for one in self.program.family(cls):
             for value, function in one.stores.get(name, ()):
                 lifetime = state.lifetime
-                if self.runs_once(function) or _is_kept_once(value, name):
+                if self.runs_once(function) or _is_set_lazily(value, name):
                     lifetime = max(lifetime, SESSION)
                 yield _to(state, value, stack=(), lifetime=lifetime)
             for value in one.attributes.get(name, ()):
@@ -414,7 +414,7 @@ class Search:
     def is_stored_once(self, node: Node) -> bool:
         """Whether a value is read where it was just stored, if it was not yet: `if self.key is None: self.key = …`."""
         for part in node.inputs if node.name in {"if", "or"} else ():
-            if part.kind == "attr" and _is_kept_once(node, part.name):
+            if part.kind == "attr" and _is_set_lazily(node, part.name):
                 stored = list(self.program.stores.get(part.name, ()))
                 for cls in self.program.classes_of(part.inputs[0]):
                     stored += [value for one in self.program.family(cls) for value, _ in one.stores.get(part.name, ())]
@@ -1051,7 +1051,7 @@ def _formats_day(node: Node, last: str) -> bool:
     )
 
 
-def _is_kept_once(value: Node, name: str) -> bool:
+def _is_set_lazily(value: Node, name: str) -> bool:
     """Whether an attribute is given a value only where it has none: `if self.tools is None: self.tools = …`."""
     if value.kind != "phi" or value.name not in {"if", "or"}:
         return False

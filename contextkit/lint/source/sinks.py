@@ -22,29 +22,18 @@ _CUTS = re.compile(
     r"(?:_|$)|(?:^|_)(?:messages|history|context)_for_"
 )
 """Names of functions that make the messages of a request from a history."""
-_JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
 _SHOWS = re.compile(
     r"trac(?:e|ing)|telemetr|logg|display|export|print|show|preview|(?:^|[._])(?:ui|tui|view|log)(?:[._]|$)",
     re.IGNORECASE,
 )
 """Names of what shows a conversation to somebody, rather than to a model."""
-_RESULT_KEYS = frozenset({"tool_use_id", "tool_call_id", "toolUseId", "call_id"})
 _TOOLS = re.compile(r"tool|call|action", re.IGNORECASE)
 """Names of functions that put what tools gave into a message of the user's."""
 _SYSTEM_MESSAGE = re.compile(r"^System\w*(?:Message|Content|Part)$")
 """Classes of messages of the role system, a framework's or the program's own."""
 _UNSEEN = 2
 """Doubt that a search begins with where no request was seen."""
-_REQUEST_SINKS = {
-    "system": "system",
-    "instructions": "system",
-    "tools": "tools",
-    "messages": "messages",
-    "prompt_cache_key": "cache_key",
-    "cache_salt": "salt",
-}
 """Keys of a request that is written as a dict → kind of sink."""
-REQUEST_KEYS = frozenset({"messages", "input", "contents"})
 
 
 @dataclass(eq=False, slots=True)
@@ -111,6 +100,13 @@ class Sinks:
             for name in row["names"]
         }
         self.keywords |= self.named
+        self.request_keys = {
+            key: sink for row in sections.get("request_dict", ()) for key, sink in row["arguments"].items()
+        }
+        self.message_keys = knowledge.words("request_dict", "messages")
+        self.schema_keys = knowledge.words("tool_dict", "schema")
+        self.json_types = frozenset(knowledge.words("tool_dict", "types"))
+        self.result_ids = frozenset(knowledge.words("tool_result", "ids"))
         self.keeping = _any_of(row["pattern"] for row in sections.get("keeping", ()))
         self.prompt_functions = _any_of(
             row["pattern"] for row in sections.get("template_function", ()) if row.get("sink") == "system"
@@ -307,20 +303,13 @@ class Sinks:
     def of_dict(self, node: Node) -> Iterator[Sink]:
         """A request written as a dict: `{"model": …, "messages": …, "tools": …}`, and a tool's definition."""
         keys = node.value
-        if "model" in keys and any(key in keys for key in REQUEST_KEYS):
-            request = Request(
-                {
-                    "system": "system",
-                    "messages": "messages",
-                    "tools": "tools",
-                    "instructions": "system",
-                    "tool_choice": "tool_choice",
-                }
-            )
+        schema = next((key for key in self.schema_keys if key in keys), None)
+        if "model" in keys and any(key in keys for key in self.message_keys):
+            request = Request(self.request_keys)
             fake = Node("call", node.context, node.position, (node,), "request", [])
-            messages = [(node.inputs[keys.index(key)], ()) for key in REQUEST_KEYS if key in keys]
+            messages = [(node.inputs[keys.index(key)], ()) for key in self.message_keys if key in keys]
             conversation = self.conversation(fake, request, messages)
-            for key, kind in _REQUEST_SINKS.items():
+            for key, kind in self.request_keys.items():
                 if key in keys:
                     value = node.inputs[keys.index(key)]
                     sink = Sink(kind, value, (), f"`{key}` of a request", value, fake, request, conversation)
@@ -329,17 +318,12 @@ class Sinks:
                         yield from self.of_messages(sink, conversation.origins)
         elif "type" in keys and "description" in keys and "name" not in keys:
             kind = node.inputs[keys.index("type")]
-            if kind.kind == "const" and kind.value in _JSON_TYPES:
+            if kind.kind == "const" and kind.value in self.json_types:
                 description = node.inputs[keys.index("description")]
                 yield Sink("tool", description, (), "the description of a parameter", description, is_weak=True)
-        elif (
-            "name" in keys
-            and "description" in keys
-            and ("input_schema" in keys or "parameters" in keys or "inputSchema" in keys)
-        ):
+        elif "name" in keys and "description" in keys and schema is not None:
             description = node.inputs[keys.index("description")]
             yield Sink("tool", description, (), "the description of a tool", description, is_weak=True)
-            schema = next(key for key in ("input_schema", "parameters", "inputSchema") if key in keys)
             value = node.inputs[keys.index(schema)]
             yield Sink("schema", value, (), "the schema of a tool", value, is_weak=True)
 
@@ -363,7 +347,7 @@ class Sinks:
             if role.kind == "const" and role.value in {"user", "tool"}:
                 content = node.inputs[node.value.index("content")]
                 if content.kind not in {"const", "join"} and (
-                    role.value == "tool" or _TOOLS.search(node.context.function.name) or _has_results(content)
+                    role.value == "tool" or _TOOLS.search(node.context.function.name) or self.has_results(content)
                 ):
                     yield Sink("content", content, (), f"a message of role {role.value!r}", content, is_weak=True)
             if (
@@ -400,6 +384,11 @@ class Sinks:
                     "system", node, (), f"the result of `{function.name}`", node, lifetime=lifetime, is_weak=True
                 )
 
+    def has_results(self, content: Node) -> bool:
+        """Whether a list is made of the results of tools."""
+        element = content.inputs[0] if content.kind == "comp" else None
+        return element is not None and element.kind == "dict" and not self.result_ids.isdisjoint(element.value)
+
     def of_histories(self, module: Module, reached: set[int]) -> Iterator[Sink]:
         """What functions give back, or leave in a list, that cut or convert the history they are given, by their names."""
         for function in module.functions:
@@ -409,7 +398,7 @@ class Sinks:
             nodes = [*function.returns, *(node for name in supplied for node in function.outs.get(name, ()))]
             for node in nodes:
                 origins = self.search.origins(node, mode="list", kinds=frozenset(), doubt=_UNSEEN, most=1500)
-                if any(_is_given(one, supplied) for one in origins) and not any(
+                if any(_is_parameter_list(one, supplied) for one in origins) and not any(
                     id(one.node) in reached for one in origins
                 ):
                     place = node if node.position is not None else next(iter(function.params.values()))
@@ -451,7 +440,7 @@ class Sinks:
         return bool(callers) and all(self.search.runs_once(call.context.function) for call, _ in callers)
 
 
-def _is_given(origin: Origin, supplied: Iterable[str]) -> bool:
+def _is_parameter_list(origin: Origin, supplied: Iterable[str]) -> bool:
     """Whether a list is a parameter, or holds its items."""
     if origin.kind == "open":
         return origin.node.name in supplied
@@ -512,15 +501,6 @@ def _grows(origins: Iterable[Origin]) -> bool:
 
 def _is_history_name(name: str) -> bool:
     return re.search(r"messages|history|conversation|transcript", name.rpartition(".")[2], re.IGNORECASE) is not None
-
-
-def _has_results(content: Node) -> bool:
-    """Whether a list is made of the results of tools."""
-    return (
-        content.kind == "comp"
-        and content.inputs[0].kind == "dict"
-        and not _RESULT_KEYS.isdisjoint(content.inputs[0].value)
-    )
 
 
 def _is_added_behind(origin: Origin) -> bool:

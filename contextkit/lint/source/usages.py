@@ -292,7 +292,9 @@ class Usages:
 
     # Whether cached counters are kept
 
-    def is_kept(self, function: Function, usage: frozenset[Path], hops: int = 0, ignored: Node | None = None) -> bool:
+    def is_preserved(
+        self, function: Function, usage: frozenset[Path], hops: int = 0, ignored: Node | None = None
+    ) -> bool:
         """Whether a function, or one that gives it the usage or is given it, reads the cached counters or keeps it whole."""
         scope = self.scope(function)
         if any(self.known.is_cached(read.name) or not read.name for read in scope.reads if read.usage & usage):
@@ -306,7 +308,7 @@ class Usages:
         if any(self.paths(value) & usage for value in (*scope.function.returns, *scope.function.yields)):
             return True
         return hops < MOST_HOPS and any(
-            self.is_kept(call.context.function, above, hops + 1, call)
+            self.is_preserved(call.context.function, above, hops + 1, call)
             for call, above in self.above(scope.function, usage)
         )
 
@@ -360,12 +362,12 @@ class Usages:
             return False
         for _, supplied in node.value:
             if supplied.kind != "const" and any(
-                self.is_given(node, supplied, path, usage, hops) for path in self.paths(supplied)
+                self.is_passed_on(node, supplied, path, usage, hops) for path in self.paths(supplied)
             ):
                 return True
         return False
 
-    def is_given(self, call: Node, supplied: Node, path: Path, usage: frozenset[Path], hops: int) -> bool:
+    def is_passed_on(self, call: Node, supplied: Node, path: Path, usage: frozenset[Path], hops: int) -> bool:
         """Whether a call keeps the usage, or of what holds it the cached counters."""
         rests = [keys[len(path[1]) :] for root, keys in usage if root == path[0] and keys[: len(path[1])] == path[1]]
         if not rests:
@@ -388,7 +390,7 @@ class Usages:
         key = id(function), path
         if key not in self._kept:
             self._kept[key] = False  # a function that calls itself
-            self._kept[key] = self.is_kept(function, frozenset({path}), max(hops, MOST_HOPS - 1), param)
+            self._kept[key] = self.is_preserved(function, frozenset({path}), max(hops, MOST_HOPS - 1), param)
         return self._kept[key]
 
 

@@ -121,7 +121,7 @@ def _unmarked(analysis: Analysis, markers: Markers, sent: Sent, *, is_said: bool
         return
     if any(key in markers.automatic for key, _ in sent.call.value):
         return
-    if is_said and (_is_marked(analysis, markers, sent) or _may_be_given(analysis, markers, sent.call)):
+    if is_said and (_is_marked(analysis, markers, sent) or _may_be_passed(analysis, markers, sent.call)):
         return
     if not grows:
         yield Hit(
@@ -198,7 +198,7 @@ def _may_mark(analysis: Analysis, markers: Markers, node: Node, call: Node) -> b
     )  # handed over
 
 
-def _may_be_given(analysis: Analysis, markers: Markers, call: Node) -> bool:
+def _may_be_passed(analysis: Analysis, markers: Markers, call: Node) -> bool:
     """Whether arguments nobody can see hold one: `**options`."""
     for key, value in call.value:
         if key != "**":

@@ -25,7 +25,6 @@ _SLACK: Final = Fraction(5, 4)
 _REASONING: Final = re.compile(r"^(?:redacted_)?(?:thinking|reasoning)(?:_content|_details|_blocks|_text)?$")
 _IMAGE: Final = re.compile(r"^(?:input_)?image(?:_url)?$")
 _CUTOFF: Final = re.compile(r"cut|keep|recent|threshold|boundary|last|start|limit|protect|tail", re.IGNORECASE)
-_ID_KEYS: Final = frozenset({"id", "tool_call_id", "call_id", "tool_use_id", "toolUseId", "name", "title"})
 _STARTS: Final = frozenset({"create_task", "ensure_future", "start_soon", "gather"})
 """Functions that run others side by side."""
 _RESULTS: Final = re.compile(r"result|output|message|history|block")
@@ -134,9 +133,8 @@ def _cleaned_between_turns(sink: Sink) -> Iterator[Hit]:
 def _is_result(node: Node, analysis: Analysis) -> bool:
     """Whether a value is the message, or block, of a tool's result."""
     for state in analysis.search.objects(node):
-        if state.node.kind == "dict" and any(
-            key in {"tool_call_id", "tool_use_id", "call_id", "toolUseId"} for key in state.node.value
-        ):
+        ids = analysis.knowledge.words("tool_result", "ids")
+        if state.node.kind == "dict" and any(key in ids for key in state.node.value):
             return True
         if state.node.kind == "call" and state.node.name.endswith("ToolMessage"):
             return True
@@ -263,11 +261,11 @@ def _has_slack(origin: Origin, lower: Node, analysis: Analysis) -> bool:
         if context.kind in {"if", "else"} and context.test is not None:
             for limit in _limits(context.test, analysis):
                 if kept is not None and limit >= _SLACK * abs(kept):
-                    return _is_kept(origin, analysis)
+                    return _is_stored_back(origin, analysis)
     return False
 
 
-def _is_kept(origin: Origin, analysis: Analysis) -> bool:
+def _is_stored_back(origin: Origin, analysis: Analysis) -> bool:
     """Whether the cut list takes the place of the history."""
     cls = origin.node.context.function.cls
     stored = {
@@ -764,7 +762,7 @@ def _ids(message: Node, analysis: Analysis, depth: int = 0) -> Iterator[tuple[st
         return
     if message.kind == "dict":
         for key, value in zip(message.value, message.inputs, strict=True):
-            if key in _ID_KEYS:
+            if key in analysis.knowledge.words("message_dict", "ids"):
                 yield str(key), value
             else:
                 yield from _ids(value, analysis, depth + 1)

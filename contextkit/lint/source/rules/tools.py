@@ -28,7 +28,7 @@ def find(analysis: Analysis) -> Iterator[Hit]:
             continue
         if sink.kind == "tools":
             yield from _dropped(sink, analysis)
-            yield from _not_given(sink, analysis)
+            yield from _omitted_tools(sink, analysis)
         by_function[id(sink.call.context.function)].append(sink)
     for sinks in by_function.values():
         yield from _without(sinks)
@@ -58,45 +58,20 @@ def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
             if any(id(loop) in loops for loop in node.context.loops()):
                 message = f"`{text_of(node)}` adds tools while the conversation goes on: the prefix changes from there"
                 yield Hit("CKT03", message, node, trail_of(origin.state, sink.label, sink.place), None, node)
-        elif (
-            origin.kind == "update"
-            and node.name in {"pop", "del"}
-            and any(one.kind == "const" and one.value == "tools" for one in node.inputs)
-        ):
-            tests = [
-                context.test
-                for context in node.context.chain()
-                if context.kind in {"if", "else"} and context.test is not None
-            ]
+        elif origin.kind == "update" and _is_about_tools(node):
+            kinds = {"if", "else"} if node.name != "setitem" else {"if"}
+            tests = [one.test for one in node.context.chain() if one.kind in kinds and one.test is not None]
             ending = next((test for test in tests if _asks_end(test)), None)
             if ending is not None:
-                yield Hit(
-                    "CKT04",
-                    _message(ending, sink),
-                    node,
-                    trail_of(origin.state, sink.label, sink.place),
-                    None,
-                    sink.place,
-                )
+                trail = trail_of(origin.state, sink.label, sink.place)
+                yield Hit("CKT04", _message(ending, sink), node, trail, None, sink.place)
 
-        elif origin.kind == "update" and node.name == "setitem" and node.value == ("tools",):
-            ending = next(
-                (
-                    one.test
-                    for one in node.context.chain()
-                    if one.kind == "if" and one.test is not None and _asks_end(one.test)
-                ),
-                None,
-            )
-            if ending is not None:
-                yield Hit(
-                    "CKT04",
-                    _message(ending, sink),
-                    node,
-                    trail_of(origin.state, sink.label, sink.place),
-                    None,
-                    sink.place,
-                )
+
+def _is_about_tools(node: Node) -> bool:
+    """Whether a change takes the tools out of a request's arguments, or puts them in."""
+    if node.name == "setitem":
+        return bool(node.value == ("tools",))
+    return node.name in {"pop", "del"} and any(one.kind == "const" and one.value == "tools" for one in node.inputs)
 
 
 def _is_added(origin: Origin) -> bool:
@@ -112,7 +87,7 @@ def _is_added(origin: Origin) -> bool:
     return first.kind == "phi" and first.name == "loop"
 
 
-def _not_given(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
+def _omitted_tools(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
     """A last call of the function that sends the request, without the tools that the calls before it give."""
     if sink.node.kind != "param" or sink.path:
         return

@@ -75,7 +75,7 @@ def _dropped(usages: Usages, scope: Scope) -> Iterator[Hit]:
                 continue
             if _is_stored(usages, read):
                 continue
-            if _is_with_whole(usages, copy, read) or usages.is_kept(scope.function, read.usage):
+            if _is_with_whole(usages, copy, read) or usages.is_preserved(scope.function, read.usage):
                 continue
             done.append(read.usage)
             yield _hit(usages, copy, read, outputs[0])
@@ -97,7 +97,7 @@ def _is_stored(usages: Usages, read: Read) -> bool:
 def _hit(usages: Usages, copy: _Copy, read: Read, output: Read) -> Hit:
     names = usages.known.lost[read.name, output.name]
     lost = f"`{next(iter(names))}`" if len(names) == 1 else "its cached counters"
-    base = _shown(read.base)
+    base = _visible_part(read.base)
     source = text_of(base)
     message = (
         f"`{read.name}` and `{output.name}` of `{source}` are written to {copy.what} without {lost}: "
@@ -111,7 +111,7 @@ def _hit(usages: Usages, copy: _Copy, read: Read, output: Read) -> Hit:
     return Hit("CKA03", message, copy.place, trail, None, copy.place)
 
 
-def _shown(node: Node) -> Node:
+def _visible_part(node: Node) -> Node:
     """The part of a value that stands in the text: of several the first."""
     for _ in range(8):
         if node.position is not None and node.kind != "phi":
@@ -150,7 +150,7 @@ def _copies(usages: Usages, scope: Scope, reads: dict[int, Read]) -> Iterator[_C
         elif (
             node.kind == "update"
             and (node.inputs[0].kind in {"attr", "item"} or node.value)
-            and not _is_told(usages, node)
+            and not _is_logged(usages, node)
         ):
             old = node.inputs[0]
             key = (
@@ -182,7 +182,7 @@ def _copies(usages: Usages, scope: Scope, reads: dict[int, Read]) -> Iterator[_C
             yield _Copy(returned, "the result", list(enumerate(returned.inputs)))
 
 
-def _is_told(usages: Usages, update: Node) -> bool:
+def _is_logged(usages: Usages, update: Node) -> bool:
     """Whether what is changed belongs to a trace, by its name."""
     roots = [usages.roots[root] for root, _ in usages.paths(update)]
     return any(word in one.name.lower() for one in roots if one.kind == "param" for word in usages.known.telling_calls)
