@@ -173,7 +173,7 @@ class MissingExtra(UsageError):
         """The extra that brings it."""
 
     def __str__(self) -> str:
-        return f'{self.what} needs an extra that is not installed: pip install "contextkit[{self.extra}]"'
+        return f'{self.what} needs an extra that is not installed: pip install "contextkit-sdk[{self.extra}]"'
 
 
 class StorageError(ContextKitError):

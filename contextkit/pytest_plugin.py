@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from contextkit.errors import UsageError
+from contextkit.installation import check_installation
 
 if TYPE_CHECKING:
     from contextkit.ledger.calls import Record
@@ -139,7 +140,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch clients from here on, where that was asked for; the mark is known either way."""
+    """Register the mark; watch clients from here on if `--cache-guard` is given."""
+    try:
+        check_installation()
+    except UsageError as error:
+        raise pytest.UsageError(error.for_shell()) from None
     config.addinivalue_line("markers", f"{_MARK}(False): --cache-guard lets this test break prefixes")
     if config.getoption("--cache-guard"):
         config.pluginmanager.register(CacheGuard(), _GUARD)

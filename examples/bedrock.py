@@ -42,7 +42,7 @@ def main() -> None:
     try:
         import boto3
     except ImportError:
-        print("boto3 is not installed: pip install 'contextkit[bedrock]' (0 tokens read from cache)")
+        print("boto3 is not installed: pip install 'contextkit-sdk[bedrock]' (0 tokens read from cache)")
         return
     if os.environ.get("AWS_REGION"):
         converse(boto3.client("bedrock-runtime"))

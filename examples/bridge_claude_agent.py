@@ -11,7 +11,7 @@ from contextkit.bridges.claude_agent import Transcripts
 from contextkit.server import LocalServer
 
 if not find_spec("claude_agent_sdk"):
-    print('The Claude Agent SDK is not installed: pip install "contextkit[claude-agent]"')
+    print('The Claude Agent SDK is not installed: pip install "contextkit-sdk[claude-agent]"')
     sys.exit()
 
 from claude_agent_sdk import ClaudeAgentOptions, query

@@ -56,7 +56,7 @@ async def openai_agent(url: str) -> None:
 
 
 if not (find_spec("langchain") and find_spec("langchain_anthropic")) and not find_spec("agents"):
-    print('LangChain is not installed: pip install "contextkit[langchain,openai-agents]"')
+    print('LangChain is not installed: pip install "contextkit-sdk[langchain,openai-agents]"')
     sys.exit()
 
 REPLIES = [*(asks(("fetch", {"url": f"https://example.com/{number}"})) for number in range(3)), says("Read.")]

@@ -10,7 +10,7 @@ from contextkit.bridges.langchain import middleware
 from contextkit.server import LocalServer
 
 if not (find_spec("langchain") and find_spec("langchain_anthropic")):
-    print('LangChain is not installed: pip install "contextkit[langchain]"')
+    print('LangChain is not installed: pip install "contextkit-sdk[langchain]"')
     sys.exit()
 
 from langchain.agents import create_agent

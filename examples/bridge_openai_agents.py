@@ -11,7 +11,7 @@ from contextkit.bridges.openai_agents import model_provider
 from contextkit.server import LocalServer
 
 if not find_spec("agents"):
-    print('The OpenAI Agents SDK is not installed: pip install "contextkit[openai-agents]"')
+    print('The OpenAI Agents SDK is not installed: pip install "contextkit-sdk[openai-agents]"')
     sys.exit()
 
 from agents import Agent, RunConfig, Runner, function_tool

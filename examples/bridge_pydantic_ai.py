@@ -10,7 +10,7 @@ from contextkit.bridges.pydantic_ai import capability
 from contextkit.server import LocalServer
 
 if not find_spec("pydantic_ai"):
-    print('pydantic-ai is not installed: pip install "contextkit[pydantic-ai]"')
+    print('pydantic-ai is not installed: pip install "contextkit-sdk[pydantic-ai]"')
     sys.exit()
 
 from pydantic_ai import Agent

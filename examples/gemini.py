@@ -47,7 +47,7 @@ def main() -> None:
     try:
         from google import genai
     except ImportError:
-        print("google-genai is not installed: pip install 'contextkit[gemini]' (0 tokens read from cache)")
+        print("google-genai is not installed: pip install 'contextkit-sdk[gemini]' (0 tokens read from cache)")
         return
     if os.environ.get("GEMINI_API_KEY"):
         converse(genai.Client())

@@ -48,7 +48,7 @@ def test_an_error_with_a_place_keeps_it_beside_the_text() -> None:
 
 
 def test_a_missing_extra_names_the_command_that_installs_it() -> None:
-    assert 'pip install "contextkit[server]"' in str(MissingExtra("the local provider", "server"))
+    assert 'pip install "contextkit-sdk[server]"' in str(MissingExtra("the local provider", "server"))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ import click
 
 from contextkit.cli.terminal import counter
 from contextkit.errors import UnreadableLog
+from contextkit.installation import DISTRIBUTION
 from contextkit.lint.catalogue import hazards_in_code
 from contextkit.lint.config import ALL, LintConfig, config_of, read_config
 from contextkit.lint.finding import CodePlace, Finding
@@ -502,7 +503,7 @@ def _results(options: Options) -> LintResults:
     look.print_left_out()
     findings = [*left, *look.in_recordings()]
     return LintResults(
-        findings, {row.code: row for row in hazards_in_code()}, page, version("contextkit"), n_fixed, look.looked, lines
+        findings, {row.code: row for row in hazards_in_code()}, page, version(DISTRIBUTION), n_fixed, look.looked, lines
     )
 
 

@@ -18,6 +18,7 @@ from contextkit.cli.models import models_option, with_models
 from contextkit.cli.terminal import check_output, give_up_output
 from contextkit.errors import ContextKitError
 from contextkit.facts import load
+from contextkit.installation import DISTRIBUTION, check_installation
 from contextkit.models import AssumedModelWarning
 from contextkit.terminal import echo_error
 
@@ -76,7 +77,7 @@ class _Group(click.Group):
 
 
 @click.command(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="contextkit")
+@click.version_option(package_name=DISTRIBUTION)
 def cli() -> None:
     """Build an agent's context so that every model call re-uses the provider's prompt cache; measure what was lost.
 
@@ -107,12 +108,15 @@ def main() -> None:
     """Entry point: exits with 2 and one line for what the caller can fix, with 130 for Ctrl-C."""
     try:
         check_output()
+        check_installation()
         code = cli.main(sys.argv[1:] or ["--help"], standalone_mode=False) or 0
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except click.ClickException as error:
         code = _mistaken(error.format_message())
+    except ContextKitError as error:
+        code = _mistaken(error.for_shell())
     except (
         BrokenPipeError,
         SystemExit,

@@ -16,7 +16,7 @@ EXAMPLES = sorted(FOLDER.glob("bridge_*.py"))
 @pytest.mark.parametrize("name", [path.stem for path in EXAMPLES])
 def test_an_example_runs_with_and_without_its_framework(name: str, example: Callable[[str], str]) -> None:
     out = example(name)
-    assert "of input read from cache" in out or 'is not installed: pip install "contextkit[' in out
+    assert "of input read from cache" in out or 'is not installed: pip install "contextkit-sdk[' in out
 
 
 def test_each_bridge_has_an_example() -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("default", "ignore::ResourceWarning")
 
 def session(url: str, home: Path, transcripts: Transcripts | None, **more: Any) -> None:
     """One prompt answered by the CLI, in a home of its own."""
-    sdk = pytest.importorskip("claude_agent_sdk", reason='needs pip install "contextkit[claude-agent]"')
+    sdk = pytest.importorskip("claude_agent_sdk", reason='needs pip install "contextkit-sdk[claude-agent]"')
 
     async def look_up(arguments: dict[str, Any]) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": f"{arguments['query']}: {FOUND}"}]}
@@ -71,7 +71,7 @@ def test_a_session_is_reported_from_its_own_transcript(tmp_path: Path) -> None:
 
 
 def test_hooks_of_the_caller_stay(tmp_path: Path) -> None:
-    sdk = pytest.importorskip("claude_agent_sdk", reason='needs pip install "contextkit[claude-agent]"')
+    sdk = pytest.importorskip("claude_agent_sdk", reason='needs pip install "contextkit-sdk[claude-agent]"')
     mine = sdk.HookMatcher(matcher="Bash", hooks=[])
     given = sdk.ClaudeAgentOptions(hooks={"PreToolUse": [mine]}, model="claude-sonnet-5-5")
     watched = Transcripts().watch(given)

@@ -44,7 +44,7 @@ def _no_tracing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def needs(name: str) -> None:
     for module in MODULES[name]:
-        pytest.importorskip(module, reason=f'the {name} loop needs pip install "contextkit[{EXTRA[name]}]"')
+        pytest.importorskip(module, reason=f'the {name} loop needs pip install "contextkit-sdk[{EXTRA[name]}]"')
 
 
 @contextmanager

@@ -226,7 +226,7 @@ def test_a_missing_extra_names_the_install_command(package: str, args: list[str]
     assert (ended.returncode, ended.stdout) == (2, "")
     assert (
         ended.stderr
-        == 'contextkit: the local server needs an extra that is not installed: pip install "contextkit[server]"\n'
+        == 'contextkit: the local server needs an extra that is not installed: pip install "contextkit-sdk[server]"\n'
     )
 
 
@@ -234,7 +234,7 @@ def test_a_missing_extra_names_the_install_command(package: str, args: list[str]
 def test_a_proxy_of_ones_own_without_the_extra_names_the_install_command(module: str) -> None:
     code = f"import sys; sys.modules['h11'] = None; import contextkit.proxy.{module}"
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
-    said = 'the proxy needs an extra that is not installed: pip install "contextkit[server]"'
+    said = 'the proxy needs an extra that is not installed: pip install "contextkit-sdk[server]"'
     assert ended.stderr.splitlines()[-1] == f"contextkit.errors.MissingExtra: {said}"
 
 

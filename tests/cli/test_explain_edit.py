@@ -82,4 +82,4 @@ def test_without_numpy_it_names_the_extra(run: Run, monkeypatch: pytest.MonkeyPa
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     ended = run("explain-edit", "abc", "--append", "d")
-    assert ended.code == 2 and 'pip install "contextkit[numpy]"' in ended.err
+    assert ended.code == 2 and 'pip install "contextkit-sdk[numpy]"' in ended.err

@@ -270,7 +270,7 @@ def test_without_numpy_a_page_needs_capacities(
     page = tmp_path / "curve.html"
     assert run("simulate", trace, "--capacity", "10,100", "--html", page).code == 0 and page.is_file()
     ended = run("simulate", trace, "--html", tmp_path / "other.html")
-    assert ended.code == 2 and 'pip install "contextkit[numpy]"' in ended.err
+    assert ended.code == 2 and 'pip install "contextkit-sdk[numpy]"' in ended.err
 
 
 MISTAKES = {

@@ -109,6 +109,6 @@ def initdb(data: Path) -> list[str]:
 
 def require() -> None:
     """Skip, saying why, where there is no server or no driver."""
-    pytest.importorskip("psycopg", reason='the extra is not installed: pip install "contextkit[postgres]"')
+    pytest.importorskip("psycopg", reason='the extra is not installed: pip install "contextkit-sdk[postgres]"')
     if os.name == "nt" or not (binary("initdb") and binary("postgres")):
         pytest.skip(WHY_NOT)

@@ -31,7 +31,7 @@ from contextkit.log.postgres import PostgresStorage, create
 from contextkit.log.storage import JSONLStorage
 from tests.log.postgres_server import Postgres
 
-psycopg = pytest.importorskip("psycopg", reason='the extra is not installed: pip install "contextkit[postgres]"')
+psycopg = pytest.importorskip("psycopg", reason='the extra is not installed: pip install "contextkit-sdk[postgres]"')
 WRITER = Path(__file__).with_name("postgres_writer.py")
 HOSTILE = [
     "x'; drop table entry; --",
@@ -620,7 +620,7 @@ def test_a_missing_extra_names_the_command() -> None:
     ran = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True)
     assert (
         ran.stdout
-        == 'MissingExtra a log in Postgres needs an extra that is not installed: pip install "contextkit[postgres]"\n'
+        == 'MissingExtra a log in Postgres needs an extra that is not installed: pip install "contextkit-sdk[postgres]"\n'
         * 3
     )
     code = "import sys, contextkit, contextkit.log.postgres; print('psycopg' in sys.modules)"

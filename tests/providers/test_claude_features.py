@@ -594,7 +594,7 @@ def test_every_client_of_the_sdk_is_tried_here_and_on_the_page() -> None:
 def test_every_platform_is_sent_the_same_conversation(name: str, is_streamed: bool) -> None:
     if name == "bedrock" and is_streamed:
         pytest.importorskip(
-            "botocore", reason="the SDK reads Bedrock's streams with botocore: pip install contextkit[bedrock]"
+            "botocore", reason="the SDK reads Bedrock's streams with botocore: pip install contextkit-sdk[bedrock]"
         )
     model, made = CLIENTS[name]
     context = Context(claude(CLEAR_USES, model=model), system=SYSTEM, clock=lambda: 0.0)
