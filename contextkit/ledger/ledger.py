@@ -36,14 +36,12 @@ from contextkit.errors import LogCorrupt, LogLocked, NotSerialisable, StorageErr
 from contextkit.ledger.calls import Exchange, Outline, Record, Remark, Tokens, decode, encode
 from contextkit.ledger.prompts import Lane, outline, prompts_of
 from contextkit.log.sqlite import CallLines, SQLiteStorage
-from contextkit.log.storage import MODE, JSONLStorage, Storage, folder_at, is_same_file, is_unfinished
+from contextkit.log.storage import JSONLStorage, Storage, folder_at, is_same_file, is_unfinished
+from contextkit.private_files import open_private
 from contextkit.terminal import sanitize
 
 if sys.platform != "win32":
     import fcntl
-
-_BINARY = getattr(os, "O_BINARY", 0)
-"""Windows would write two bytes for a newline without it."""
 
 
 class LedgerFile:
@@ -57,7 +55,7 @@ class LedgerFile:
         """Where it is."""
         self._header, self._pid = header, os.getpid()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
+        self._descriptor: int | None = open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
 
     def __del__(self) -> None:
         self.close()
@@ -128,7 +126,7 @@ class LedgerFile:
         if size <= good:
             return b""
         tail = self._bytes(good, size)
-        aside = os.open(f"{self.path}.torn", os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
+        aside = open_private(f"{self.path}.torn", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             rest = memoryview(tail)
             while rest:

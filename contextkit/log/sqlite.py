@@ -23,7 +23,8 @@ from contextkit.canonical import canonical
 from contextkit.errors import LogCorrupt, LogLocked, StorageError, UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.rows import Parameters, Rows, read, reading
-from contextkit.log.storage import GENESIS, MODE, FileLock, Storage, folder_at, real_path
+from contextkit.log.storage import GENESIS, FileLock, Storage, folder_at, real_path
+from contextkit.private_files import connect_private, own_path
 
 SCHEME = "sqlite:///"
 WAIT_SECONDS = 30.0
@@ -91,8 +92,8 @@ class SQLiteStorage:
         """Open the session, or begin it; the file is made where it is not there."""
         self.session = _checked_session(session)
         """Whose entries these are."""
-        self.file = real_path(folder_at(file))
-        """The file, links resolved."""
+        self.file = own_path(folder_at(file))
+        """The file, links of its folders resolved."""
         self._lineage = [session]
         self._statements = Lock()
         held = ExitStack()
@@ -330,13 +331,13 @@ def connect(file: Path, *, is_read_only: bool = False, is_forced: bool = True) -
     Raises `StorageError` where the file cannot be opened or holds something else, `LogCorrupt` where it is damaged.
     """
     with _faults(file):
-        if not is_read_only:
-            os.close(os.open(file, os.O_RDWR | os.O_CREAT, MODE))  # with our mode; the files beside it get the same
-        mode = "ro" if is_read_only else "rw"
-        place = f"file:{quote(file.as_posix())}?mode={mode}"
-        connection = sqlite3.connect(
-            place, uri=True, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        options: dict[str, Any] = {"timeout": WAIT_SECONDS, "isolation_level": None, "check_same_thread": False}
+        if is_read_only:
+            connection: sqlite3.Connection = sqlite3.connect(
+                f"file:{quote(file.as_posix())}?mode=ro", uri=True, **options
+            )
+        else:
+            connection = connect_private(file, **options)
         try:
             _prepare(connection, file, is_read_only=is_read_only, is_forced=is_forced)
         except BaseException:
@@ -383,7 +384,7 @@ def _row(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _identity(file: Path) -> tuple[int, int] | None:
     try:
-        status = file.stat()
+        status = file.lstat()
     except OSError:
         return None
     return status.st_dev, status.st_ino

@@ -35,16 +35,14 @@ from typing import Protocol, get_args, runtime_checkable
 from contextkit.canonical import canonical, parse
 from contextkit.errors import LogCorrupt, LogLocked, NotSerialisable, StorageError, UsageError
 from contextkit.log.entry import Entry, Kind
-from contextkit.private_files import PRIVATE_MODE
+from contextkit.private_files import open_private, own_path
 from contextkit.terminal import sanitize
 
-MODE = PRIVATE_MODE
-"""Of every file made here: a log holds prompts."""
 _NOTE_BYTES = 4096
+_LOCK_TEXT = re.compile(rb"[0-9]{1,20}(?:\n[a-z]+(?: [0-9a-f]+)+)*\0*|\0*")
+"""Content of a lock file: a pid and lines of notes; zeros where a power cut kept them from the disk."""
 _CHUNK_BYTES = 1 << 16
 """Read at a time from the end of a file."""
-_BINARY = getattr(os, "O_BINARY", 0)
-"""Windows would write two bytes for a newline without it."""
 
 if sys.platform == "win32":
     import msvcrt
@@ -88,7 +86,7 @@ class FileLock:
         """What the last writer left for the next one; see `leave`."""
         _HELD.add(self)
         try:
-            self.note = os.read(self._descriptor, _NOTE_BYTES).partition(b"\n")[2]
+            self.note = _lock_text(self._descriptor, _lock_path(path)).partition(b"\n")[2]
             self.leave(self.note, is_durable=False)
         except BaseException:
             self.release()
@@ -106,6 +104,11 @@ class FileLock:
         """Make and lock the lock file anew where somebody deleted it; raise `LogLocked` where another writer was first."""
         if self._descriptor is not None and not is_same_file(self._descriptor, _lock_path(self._path)):
             fresh = _locked_descriptor(self._path)
+            try:
+                _lock_text(fresh, _lock_path(self._path))
+            except BaseException:
+                os.close(fresh)
+                raise
             os.close(self._descriptor)
             self._descriptor = fresh
             self.leave(self.note, is_durable=False)
@@ -153,7 +156,7 @@ def is_same_file(descriptor: int, path: Path) -> bool:
     if sys.platform == "win32":
         return True
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except (FileNotFoundError, NotADirectoryError):
         return False
 
@@ -164,7 +167,7 @@ def _locked_descriptor(path: Path) -> int:
     A file that was deleted between opening and locking guards nothing: then once more.
     """
     while True:
-        descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | _BINARY, MODE)
+        descriptor = open_private(_lock_path(path), os.O_RDWR | os.O_CREAT)
         try:
             _lock(descriptor)
             if is_same_file(descriptor, _lock_path(path)):
@@ -181,6 +184,17 @@ def _locked_descriptor(path: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _lock_text(descriptor: int, path: Path) -> bytes:
+    """The text of a lock file. Raises `StorageError` where it is not a text that a writer of ours left."""
+    text = os.read(descriptor, _NOTE_BYTES)
+    if len(text) < os.fstat(descriptor).st_size or not _LOCK_TEXT.fullmatch(text):
+        raise StorageError(
+            f"{path} holds something else than the number of a process: nothing was written; it is needed as the lock of the file "
+            "of its name: move it away, or name another path"
+        )
+    return text
 
 
 def _lock_path(path: Path) -> Path:
@@ -377,8 +391,8 @@ class JSONLStorage:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open or create the file, and set an unfinished last line aside."""
-        self.path: Path | None = real_path(path)
-        """The file, links resolved: two names of one file are one lock."""
+        self.path: Path | None = own_path(folder_at(path))
+        """The file, links of its folders resolved: two names of one file are one lock."""
         self.torn: bytes | None = None
         """What was set aside on opening, None when the last line was whole."""
         self._file = self.path
@@ -390,7 +404,7 @@ class JSONLStorage:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(self._file)
             held.callback(self._lock.release)
-            self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
+            self._descriptor = open_private(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND)
             held.callback(os.close, self._descriptor)
             _sync_folder(self._file.parent)
             lines = list(_read(self._file))
@@ -516,7 +530,7 @@ class JSONLStorage:
             tail = file.read()
         if tail:
             aside = f"{self._file}.torn"
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
+            descriptor = open_private(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
                 _write(descriptor, tail)
             finally:
@@ -544,7 +558,7 @@ def folder_at(place: str | os.PathLike[str]) -> Path:
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a file with links resolved, so that two names of one file are one lock."""
+    """The path of a file to read, all links resolved."""
     return Path(os.path.realpath(folder_at(path)))
 
 
