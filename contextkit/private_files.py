@@ -86,8 +86,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = own_path(path)
     former = _replaceable(target)
-    part = target.with_name(f".{secrets.token_hex(8)}.part")
-    descriptor = open_unfollowed(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    part, descriptor = _part_of(target)
     try:
         with os.fdopen(descriptor, "wb") as file:
             if former is not None and sys.platform != "win32":
@@ -101,6 +100,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with suppress(FileNotFoundError):
             os.unlink(part)  # noqa: PTH108
         raise
+
+
+def check_replaceable(path: str | os.PathLike[str]) -> None:
+    """Raise now what `replacing` would raise later, before the work whose outcome it is to write; nothing is changed."""
+    target = own_path(path)
+    _replaceable(target)
+    part, descriptor = _part_of(target)
+    os.close(descriptor)
+    os.unlink(part)  # noqa: PTH108
 
 
 def connect_private(path: str | os.PathLike[str], **options: Any) -> sqlite3.Connection:
@@ -155,6 +163,11 @@ def _replaceable(target: Path) -> os.stat_result | None:
     if status is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
     return status
+
+
+def _part_of(target: Path) -> tuple[Path, int]:
+    part = target.with_name(f".{secrets.token_hex(8)}.part")
+    return part, open_unfollowed(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
 def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:

@@ -17,6 +17,7 @@ import click
 from contextkit.canonical import canonical
 from contextkit.cli.terminal import check_file
 from contextkit.errors import UsageError
+from contextkit.private_files import replacing
 from contextkit.terminal import echo, echo_json
 
 if TYPE_CHECKING:
@@ -183,11 +184,9 @@ def command(
     explanation = explain_edit(model, tokens, edit)
     edited = "".join(chr(token) if 32 <= token < 127 else "?" for token in edit.apply(tokens)[0])
     if picture:
-        picture.write_text(
-            svg(explanation, f"{edit.kind}: {explanation.n_kept} of {explanation.n_after} rows kept"),
-            encoding="utf-8",
-            newline="\n",
-        )
+        title = f"{edit.kind}: {explanation.n_kept} of {explanation.n_after} rows kept"
+        with replacing(picture) as file:
+            file.write(svg(explanation, title).encode())
     if as_json:
         echo_json(canonical(_plain(explanation)))
     else:

@@ -16,7 +16,7 @@ from contextkit.errors import UsageError
 from contextkit.ledger.calls import Exchange, Record, encode
 from contextkit.ledger.fingerprint import LEAST_SALT_BYTES, Fingerprinter
 from contextkit.ledger.ledger import HEADER
-from contextkit.private_files import private_opener
+from contextkit.private_files import open_private
 from contextkit.terminal import echo, echo_error
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _salt(name: str | None) -> bytes:
     if name is None:
         return secrets.token_bytes(SALT_BYTES)
     try:
-        with open(name, "xb", opener=private_opener) as file:
+        with os.fdopen(open_private(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(secrets.token_bytes(SALT_BYTES))
             file.flush()
             os.fsync(file.fileno())

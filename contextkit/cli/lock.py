@@ -26,6 +26,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.cli.terminal import for_programs
 from contextkit.context import Context
 from contextkit.errors import ContextKitError, UsageError
+from contextkit.private_files import replacing
 from contextkit.prompt.lock import HeadChange, Live, LockedBlock, LockedHead, compare, digest_of, head_of
 from contextkit.prompt.prompt import LEVELS
 from contextkit.terminal import echo, echo_json
@@ -521,7 +522,8 @@ def write(project: str) -> None:
     """Write the lock file."""
     settings = read_settings(project)
     heads = _heads(settings)
-    settings.path.write_bytes(lock_text(heads).encode())
+    with replacing(settings.path) as file:
+        file.write(lock_text(heads).encode())
     for name, head in heads.items():
         about = "about " if head.is_estimate else ""
         echo(f"{name}: {len(head.blocks)} blocks, {about}{head.n_tokens:,} tokens, {head.digest[:8]} ({head.model})")

@@ -19,6 +19,7 @@ import click
 
 from contextkit.cli.terminal import check_file, for_programs
 from contextkit.errors import UsageError
+from contextkit.private_files import check_replaceable, replacing
 from contextkit.terminal import echo, echo_error, echo_json
 
 
@@ -72,21 +73,15 @@ def written(records: Iterable[Record], to: str) -> int:
     """
     from contextkit.ledger.calls import Exchange, encode
     from contextkit.ledger.ledger import HEADER
-    from contextkit.private_files import private_opener
 
-    path, n = Path(to), 0
-    part = path.with_name(f"{path.name}.part")
-    if path.exists():
+    n = 0
+    if os.path.lexists(to):
         raise UsageError(f"{to} is there already; name a new file, or remove it first")
-    try:
-        with open(part, "wb", opener=private_opener) as file:
-            file.write(HEADER)
-            for record in records:
-                n += isinstance(record, Exchange)
-                file.write(encode(_redacted(record)) + b"\n")
-        os.replace(part, path)  # noqa: PTH105 - whole or not at all
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(to) as file:
+        file.write(HEADER)
+        for record in records:
+            n += isinstance(record, Exchange)
+            file.write(encode(_redacted(record)) + b"\n")
     return n
 
 
@@ -336,14 +331,10 @@ def _writable(html: str | None, paths: Sequence[str]) -> str | None:
         check_file("--html", html)
         if any(Path(path).exists() and Path(html).exists() and Path(path).samefile(html) for path in paths):
             raise click.BadParameter(f"{html} is one of the files to report: name another one", param_hint="'--html'")
-        is_new = not Path(html).exists()
         try:
-            with Path(html).open("ab"):
-                pass
+            check_replaceable(html)
         except OSError as error:
             raise click.BadParameter(f"{html} cannot be written: {error.strerror}", param_hint="'--html'") from error
-        if is_new:
-            Path(html).unlink()
     return html
 
 
@@ -508,7 +499,8 @@ def _show(contents: Contents, columns: Columns | None, options: Options) -> None
     if options.html and columns:
         from contextkit.report.html.page import page
 
-        Path(options.html).write_text(page(contents, columns), encoding="utf-8", newline="\n")
+        with replacing(options.html) as file:
+            file.write(page(contents, columns).encode())
     if options.face == "json":
         from contextkit.report.json import document
 

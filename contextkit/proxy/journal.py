@@ -15,7 +15,7 @@ from contextkit.errors import StorageError
 from contextkit.ledger.calls import Record, encode
 from contextkit.ledger.ledger import HEADER, check_header
 from contextkit.log.storage import folder_at
-from contextkit.private_files import private_opener
+from contextkit.private_files import open_private
 from contextkit.terminal import sanitize
 
 _WINDOW = 1 << 16
@@ -29,7 +29,7 @@ class Journal:
         self.path = folder_at(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = FileIO(self.path, "a+b", opener=private_opener)
+            self._file = FileIO(open_private(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+b")
         except OSError as fault:
             raise StorageError(
                 f"{path} cannot be opened ({fault.strerror or fault}): name a ledger you may read and write"
@@ -89,7 +89,7 @@ class Journal:
         if not tail:
             return
         aside = Path(f"{self.path}.torn")
-        with open(aside, "ab", opener=private_opener) as beside:
+        with os.fdopen(open_private(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as beside:
             beside.write(tail)
         self._file.truncate(good)
         warnings.warn(
