@@ -46,7 +46,11 @@ class HalfClosable(H11Protocol):
     def _probe(self) -> bytes:
         """An interim response, which a client of HTTP/1.1 must take whenever it comes (RFC 9110, 15.2)."""
         is_late = self.conn.our_state is not h11.SEND_RESPONSE or self.scope["http_version"] < "1.1"
-        return b"" if is_late else self.conn.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")) or b""
+        return (
+            b""
+            if is_late
+            else self.conn.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")) or b""
+        )
 
 
 class Listening(uvicorn.Server):
