@@ -1,21 +1,28 @@
-"""Runs a program of README.md until it is killed: by itself, before it executes a given line of it or of contextkit.
+"""Runs programs of README.md until they are killed: before a given line of them or of contextkit is executed.
 
-Arguments: the program's file, and how many lines to execute; 0 for all. The folder it works in is the present one.
+Each line of the input is `[program, n]`: a file, and the number of that line, 0 for none. Each is run in a process of
+its own, forked from this one, in which the SDK is loaded already, and in the file's folder; its output is in `out`.
+What is printed for it is how the process ended, as `os.waitpid` says.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
+import traceback
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import anthropic  # noqa: F401  # loaded before lines are counted
+import anthropic
 
 import contextkit
+from contextkit import AnthropicMessages, Context, tool  # noqa: F401  # loaded before lines are counted
 
+anthropic.Anthropic(api_key="any").messages  # noqa: B018  # and this is loaded late
 PACKAGE = str(Path(contextkit.__file__).parent)
 
 
@@ -40,7 +47,7 @@ def main(program: str, n_lines: int) -> None:
         nonlocal n
         n += event == "line"
         if n == n_lines:
-            os.kill(os.getpid(), signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
         return line
 
     def call(frame: FrameType, event: str, argument: Any) -> Any:
@@ -56,4 +63,19 @@ def main(program: str, n_lines: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    for row in sys.stdin:
+        program, n_lines = json.loads(row)
+        child = os.fork()
+        if child:
+            print(os.waitpid(child, 0)[1], flush=True)
+            continue
+        code = 1
+        try:
+            os.chdir(Path(program).parent)
+            with Path("out").open("w", encoding="utf-8") as out, redirect_stdout(out):
+                main(program, n_lines)
+            code = 0
+        except Exception:  # noqa: BLE001 - the test reads that it failed, a person why
+            traceback.print_exc()
+        finally:
+            os._exit(code)
