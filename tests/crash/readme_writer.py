@@ -35,7 +35,9 @@ def note(word: str, query: str) -> None:
 def find(query: str) -> str:
     """What the program's tool does."""
     note("began", query)
-    found = f"prices of {query}"
+    found = "".join(f"{query}: ${price}\n" for price in range(3))
+    for _ in range(300):  # lines to be killed at
+        found = found.strip()
     note("ended", query)
     return found
 

@@ -56,7 +56,7 @@ def executed(writer: subprocess.Popen[str], program: Path, n_lines: int) -> bool
     return status == 0
 
 
-def check(folder: Path, n_sent: int, counted: Counter[str]) -> int:
+def check(folder: Path, n_sent: int) -> int:
     """What must hold after every process; returns how many replies the log holds."""
     log = folder / "runs" / "gpu-prices" / "log.jsonl"
     kinds = Counter(entry.kind for entry in JSONLStorage.read(log)) if log.exists() else Counter[str]()
@@ -67,7 +67,6 @@ def check(folder: Path, n_sent: int, counted: Counter[str]) -> int:
     rows = folder / "runs" / "gpu-prices" / "ledger.jsonl"
     n_billed = len(Ledger.read(rows)) if rows.exists() else 0
     assert kinds["assistant"] <= n_billed <= n_sent
-    counted["begun, not ended"] = sum(line.startswith("began") for line in effects) * 2 - len(effects)
     return kinds["assistant"]
 
 
@@ -101,13 +100,15 @@ def test_kill_9_at_any_line_repeats_nothing(
                 is_over = executed(writer, program, limit)
                 counted["kills"] += not is_over
                 was, n_sent, n_replies_before = n_sent, len(server.ledger), n_replies
-                n_replies = check(folder, n_sent, counted)
+                n_replies = check(folder, n_sent)
                 lost = n_sent - was - (n_replies - n_replies_before)
                 # A reply on its way when the process dies is asked for again; nothing else is billed twice.
                 assert lost in ((0,) if is_over else (0, 1))
                 counted["replies lost"] += lost
             out = (folder / "out").read_text("utf-8")
             assert FINAL in out
+            effects = (folder / "effects").read_text("utf-8").split()
+            counted["killed in a tool"] += effects.count("began") - effects.count("ended")
             n_lines = n_lines or int(out.split()[-1])
             n_conversations += 1
     print(f"{counted['kills']} kills in {n_conversations} conversations, {n_lines} lines each: {dict(counted)}")
