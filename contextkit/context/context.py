@@ -385,9 +385,13 @@ class Context:
     # The loop
     # ------------------------------------------------------------------------------------------------------------------
 
-    def user(self, content: Any) -> Entry:
-        """Something the user says: text, a part, or a list of them. Durable when this returns; waits behind open calls."""
-        return self._append("user", {"content": content_parts(content)})
+    def user(self, content: Any, *, once: bool = False) -> Entry:
+        """Something the user says: text, a part, or a list of them. Durable when this returns; waits behind open calls.
+
+        `once`: where the log holds the same words of the user already, nothing is appended and their entry is returned,
+        so that a program that starts again does not repeat its task.
+        """
+        return self._append("user", {"content": content_parts(content)}, once=once)
 
     def notice(self, news: str | Change, *, until_user: bool = False) -> Entry:
         """Something the program says, in band: history stays as it is.
@@ -472,6 +476,14 @@ class Context:
         `has_begun`: its response had begun, so it was billed and has warmed the cache.
         """
         self._account.failed(self._answered_request(request), error, None, self._clock() if has_begun else None)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was said yet: no user turn, no reply and no result, neither here nor in what a fork shares.
+
+        What the program announced (notices, pins, phases, tools, another head) does not count.
+        """
+        return self._turns.first_user is None and self._turns.last_assistant is None
 
     @property
     def calls(self) -> list[Call]:
@@ -1217,16 +1229,24 @@ class Context:
     # Appending
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _append(self, kind: Kind, body: Json) -> Entry:
-        """Write an entry, and behind it those that are then due."""
+    def _append(self, kind: Kind, body: Json, *, once: bool = False) -> Entry:
+        """Write an entry, and behind it those that are then due; `once`: unless the log holds it, of a call since the
+        last reply.
+        """
         with self._lock:
             self._settle()
+            if once and (held := self._held(kind, canonical(body))) is not None:
+                return held
             entry = self._write(kind, body)
             if kind == "assistant":
                 self._late_refusals.clear()
             with suppress(*_RETRYABLE):  # the entry is durable: who calls again would write it twice
                 self._write_due()
         return entry
+
+    def _held(self, kind: Kind, body: bytes) -> Entry | None:
+        first = 0 if kind == "user" else self._turns.last_assistant  # the ids of calls are those of one reply
+        return next((entry for entry in self.log[first:] if entry.kind == kind and entry.body == body), None)
 
     def _append_turn(self, kind: Kind, body: Json, *, is_new: bool) -> Entry:
         """Append a turn of somebody's message list; a new result lives as the memory's rules say, others as they are."""
@@ -1403,7 +1423,7 @@ class Context:
             call.was_started,
             call.is_cut,
             tool,
-            self._append,
+            lambda call_id: self._append("begun", {"call_id": call_id}, once=True),
             self.result,
             lambda name: self._phases.refusal(name, call.arguments),
         )

@@ -67,6 +67,8 @@ class Turns:
     """Sequences of what was said while calls are open; they follow the results."""
     epoch: int = 0
     """Epoch entries so far."""
+    first_user: int | None = None
+    """Sequence of what the user said first."""
     last_assistant: int | None = None
     """Sequence of the last reply."""
     last_stop: str | None = None
@@ -258,6 +260,8 @@ class Turns:
             self.head_templates = sequence
 
     def _feed_user(self, sequence: int, body: Json) -> None:
+        if self.first_user is None:
+            self.first_user = sequence
         self._add(sequence, True)
 
     def _feed_notice(self, sequence: int, body: Json) -> None:

@@ -39,6 +39,7 @@ except ImportError:
 from contextkit.providers.calls import NO_NAMES, names_in_headers
 from contextkit.proxy.observer import MOST_BYTES, Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts, wire_of
 from contextkit.redact import credentials_of, redact_path, redact_text
+from contextkit.server.http.half_closed import abort_if_left
 from contextkit.watcher.budget import Admission, BudgetGate
 
 Headers = list[tuple[bytes, bytes]]
@@ -132,6 +133,8 @@ class Link(asyncio.Protocol):
         """Whether nothing came since the one under way began."""
         self.is_full = False
         """Whether the other side is slower than what is sent to it."""
+        self.has_ended = False
+        """Whether the client said that nothing more will come; it may still read."""
         self.pump: Callable[[], None] | None = None
         """Called for what comes, in place of whoever waits in `next_event`: the short way for bodies."""
         self.raw: Callable[[bytes], None] | None = None
@@ -144,7 +147,7 @@ class Link(asyncio.Protocol):
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._unread = 0
-        self._is_paused = False
+        self._is_paused = self._is_chunked = False
 
     # What asyncio calls
     # ---------------------------------------------------------------------------------------------------
@@ -169,11 +172,15 @@ class Link(asyncio.Protocol):
             self.pause()
         _wake(self._reader)
 
-    def eof_received(self) -> None:
-        """No more will come; the transport closes."""
-        if self.raw is None:
+    def eof_received(self) -> bool:
+        """No more will come; return whether the transport stays open, as for a client that waits for its response."""
+        self.has_ended = self.http.our_role is h11.SERVER and self.raw is None and not self.is_silent
+        if self.has_ended:
+            abort_if_left(self.transport, self._probe)
+        elif self.raw is None:
             self.http.receive_data(b"")
         self.pump() if self.pump is not None else _wake(self._reader)
+        return self.has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone."""
@@ -229,7 +236,9 @@ class Link(asyncio.Protocol):
             event = self.http.next_event()
             if event is not h11.NEED_DATA:
                 return event
-            if self.is_lost:
+            if self.has_ended:
+                self.abort()  # inside a request
+            if self.is_lost or self.has_ended:
                 raise ConnectionResetError("the connection was lost")
             self._unread = 0
             self.resume()
@@ -242,6 +251,8 @@ class Link(asyncio.Protocol):
     def send(self, event: Any) -> None:
         """Say something."""
         data = self.http.send(event)
+        if type(event) is h11.Response:
+            self._is_chunked = b"\r\ntransfer-encoding: chunked\r\n" in (data or b"").lower()
         if data and not self.is_lost:
             self.transport.write(data)
 
@@ -270,13 +281,26 @@ class Link(asyncio.Protocol):
     def rest(self) -> bool:
         """Get ready for another request; False where that cannot be."""
         is_over = self.http.our_state is h11.DONE and self.http.their_state is h11.DONE
-        if not is_over or self.is_lost or self.transport.is_closing():
+        is_last = self.has_ended and not self.http.trailing_data[0]
+        if not is_over or is_last or self.is_lost or self.transport.is_closing():
             return False
         self.http.start_next_cycle()
         self.pump, self.feeder, self.on_lost, self._unread = None, None, _nothing, 0
         self.is_used = self.is_silent = True
         self.resume()
         return True
+
+    def _probe(self) -> bytes:
+        """Bytes that change nothing for a client of HTTP/1.1 that still reads.
+
+        An interim response, which it must take whenever it comes (RFC 9110, 15.2); inside a body in chunks the first
+        digit of the next chunk's size, which may begin with zeros (RFC 9112, 7.1).
+        """
+        if (self.http.their_http_version or b"") < b"1.1":
+            return b""
+        if self.http.our_state is h11.SEND_RESPONSE:
+            return self.http.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")) or b""
+        return b"0" if self.http.our_state is h11.SEND_BODY and self._is_chunked else b""
 
     @property
     def is_quiet(self) -> bool:

@@ -177,7 +177,7 @@ def _server(state: State, hosts: Hosts, started: Callable[[], None] = lambda: No
         import uvicorn
     except ImportError:
         raise MissingExtra("the local server", "server") from None
-    from contextkit.server.http.listening import Listening
+    from contextkit.server.http.listening import HalfClosable, Listening
 
     settings = uvicorn.Config(
         app(state, hosts),
@@ -186,7 +186,7 @@ def _server(state: State, hosts: Hosts, started: Callable[[], None] = lambda: No
         access_log=False,
         lifespan="off",
         loop="asyncio",
-        http="h11",
+        http=HalfClosable,
         ws="none",
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,

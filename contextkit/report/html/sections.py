@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 
 from contextkit.canonical import Json
 from contextkit.ledger.misses import Miss
@@ -31,6 +30,7 @@ from contextkit.report.html.charts import WORDS, Series, tree
 from contextkit.report.html.columns import Session, Sides, Sums
 from contextkit.report.html.markup import UNKNOWN, Cell, Column, Html, bar, coded, count, money, percent, table
 from contextkit.report.html.savings import Saving
+from contextkit.terminal import sanitize_html
 
 SESSIONS, ROWS, MISSES = 50, 40, 200
 """Rows of the tables: sessions, groups, misses; the dearest ones where there are more."""
@@ -47,12 +47,14 @@ def sections(
     """Each section in turn; `ranked` are the sessions, the dearest first, `waterfalls` those of them that are drawn,
     `names` what sessions are called.
     """
-    yield f"<header><h1>Prompt cache report</h1><p>{escape(contents.title)}</p>"
+    yield f"<header><h1>Prompt cache report</h1><p>{sanitize_html(contents.title)}</p>"
     if contents.is_partial:
         yield '<p class="warning">Partial: reading was cut short; these are the figures of what was read.</p>'
-    counted = f"<p>Counted: {escape(contents.counted)}.</p>" if contents.counted and contents.summary.calls else ""
-    why = "".join(f"<p>{escape(line)}</p>" for line in notes(contents.summary))
-    yield f"<p><strong>{escape(str(contents.summary))}</strong></p>{counted}{why}</header>\n"
+    counted = (
+        f"<p>Counted: {sanitize_html(contents.counted)}.</p>" if contents.counted and contents.summary.calls else ""
+    )
+    why = "".join(f"<p>{sanitize_html(line)}</p>" for line in notes(contents.summary))
+    yield f"<p><strong>{sanitize_html(str(contents.summary))}</strong></p>{counted}{why}</header>\n"
     if not contents.summary.calls:
         return
     yield _tiles(contents)
@@ -178,7 +180,7 @@ def _miss(
     contents: Contents, miss: Miss, has_verdicts: bool, sides: Sides | None, names: Mapping[str, str]
 ) -> Sequence[Cell]:
     evidence = f"{miss.where} (assumed)" if miss.basis == "assumed" else miss.where
-    where = Html(f"{escape(evidence)}{_quoted(sides)}") if sides else evidence
+    where = Html(f"{sanitize_html(evidence)}{_quoted(sides)}") if sides else evidence
     verdict = [provider_says(miss.cause, contents.verdicts.get(miss.index, ""))] if has_verdicts else []
     session = contents.sessions.get(miss.index, "")
     return (
@@ -194,7 +196,7 @@ def _miss(
 
 
 def _quoted(sides: Sides) -> str:
-    was, now = (f"<code>{escape(text)}</code>" if text else "nothing" for text in sides)
+    was, now = (f"<code>{sanitize_html(text)}</code>" if text else "nothing" for text in sides)
     return f'<span class="sides"><span>was {was}</span> <span>now {now}</span></span>'
 
 
@@ -205,7 +207,7 @@ def _waterfall(waterfalls: Sequence[dict[str, Json]], n_sessions: int) -> str:
         f" The {len(waterfalls)} dearest of {n_sessions:,} sessions can be drawn; all are in the sums." if left else ""
     )
     names = "".join(
-        f'<option value="{i}">{escape(str(one["label"]))}: {count(one["calls"])} calls, {money(one["cost"])}</option>'
+        f'<option value="{i}">{sanitize_html(str(one["label"]))}: {count(one["calls"])} calls, {money(one["cost"])}</option>'
         for i, one in enumerate(waterfalls)
     )
     return (
@@ -300,7 +302,7 @@ def _session(session: Session, names: set[str]) -> Sequence[Cell]:
     sums = Sums()
     for place in range(len(session)):
         sums.add(session, place)
-    name, label = escape(session.name), escape(session.label)
+    name, label = sanitize_html(session.name), sanitize_html(session.label)
     link: Cell = (
         Html(f'<a href="#waterfall" data-session="{name}">{label}</a>') if session.name in names else session.label
     )
