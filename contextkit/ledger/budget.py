@@ -27,7 +27,7 @@ from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import Model, model_named
 from contextkit.prices import bills_writes, cost_usd
-from contextkit.providers.settings import is_prewarm, output_tokens
+from contextkit.providers.settings import is_prewarm, output_tokens, whole_number
 from contextkit.terminal import sanitize
 
 Period = Literal["session", "day"]
@@ -140,11 +140,11 @@ def _is_doubtful(usage: Usage, names: Iterable[str]) -> bool:
 def planned_call(provider: str, model: Model, prompt: Prompt, params: Mapping[str, Json], at: float) -> PlannedCall:
     """The call that sends `prompt` with these parameters.
 
-    Its output is what the parameters allow, times the number of answers asked for; where they do not say, the rest of
-    the model's window.
+    Its output is what the parameters allow, times the number of answers asked for; where they do not say, or not in a
+    form that can be read, the rest of the model's window.
     """
     n_tokens = prompt.n_tokens
-    limit = 0 if is_prewarm(params) else output_tokens(params) or None
+    limit = output_tokens(params) or (0 if is_prewarm(params) else None)
     n_output = max(model.window_tokens - n_tokens, 0) if limit is None else limit
     ttls = {mark.ttl_seconds for mark in prompt.breakpoints if mark.is_written} | {model.default_ttl_seconds}
     tier = tier_named(_named_tier(params), params.get("speed"), params.get("inference_geo"))
@@ -159,8 +159,12 @@ def _named_tier(params: Mapping[str, Json]) -> Json:
 
 def _n_answers(params: Mapping[str, Json]) -> int:
     nested = params.get("generationConfig")
-    n = params.get("n") or (nested.get("candidateCount") if isinstance(nested, Mapping) else None)
-    return n if isinstance(n, int) and n > 1 else 1
+    asked = (
+        params.get("n"),
+        params.get("best_of"),
+        nested.get("candidateCount") if isinstance(nested, Mapping) else None,
+    )
+    return max(1, *(whole_number(n) or 1 for n in asked))
 
 
 class Budget:
@@ -220,10 +224,10 @@ class Budget:
         Raises `BudgetExceeded` where that could exceed the limit; `is_sent` says that the call was made already, so
         that it counts whatever the limit is.
         """
+        self._warn_unpriced(call)
         with self._lock:
             worst, prompt_tokens, scope = self._worst(call, session, is_checked=not is_sent)
             scope.reserved, scope.n_open = scope.reserved + worst, scope.n_open + 1
-        self._warn_unpriced(call)
         return Reservation(self, scope, call, worst, prompt_tokens)
 
     def restore(self, ledger: Ledger, session: str) -> None:

@@ -40,6 +40,7 @@ from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
 from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.codecs import CODECS
+from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.request_fields import UnlistedFields
 from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
@@ -177,8 +178,6 @@ class CallRecorder:
             self._ledger = None
 
 
-PATHS = {"/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/responses": "openai_responses"}
-"""End of the URL path → wire format."""
 _MOST_CUT_BYTES = 1 << 16
 """Larger requests are parsed again when needed: their blocks take several times the memory of their bytes."""
 _EXPLAINING = ("breakpoints", "routing", "lifetime", "engine")
@@ -260,13 +259,13 @@ class Guard:
         if self._recording is not None:
             self._recording.close()
 
-    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> WatchedCall | None:
+    def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> WatchedCall | None:
         """Compare a request with the last one of its conversation before it is sent; None for other endpoints.
 
         `names` are the session and agent named in its headers. Raises `PrefixBroken` where `on_break` is "raise".
         """
-        wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
-        if not wire:
+        wire = wire_of(method, path)
+        if not body or wire not in FOLLOWED:
             return None
         where, at = caller(), self._clock()
         try:

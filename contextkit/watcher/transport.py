@@ -52,10 +52,11 @@ class SideCall(Call, Protocol):
 class Watcher(Protocol):
     """Observer of requests."""
 
-    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+    def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> Call | None:
         """Observe a request before it is sent; `names` are the session and agent named in its headers.
 
-        None where it is not a model call. Raising prevents sending.
+        `body` is None where it is read only once, while it is sent. None where it is not a model call. Raising prevents
+        sending.
         """
         ...
 
@@ -105,7 +106,7 @@ class _Around:
         body = getattr(request, "_content", None)
         register_credentials(credentials_of(request.headers.raw, request.url.raw_path))
         names = names_in_headers(request.headers.items())
-        call = self._watcher.start(request.method, request.url.path, body, names) if body else None
+        call = self._watcher.start(request.method, request.url.path, body, names)
         return (request, call) if call is None or call.body is body else (_with_body(request, call.body), call)
 
 
