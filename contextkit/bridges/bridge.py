@@ -37,6 +37,7 @@ from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import Summary, summarise
+from contextkit.ledger.transport import Call, Watcher, attach, cloned, library_of
 from contextkit.lint.finding import Finding
 from contextkit.models import model_named
 from contextkit.providers import PARSERS
@@ -51,7 +52,6 @@ from contextkit.report.terminal import text
 from contextkit.terminal import sanitize
 from contextkit.watcher.guard import CallRecorder, Guard
 from contextkit.watcher.notify import Caller, Notifier, OnBreak, described
-from contextkit.watcher.transport import Call, Watcher, attach, cloned, library_of
 
 _OPENING, _CLOSING = b'[{"type":"text","text":', b"}]"
 _MARKER = b'"cache_control"'

@@ -35,6 +35,7 @@ from contextkit.ledger.budget import Budget
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import Summary, summarise
+from contextkit.ledger.transport import Call, Watcher, passing
 from contextkit.log.content import binary_part
 from contextkit.log.entry import Kind
 from contextkit.log.log import Log
@@ -57,8 +58,6 @@ from contextkit.terminal import sanitize
 from contextkit.tools.adopt import adopted
 from contextkit.tools.render import answer
 from contextkit.tools.tool import Tool
-from contextkit.watcher.notify import passing
-from contextkit.watcher.transport import Call, Watcher
 
 MOST_CONVERSATIONS = 64
 """Conversations of which the log is in memory; the least recent of more is forgotten and adopted anew."""

@@ -602,6 +602,23 @@ def output_tokens(params: Mapping[str, Json]) -> int:
     return 0 if None in numbers else max((number or 0 for number in numbers), default=0)
 
 
+def with_output_limit(wire: str, params: Mapping[str, Json], n_tokens: int, chat_field: str) -> dict[str, Json]:
+    """Parameters that limit a reply to so many tokens, in the fields that they say it in already, or in the endpoint's.
+
+    `chat_field` is the field of a host of Chat Completions. Unchanged where the endpoint has none that is known.
+
+    >>> with_output_limit("gemini", {}, 9, ""), with_output_limit("openai_chat", {"max_tokens": 20}, 9, "max_completion_tokens")
+    ({'generationConfig': {'maxOutputTokens': 9}}, {'max_tokens': 9})
+    """
+    flat = [name for name in OUTPUT_FIELDS if params.get(name) is not None]
+    nested = _NESTED_OF.get(wire)
+    if nested is not None:
+        return {**params, nested: {**(params.get(nested) or {}), NESTED[nested]: n_tokens}}
+    own = {"anthropic_messages": "max_tokens", "openai_responses": "max_output_tokens", "openai_chat": chat_field}
+    return {**params, **dict.fromkeys(flat or ([own[wire]] if wire in own else []), n_tokens)}
+
+
+_NESTED_OF = {"bedrock_converse": "inferenceConfig", "gemini": "generationConfig"}
 _MOST = 1 << 40
 """No provider generates more: a larger number would leave what a price can be computed of."""
 

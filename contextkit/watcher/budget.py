@@ -20,6 +20,7 @@ from contextkit.content_encoding import UndecodableBody, decoded
 from contextkit.errors import BudgetExceeded, NotSerialisable, UnreadableRequest
 from contextkit.importers.billed import model_in
 from contextkit.ledger.budget import Budget, Hold, PlannedCall, is_covered, planned_call
+from contextkit.ledger.transport import Call, Watcher, passing
 from contextkit.models import find_model, model_named
 from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.codecs import CODECS, codec_of
@@ -28,8 +29,6 @@ from contextkit.providers.response_facts import MOST_BYTES, ResponseBytes, respo
 from contextkit.providers.server_state import named_in
 from contextkit.redact import redact_path
 from contextkit.terminal import sanitize
-from contextkit.watcher.notify import passing
-from contextkit.watcher.transport import Call, Watcher
 
 ReadResponse = Callable[[str, str, bytes, bool], Usage | None]
 """(content type, content encoding, bytes, whether all came) → the usage a response reports."""
@@ -146,7 +145,7 @@ class Admission:
 
     def ended(self, *, is_whole: bool) -> None:
         """No more will come: charge the call, unless its status says that it was not billed, or it never left."""
-        if self._status >= 400 or not self.was_sent:
+        if self._status >= 300 or not self.was_sent:
             self._hold.release()
             return
         if self._text is not None:

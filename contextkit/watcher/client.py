@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 from contextkit.errors import UsageError
 from contextkit.ledger.budget import Budget, check_budget
+from contextkit.ledger.transport import Watcher, attach, cloned, library_of
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.watcher.budget import BudgetedWatcher, BudgetGate
 from contextkit.watcher.guard import CallRecorder, Guard
 from contextkit.watcher.notify import Notifier, OnBreak
-from contextkit.watcher.transport import Watcher, attach, cloned, library_of
 
 Client = TypeVar("Client")
 _SDKS = ("anthropic", "openai")

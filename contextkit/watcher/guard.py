@@ -31,6 +31,7 @@ from contextkit.errors import (
 )
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
 from contextkit.ledger.causes import is_shortfall
+from contextkit.ledger.failure_names import CUT
 from contextkit.ledger.ledger import Ledger
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
@@ -51,7 +52,6 @@ from contextkit.watcher.conversations import RUN, Conversation, Conversations
 from contextkit.watcher.diagnostics import with_diagnostics
 from contextkit.watcher.naming import current
 from contextkit.watcher.notify import Caller, Notifier, caller
-from contextkit.watcher.response import CUT
 from contextkit.watcher.shortfall import Answered, billed, expected_tokens, missing_tokens
 
 MOST_BYTES = 1 << 26
@@ -522,7 +522,7 @@ class WatchedCall:
     def ended(self, *, is_whole: bool, error: str = "", was_sent: bool = True) -> None:
         """End the response; only the first call has an effect.
 
-        `error` is a name of `watcher.response` for a call that ended without an error of the provider's.
+        `error` is a name of `ledger.failure_names` for a call that ended without an error of the provider's.
         """
         if self._is_over:
             return
