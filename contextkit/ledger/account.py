@@ -46,6 +46,7 @@ from contextkit.models import Model, model_named
 from contextkit.prices import cost_usd
 from contextkit.prompt.planner import NO_ENTRIES, CachedEntries, PlanningState
 from contextkit.prompt.prompt import PromptLayout
+from contextkit.providers.call_ids import with_unique_calls
 from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.masking import Lowered
 from contextkit.providers.provider import Provider, Reply, assistant_body, plain, sendable
@@ -763,8 +764,12 @@ def read_reply(provider: Provider, response: Any) -> Reply:
 
 
 def _readable(provider: Provider, response: Any) -> Reply:
-    """`provider.reply`. Raises `NotSerialisable` for a reply the log cannot keep."""
+    """`provider.reply`, in which each call has an id of its own. Raises `NotSerialisable` for a reply the log cannot
+    keep.
+    """
     reply = provider.reply(response)
+    if len({call.id for call in reply.calls}) < len(reply.calls):
+        reply = replace(provider.reply(with_unique_calls(plain(response))), is_renamed=True)
     canonical(
         [reply.id, reply.native.model, reply.text, [[call.id, call.name, call.arguments] for call in reply.calls]]
     )
@@ -839,7 +844,10 @@ def take(
         account.received(request, reply, response, first_byte_at)
         return False
     body = {**_reply_body(reply, request.after), **({"withheld": list(withheld)} if withheld else {})}
-    body |= request.continued.stored(request.model.name, reply.id) if request.continued else {}
+    if reply.is_renamed:
+        _unkept(request)  # what the server keeps has the ids that came
+    elif request.continued:
+        body |= request.continued.stored(request.model.name, reply.id)
     if account.was_billed_before(reply.id, reply.usage) and is_kept(body):
         return True
     account.note_removed_reasoning(reply.id, reasons)
