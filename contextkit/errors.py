@@ -113,7 +113,7 @@ class InvalidContent(UsageError):
 
 
 class BudgetExceeded(UsageError):
-    """A call could cost more than its budget has left; nothing was sent."""
+    """A call could cost more than its budget has left, or it cannot be priced; nothing was sent."""
 
     def __init__(
         self,

@@ -42,9 +42,9 @@ _ALIASES = {
 """Other names of the providers that prices are known of."""
 _CLOUDS = {"bedrock-2023-05-31": "aws", "vertex-2023-10-16": "google"}
 """`anthropic_version` of a body → the cloud that takes it."""
-_NAMED = re.compile(r"/(?:models?|deployments)/([^/:?]+)")
+_NAMED = re.compile(r"/(?:models?|deployments)/+((?:[^/:?%]|%(?!3a))+)", re.IGNORECASE)
 _PROJECT = re.compile(r"/projects/([^/?]+)/locations/([^/?]+)/")
-_REGIONAL = re.compile(r"/model/([^/?]+)/(?:converse|invoke)")
+_REGIONAL = re.compile(r"/model/+([^/?]+)/+(?:converse|invoke)", re.IGNORECASE)
 
 
 @lru_cache(maxsize=1024)

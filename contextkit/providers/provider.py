@@ -68,6 +68,8 @@ class Reply:
     """The usage that the provider billed."""
     withheld: Mapping[str, str] = field(default_factory=dict)
     """Id of earlier reasoning that the provider left out of the prompt, or its place in the request → the reason."""
+    is_renamed: bool = False
+    """Whether calls have other ids than they came with, since several came with one."""
 
 
 def assistant_body(

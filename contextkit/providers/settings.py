@@ -589,14 +589,51 @@ def parameters(
 
 
 def output_tokens(params: Mapping[str, Json]) -> int:
-    """How long a reply may get, 0 where a request does not say.
+    """How long a reply may get, 0 where a request does not say, or says it in a form that no provider reads.
 
-    >>> output_tokens({"max_tokens": 9}), output_tokens({"inferenceConfig": {"maxTokens": 8}})
-    (9, 8)
+    Of several fields the largest counts. Text is read as lenient servers read it.
+
+    >>> output_tokens({"max_tokens": 9}), output_tokens({"inferenceConfig": {"maxTokens": "8"}}), output_tokens({"max_tokens": []})
+    (9, 8, 0)
     """
-    nested = {name: (params.get(field) or {}).get(name) for field, name in NESTED.items()}
-    asked = {**{name: params.get(name) for name in OUTPUT_FIELDS}, **nested}
-    return next((tokens for tokens in asked.values() if tokens is not None), 0)
+    nested = [held.get(name) for field, name in NESTED.items() if isinstance(held := params.get(field), Mapping)]
+    asked = [value for value in (*(params.get(name) for name in OUTPUT_FIELDS), *nested) if value is not None]
+    numbers = [whole_number(value) for value in asked]
+    return 0 if None in numbers else max((number or 0 for number in numbers), default=0)
+
+
+def with_output_limit(wire: str, params: Mapping[str, Json], n_tokens: int, chat_field: str) -> dict[str, Json]:
+    """Parameters that limit a reply to so many tokens, in the fields that they say it in already, or in the endpoint's.
+
+    `chat_field` is the field of a host of Chat Completions. Unchanged where the endpoint has none that is known.
+
+    >>> with_output_limit("gemini", {}, 9, ""), with_output_limit("openai_chat", {"max_tokens": 20}, 9, "max_completion_tokens")
+    ({'generationConfig': {'maxOutputTokens': 9}}, {'max_tokens': 9})
+    """
+    flat = [name for name in OUTPUT_FIELDS if params.get(name) is not None]
+    nested = _NESTED_OF.get(wire)
+    if nested is not None:
+        return {**params, nested: {**(params.get(nested) or {}), NESTED[nested]: n_tokens}}
+    own = {"anthropic_messages": "max_tokens", "openai_responses": "max_output_tokens", "openai_chat": chat_field}
+    return {**params, **dict.fromkeys(flat or ([own[wire]] if wire in own else []), n_tokens)}
+
+
+_NESTED_OF = {"bedrock_converse": "inferenceConfig", "gemini": "generationConfig"}
+_MOST = 1 << 40
+"""No provider generates more: a larger number would leave what a price can be computed of."""
+
+
+def whole_number(value: Json) -> int | None:
+    """The number that a field asks for, as lenient servers read it; None where none would.
+
+    >>> whole_number(900), whole_number(" 900 "), whole_number(900.0), whole_number("nine"), whole_number(-1)
+    (900, 900, 900, None, None)
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return int(min(number, _MOST)) if number >= 0 and number % 1 == 0 else None
 
 
 def is_prewarm(params: Mapping[str, Json]) -> bool:

@@ -37,7 +37,8 @@ except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
 from contextkit.providers.calls import NO_NAMES, names_in_headers
-from contextkit.proxy.observer import MOST_BYTES, Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts, wire_of
+from contextkit.providers.paths import wire_of
+from contextkit.proxy.observer import MOST_BYTES, Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts
 from contextkit.redact import credentials_of, redact_path, redact_text
 from contextkit.server.http.half_closed import abort_if_left
 from contextkit.watcher.budget import Admission, BudgetGate
@@ -645,7 +646,12 @@ class Relay:
         self._client, self._request, self._upstream, self._timeouts = client, request, upstream, timeouts
         self._observer, self._repair = observer, repair
         self._target = _origin_form(request.target)
-        self._wire = wire_of(request.method.decode("ascii"), self._target.decode("latin-1"))
+        self._method = request.method.decode("ascii")
+        self._wire = wire_of(self._method, self._target.decode("latin-1"))
+        self._is_upgrade = bool(value_of(request.headers, b"upgrade"))
+        self._is_unpriced = gate is not None and gate.is_unpriced(
+            self._method, self._target.decode("latin-1"), is_upgrade=self._is_upgrade
+        )
         self._at = time.time()
 
     async def run(self, number: int) -> None:
@@ -658,7 +664,7 @@ class Relay:
         repaired = self._repaired(body) if is_whole and self._wire else None
         is_kept = self._wire and is_whole
         sent = repaired.body if repaired else body
-        if self._gate is not None and self._wire:
+        if self._gate is not None and (self._wire or self._is_unpriced):
             self._admission = await self._admitted(self._gate, sent)
         self._account = Account(
             self._observer,
@@ -678,10 +684,12 @@ class Relay:
     # ----------------------------------------------------------------------------------------------------------
 
     async def _gathered(self) -> tuple[bytes, bool]:
-        """The body of a model call, or of what has none, and whether it is all there; of anything else nothing yet."""
+        """The body of a model call, of what is refused, or of what has none, and whether it is all there; of anything else
+        nothing yet.
+        """
         chunks, n_bytes = list[bytes](), 0
         has_body = any(value_of(self._request.headers, name) for name in (b"content-length", b"transfer-encoding"))
-        while (self._wire or not has_body) and n_bytes <= MOST_BYTES:
+        while (self._wire or self._is_unpriced or not has_body) and n_bytes <= MOST_BYTES:
             try:
                 event = await self._client.next_event(self._timeouts.idle)
             except TimeoutError:
@@ -695,7 +703,9 @@ class Relay:
     async def _admitted(self, gate: BudgetGate, body: bytes) -> Admission | None:
         """What a budget sets aside for the call, computed off the event loop."""
         path, encoding = self._target.partition(b"?")[0].decode("latin-1"), encoding_of(self._request.headers)
-        admitting = asyncio.ensure_future(asyncio.to_thread(gate.admit, self._wire, path, body, encoding))
+        admitting = asyncio.ensure_future(
+            asyncio.to_thread(gate.admit, self._method, path, body, encoding, is_upgrade=self._is_upgrade)
+        )
         try:
             return await asyncio.shield(admitting)
         except asyncio.CancelledError:
@@ -727,7 +737,7 @@ class Relay:
 
     def _passing(self, number: int) -> Passed:
         """Anything else, of which nothing is known yet but what it asks for."""
-        return Passed(number, self._request.method.decode("ascii"), self._path, 0, 0, 0, self._at, self._at, "")
+        return Passed(number, self._method, self._path, 0, 0, 0, self._at, self._at, "")
 
     @cached_property
     def _credentials(self) -> tuple[str, ...]:

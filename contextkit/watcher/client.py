@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 from contextkit.errors import UsageError
 from contextkit.ledger.budget import Budget, check_budget
+from contextkit.ledger.transport import Watcher, attach, cloned, library_of
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.watcher.budget import BudgetedWatcher, BudgetGate
 from contextkit.watcher.guard import CallRecorder, Guard
 from contextkit.watcher.notify import Notifier, OnBreak
-from contextkit.watcher.transport import Watcher, attach, cloned, library_of
 
 Client = TypeVar("Client")
 _SDKS = ("anthropic", "openai")
@@ -35,6 +35,7 @@ def watch(
     diagnostics: bool = False,
     hazards: Sequence[Hazard] | None = None,
     budget: Budget | None = None,
+    allow_unpriced: bool = False,
 ) -> Client:
     """Return a copy of `client`, over the same connections, that compares every request with the last of its
     conversation before sending it.
@@ -55,10 +56,14 @@ def watch(
     recording = None if record is None else CallRecorder(record)
     watcher: Watcher = Guard(notifier, recording, asks=has_diagnostics, hazards=hazards)
     check_budget(budget)
+    if allow_unpriced and budget is None:
+        raise UsageError("allow_unpriced=True says what a budget lets pass: give budget=…, too")
     if budget is not None:
         if recording is not None:
             budget.restore(recording.recorded(), "")
-        watcher = BudgetedWatcher(BudgetGate(budget, f"watch-{token_hex(4)}", sdk=sdk), watcher)
+        watcher = BudgetedWatcher(
+            BudgetGate(budget, f"watch-{token_hex(4)}", sdk=sdk, allow_unpriced=allow_unpriced), watcher
+        )
     http = cloned(client._client)  # type: ignore[attr-defined]
     attach(http, watcher)
     watched: Client = client.copy(http_client=http)  # type: ignore[attr-defined]

@@ -44,6 +44,10 @@ MISTAKES = {
         ["proxy", "--upstream", "http://127.0.0.1:9", "--budget-per", "day"],
         "give --budget-usd or --budget-tokens",
     ),
+    "unpriced calls of no budget": (
+        ["proxy", "--upstream", "http://127.0.0.1:9", "--budget-allow-unpriced"],
+        "give --budget-usd or --budget-tokens",
+    ),
     "a missing file, report": (["report", "absent.jsonl"], "absent.jsonl: no such file"),
     "a missing file, replay": (["replay", "absent.jsonl"], "absent.jsonl: No such file"),
     "a pattern that names nothing": (["report", "*.har"], "*.har: no such file"),
