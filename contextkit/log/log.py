@@ -489,6 +489,8 @@ class Log(Sequence[Entry]):
         self.entries = list(self.storage.load())
         """All of them, to read; only `append` adds to them."""
         self._lock = Lock()
+        self._raised: Entry | None = None
+        """The entry whose append raised last."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], clock: Callable[[], float] = time.time) -> Self:
@@ -500,6 +502,8 @@ class Log(Sequence[Entry]):
         """Freeze `body` and keep it; when this returns, the entry survives a crash.
 
         Raises `NotSerialisable` for a body without a JSON form and what the storage raises; the log is then as it was.
+        Appending the same again right after that is a second try for one entry, which has the time of the first: where
+        a connection was lost and nobody knows whether it was kept, it is kept once.
         """
         if kind not in KINDS:
             raise UsageError(f"an entry cannot be of kind {kind!r}: use one of {', '.join(KINDS)}")
@@ -509,8 +513,15 @@ class Log(Sequence[Entry]):
         with self._lock:
             now = float(self._clock() if at is None else at)
             before = self.entries[-1].digest if self.entries else GENESIS
-            entry = Entry(len(self.entries), kind, frozen, now, digest_of(before, kind, now, frozen))
+            entry, raised = (
+                Entry(len(self.entries), kind, frozen, now, digest_of(before, kind, now, frozen)),
+                self._raised,
+            )
+            if raised is not None and (raised.kind, raised.body, at) == (kind, frozen, None):
+                entry = raised
+            self._raised = entry
             self.storage.append(entry, before)
+            self._raised = None
             self.entries.append(entry)
         return entry
 
