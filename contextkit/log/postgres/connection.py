@@ -35,6 +35,8 @@ WAIT_SECONDS = 30.0
 """A statement may wait so long for locks of others, then the server undoes it."""
 MARGIN_SECONDS = 2.0
 """Seconds beyond `wait_seconds` for connecting, sending and the answer, all together; then a call gives up."""
+_LONGEST_SECONDS = 2e6
+"""A setting in milliseconds is an integer of 32 bits."""
 _SETTINGS: dict[str, Any] = {
     "client_encoding": "utf8",
     "connect_timeout": 10,
@@ -67,7 +69,7 @@ _WHAT_NOW = {
     "42703": "the table `entry` is somebody else's: give the log a schema of its own (docs/postgres.md)",
     "42501": "grant this user select and insert on the table `entry`",
     "25006": "this server takes no writes, as a standby does: connect to the primary",
-    "57014": "another transaction may hold a lock (pg_stat_activity says which): end it, or try again",
+    "57014": "another transaction may hold a lock (pg_stat_activity says which): end it and try again, or give more wait_seconds",
     "53100": "its disk is full: make room there, nothing was kept",
     "53300": "it has no connection left: share some with psycopg_pool.ConnectionPool, or close other logs",
 }
@@ -131,8 +133,8 @@ class Server:
 
         Raises `UsageError` for what is neither a connection string nor a pool, `MissingExtra`.
         """
-        self._place, self._wait_seconds = place, wait_seconds
-        self.limit_seconds = wait_seconds + MARGIN_SECONDS
+        self._place, self._wait_seconds = place, min(wait_seconds, _LONGEST_SECONDS)
+        self.limit_seconds = self._wait_seconds + MARGIN_SECONDS
         """A call that waits for the server gives up after it."""
         self._own: dict[
             int, psycopg.Connection[Any]
@@ -187,6 +189,9 @@ class Server:
         sent.
         """
         attempt, done = Attempt(), Future[T]()
+        silent = driver().OperationalError(f"no answer within {self.limit_seconds:g} seconds")
+        if (seconds := by - monotonic()) <= 0:
+            raise unreachable(silent)
 
         def run() -> None:
             try:
@@ -201,13 +206,12 @@ class Server:
 
         Thread(target=copy_context().run, args=(run,), name="contextkit postgres", daemon=True).start()
         try:
-            return done.result(max(by - monotonic(), 0.0))
+            return done.result(seconds)
         except TimeoutError:
             if done.done():
                 raise
             attempt.give_up()
-            fault = driver().OperationalError(f"no answer within {self.limit_seconds:g} seconds")
-            raise (fault if attempt.is_sent else unreachable(fault)) from None
+            raise (silent if attempt.is_sent else unreachable(silent)) from None
         finally:
             if not done.done():  # nor does it go on when who waits is interrupted
                 attempt.give_up()
@@ -256,7 +260,7 @@ def _run(
             for cursor, statement in zip(cursors, statements, strict=True):
                 cursor.execute(statement, values)
         except driver().OperationalError:
-            if not connection.closed:  # else the end of the block raises it; psycopg would log a second error
+            if not connection.closed:  # else leaving the block raises; with two errors psycopg would log one
                 raise
     connection.commit()
     return cursors[-1].fetchall() if cursors[-1].description else []

@@ -317,15 +317,15 @@ class PostgresStorage:
         A line that was lost, now or in the append before, may have kept it: then the row in the way is this very entry.
         """
         psycopg, values, statement = driver(), self._values(entry, prev), _APPEND[self._notes_last]
-        may_be_there = entry.digest == self._doubt
-        for is_anew in (False, True):
+        may_be_there, is_anew = entry.digest == self._doubt, False
+        while True:
             try:
                 if self._server.query(statement, values=values, by=by, is_anew=is_anew):
                     return True
                 return may_be_there and self._server.query(_AT, values=values, by=by) == [(entry.digest,)]
             except (psycopg.Error, StorageError) as fault:
                 if isinstance(fault, psycopg.Error) and is_passing(fault) and not is_anew:
-                    may_be_there |= fault.sqlstate != SERIALIZATION_FAILURE
+                    may_be_there, is_anew = may_be_there or fault.sqlstate != SERIALIZATION_FAILURE, True
                 elif may_be_there:
                     self._doubt = entry.digest
                     raise self._doubted(entry, fault) from fault
@@ -336,7 +336,6 @@ class PostgresStorage:
             except BaseException:  # interrupted while it waited
                 self._doubt = entry.digest
                 raise
-        raise AssertionError("the second try returns or raises")
 
     def _noted(self) -> Rows:
         """Sequence and digest of the last entry, as noted with it.
