@@ -2,7 +2,7 @@
 
 Says what is safe once it is.
 
-Lines of JSON: `entry` (name of the log, sequence, digest) and `bill` (id) of what returned, `gone` (text) of what
+Sends dicts: `entry` (name of the log, sequence, digest) and `bill` (id) of what returned, `gone` (text) of what
 raised and was given up, `raised` for each act that raised, `took` (seconds) for each append to Postgres."""
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import errno
 import json
 import random
-import sys
 import time
+import traceback
 import urllib.request
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,28 +82,35 @@ def reply(name: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
 class Timed(PostgresStorage):
     """Says how long each append took."""
 
+    tell: Callable[[dict[str, Any]], None]
+
     def append(self, entry: Entry, prev: bytes) -> None:
         begin = time.monotonic()
         try:
             super().append(entry, prev)
         finally:
-            print(json.dumps({"took": time.monotonic() - begin}), flush=True)
+            Timed.tell({"took": time.monotonic() - begin})
 
 
 class Session:
     """One process's part of the conversation."""
 
     def __init__(
-        self, open_: Callable[[], Context], url: str, run: str, fail: Callable[[], None], chance: random.Random
+        self,
+        send: Callable[[dict[str, Any]], None],
+        open_: Callable[[], Context],
+        url: str,
+        run: str,
+        fail: Callable[[], None],
     ) -> None:
-        self.open, self.context = open_, open_()
-        self.url, self.run, self.fail, self.chance = url, run, fail, chance
+        self.send, self.open, self.context = send, open_, open_()
+        self.url, self.run, self.fail, self.chance = url, run, fail, random.Random(run)
         self.n = 0
         self.is_overtaken, self.is_doubted = False, False
         """Whether the log must be opened again; whether what was given up last may be kept."""
 
     def tell(self, **fields: Any) -> None:
-        print(json.dumps(fields), flush=True)
+        self.send(fields)
 
     def safe(self, context: Context, entry: Entry) -> None:
         self.tell(entry=[name_of(context.log.storage), entry.sequence, entry.digest.hex()])
@@ -203,9 +211,18 @@ class Session:
             getattr(self, act)()
 
 
-def work(folder: str, place: str, url: str, run: str, mode: str) -> None:
-    chance, disk = random.Random(run), Disk()
-    faults = random.Random(f"{run} faults")
+def work(pipe: Connection, *told: str) -> None:
+    """`write`, and send what it says through a pipe."""
+    try:
+        write(pipe.send, *told)
+    except BaseException:
+        pipe.send({"trouble": traceback.format_exc()})
+        raise
+
+
+def write(send: Callable[[dict[str, Any]], None], folder: str, place: str, url: str, run: str, mode: str) -> None:
+    """Go on until killed."""
+    disk, faults = Disk(), random.Random(f"{run} faults")
     left = random.Random(f"{run} left").randrange(60)
 
     def strikes() -> bool:
@@ -228,17 +245,11 @@ def work(folder: str, place: str, url: str, run: str, mode: str) -> None:
         limit = faults.choice([0, size // 2, size, size + faults.randrange(20_000)])
         limit_files(limit if strikes() else None)
 
-    STORAGES["postgresql"] = Timed.at
-    is_sqlite, is_file = place.startswith("sqlite:"), "://" not in place
+    STORAGES["postgresql"], Timed.tell = Timed.at, send
+    fails = place.startswith("sqlite:") and mode != "kill"
     with disk.installed():
-        session = Session(
-            lambda: opened(folder, place), url, run, fail if is_sqlite and mode != "kill" else lambda: None, chance
-        )
+        session = Session(send, lambda: opened(folder, place), url, run, fail if fails else lambda: None)
         session.tell(begun=run)
-        disk.plan = plan if is_file and mode != "kill" else disk.plan
+        disk.plan = plan if "://" not in place and mode != "kill" else disk.plan
         while True:
             session.step()
-
-
-if __name__ == "__main__":
-    work(*sys.argv[1:])

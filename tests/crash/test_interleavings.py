@@ -3,17 +3,15 @@ nothing acknowledged is lost, nothing is billed twice, and nothing hangs."""
 
 from __future__ import annotations
 
-import json
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,11 +24,10 @@ from contextkit.canonical import parse
 from contextkit.log.postgres.connection import MARGIN_SECONDS
 from contextkit.log.registry import ListedSessions
 from contextkit.server import LocalServer
-from tests.crash.session_writer import name_of, opened
+from tests.crash.session_writer import name_of, opened, work
 from tests.log.postgres_server import Postgres, new_server, require
 from tests.log.wire import SILENCES, Wire, wired
 
-ROOT = Path(__file__).resolve().parents[2]
 WAIT_SECONDS = 0.3
 LATE_SECONDS = 1.0
 """A busy machine may wake a thread up so much later than it is due."""
@@ -53,10 +50,10 @@ class Run:
         """The same, for the writer."""
         return self.place
 
-    def strike(self, lines: list[str]) -> None:
+    def strike(self, said: list[dict[str, Any]]) -> None:
         """Called while the writer works; returns when it has said a few lines more, and is to die."""
-        n, deadline = len(lines) + self.chance.randrange(40), time.monotonic() + 3
-        while len(lines) < n and time.monotonic() < deadline:
+        n, deadline = len(said) + self.chance.randrange(40), time.monotonic() + 3
+        while len(said) < n and time.monotonic() < deadline:
             time.sleep(0.001)
 
     def settle(self) -> None:
@@ -86,8 +83,8 @@ class PostgresRun(Run):
     def writers_place(self) -> str:
         return f"{self.server.through(self.wire)}&{self._named()}&wait_seconds={WAIT_SECONDS}&application_name=writer"
 
-    def strike(self, lines: list[str]) -> None:
-        super().strike(lines)
+    def strike(self, said: list[dict[str, Any]]) -> None:
+        super().strike(said)
         if self.mode == "cut":
             self.wire.cuts = 1
         elif self.mode == "reset":
@@ -102,7 +99,7 @@ class PostgresRun(Run):
             self.server.stop(signal.SIGINT if self.mode == "stop" else signal.SIGKILL)
             time.sleep(self.chance.uniform(0, 0.2))
             self.server.start()
-        super().strike(lines)
+        super().strike(said)
 
     def settle(self) -> None:
         self.wire.cuts = 0
@@ -118,30 +115,35 @@ class PostgresRun(Run):
         return f"session={quote(self.folder.name)}"
 
 
+PROCESSES = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
+"""A writer is forked from a process that has imported what it needs."""
+
+
 def killed_writer(run: Run, url: str) -> list[dict[str, Any]]:
-    """What a writer said before it was killed, whole lines only."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.crash.session_writer", str(run.folder), run.writers_place]
-    lines: list[str] = []
-    with subprocess.Popen(
-        [*command, url, f"run{run.seed}", run.mode],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    ) as writer:
-        assert writer.stdout and writer.stderr
-        lines.append(writer.stdout.readline())
-        reader = threading.Thread(target=lines.extend, args=(writer.stdout,))  # a full pipe would stop the writer
-        reader.start()
-        run.strike(lines)
-        writer.kill()
-        reader.join()
-        trouble = writer.stderr.read()
+    """What a writer said before it was killed."""
+    PROCESSES.set_forkserver_preload(["tests.crash.session_writer"])
+    pipe, writers_pipe = PROCESSES.Pipe(duplex=False)
+    told = (writers_pipe, str(run.folder), run.writers_place, url, f"run{run.seed}", run.mode)
+    writer = PROCESSES.Process(target=work, args=told)
+    writer.start()
+    writers_pipe.close()
+    said: list[dict[str, Any]] = [pipe.recv()]
+
+    def read() -> None:  # all the time: a full pipe would stop the writer
+        with suppress(EOFError):
+            while True:
+                said.append(pipe.recv())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    run.strike(said)
+    writer.kill()
+    writer.join()
+    reader.join()
+    pipe.close()
     run.settle()
-    assert writer.returncode in (-9, 1) and "Traceback" not in trouble, (
-        trouble
-    )  # 1: what Windows says of a killed process
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    assert not [row["trouble"] for row in said if "trouble" in row]
+    return said
 
 
 def texts(context: Context) -> Counter[str]:
@@ -245,9 +247,7 @@ def test_200_interleavings(storage: str, tmp_path: Path, request: pytest.Fixture
             said = said if folder.exists() else []
             folder.mkdir(exist_ok=True)
             run = run_of(folder, seed)
-            rows = killed_writer(run, server.url)
-            assert rows, "the writer failed"
-            said = [*said, *rows]
+            said = [*said, *killed_writer(run, server.url)]
             check(run, said, {row.id: row.usage for row in server.ledger}, counted)
             goes_on(run, client, counted)
             if seed % 5 == 4:
