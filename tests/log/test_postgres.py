@@ -370,11 +370,8 @@ def test_an_append_waits_for_the_disk_where_the_database_would_not(durable: Post
             durable, "select pg_current_wal_insert_lsn() - '0/0', pg_current_wal_flush_lsn() - '0/0'"
         )[0]
         assert flushed == begun
-    assert storage._server.query(
-        "select current_setting('synchronous_commit'), current_setting('statement_timeout')",
-        values={},
-        by=time.monotonic() + 9,
-    ) == [("off", "30s")]  # and what else the connection does is left as it was
+    asked_of_it = storage._server.query("show synchronous_commit", values={}, by=time.monotonic() + 9)
+    assert asked_of_it == [("off",)]  # and what else the connection does is left as it was
 
 
 # Lost lines
@@ -574,6 +571,9 @@ def test_many_sessions_share_the_connections_of_a_pool(postgres: Postgres, fresh
         for n in range(4):
             for log in logs:
                 assert log.append("user", {"n": n}).sequence == n
+        with pool.connection() as connection:  # what limits an append does not limit who uses its connection next
+            shown = connection.execute("select current_setting('statement_timeout') as seconds").fetchone()
+            assert shown == {"seconds": "0"}
         stale = Log(PostgresStorage(pool, logs[0].storage.session))  # type: ignore[attr-defined]
         logs[0].append("user", {})
         with pytest.raises(ConcurrentAppend):

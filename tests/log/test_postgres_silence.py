@@ -221,3 +221,8 @@ def test_an_append_that_is_interrupted_is_kept_once(postgres: Postgres, session:
         log.append("user", {"n": 1})
         log.append("user", {"n": 2})
     assert numbers(postgres, session) == [b'{"n":0}', b'{"n":1}', b'{"n":2}']
+
+
+def test_the_longest_wait_is_a_limit_too(postgres: Postgres, session: str) -> None:
+    with Log(PostgresStorage(postgres.dsn, session, wait_seconds=1e300)) as log:
+        assert log.append("user", {"n": 0}).sequence == 0
