@@ -13,6 +13,7 @@ import random
 import time
 import traceback
 import urllib.request
+import warnings
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -213,6 +214,7 @@ class Session:
 
 def work(pipe: Connection, *told: str) -> None:
     """`write`, and send what it says through a pipe."""
+    warnings.simplefilter("ignore")
     try:
         write(pipe.send, *told)
     except BaseException:
