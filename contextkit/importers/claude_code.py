@@ -46,9 +46,10 @@ import orjson
 from contextkit.cache.usage import Usage, served, tier_fields
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import dollars, has_blanks, natural, parsed, plausible, spelled
+from contextkit.importers.transcript import dollars, has_blanks, parsed, plausible, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark
 from contextkit.models import find_model, model_named
+from contextkit.providers.usage import NO_COUNT, natural
 
 NEAR = 512
 """Bytes at either end of a line in which its own keys stand; what lies between may be megabytes of a tool's output."""
@@ -783,8 +784,8 @@ def _usage(source: Source, line: int, said: dict[str, Any]) -> Usage | None:
     total, split = said.get("cache_creation_input_tokens"), said.get("cache_creation")
     short, long = (split.get(_SHORT), split.get(_LONG)) if isinstance(split, dict) else (None, None)
     for count in (fresh, read, output, total, short, long):
-        if count is not None and (type(count) is not int or count < 0):
-            source.fault(line, "a token count that is no natural number; it is unknown")
+        if count is not None and natural(count) is None:
+            source.fault(line, NO_COUNT)
             return _usage(source, line, _natural(said))
     if (
         short is None or long is None or (total and not short + long)

@@ -32,7 +32,7 @@ from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import STDIN, Source, is_packed
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
 
 MAGIC = b"SQLite format 3\0"
@@ -260,12 +260,9 @@ def _text(value: object) -> str:
 
 def _usage(calls: SessionCalls, number: int, provider: str, tokens: dict[str, Any]) -> Usage | None:
     cache = table(tokens.get("cache"))
-    fresh, output, total = (natural(tokens.get(name)) for name in ("input", "output", "total"))
-    read, write, reasoning = (
-        natural(cache.get("read")),
-        natural(cache.get("write")),
-        natural(tokens.get("reasoning")) or 0,
-    )
+    told = (*(tokens.get(name) for name in ("input", "output", "total")), cache.get("read"), cache.get("write"))
+    fresh, output, total, read, write = (calls.source.count(number, value) for value in told)
+    reasoning = calls.source.count(number, tokens.get("reasoning") or 0)
     if output is not None and total != (fresh or 0) + (read or 0) + (write or 0) + output:
-        output += reasoning
+        output = None if reasoning is None else output + reasoning
     return calls.usage(number, provider, Counts(fresh, read, write, output), "exclusive")

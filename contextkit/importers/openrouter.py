@@ -19,9 +19,10 @@ from contextkit.importers.answers import answer_of
 from contextkit.importers.format import first_line
 from contextkit.importers.pairing import Pairs, RecordedCall
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import natural, parsed, plausible
+from contextkit.importers.transcript import parsed, plausible
 from contextkit.ledger.calls import Record
 from contextkit.providers.response_facts import ResponseFacts
+from contextkit.providers.usage import natural
 
 NAME = "openrouter"
 

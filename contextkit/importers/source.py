@@ -14,7 +14,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import IO, Any, cast
 
 from contextkit.errors import MissingExtra, UnreadableLog
 from contextkit.importers.dedup import DigestSet
+from contextkit.providers.usage import NO_COUNT, natural
 
 _BLANK = ord(" ")
 BUFFER = 1 << 19
@@ -113,13 +114,14 @@ class Source:
     def head(self) -> bytes:
         """The first `HEAD` bytes, unpacked; raises `UnreadableLog` for what nobody can open or unpack."""
         if self._head is None:
-            with translated_errors(self.name):
+            with translated_errors(self.name), ExitStack() as opened:
                 stream = _opened(self.name)
+                if self.name != STDIN:
+                    opened.callback(stream.close)
                 self._head = stream.read(HEAD)
-            if self.name == STDIN or not Path(self.name).is_file():
-                self._stream = stream  # what came by a pipe comes once
-            else:
-                stream.close()
+                if self.name == STDIN or not Path(self.name).is_file():
+                    self._stream = stream  # what came by a pipe comes once
+                    opened.pop_all()
         return self._head
 
     def close(self) -> None:
@@ -169,6 +171,16 @@ class Source:
         """Say that something is wrong on a line; reading goes on."""
         self.faults.add(self.name, line, what)
 
+    def count(self, line: int, value: object) -> int | None:
+        """A count of tokens that stands on a line; None where there is none.
+
+        What stands there and is none is a fault.
+        """
+        count = natural(value)
+        if count is None and value is not None:
+            self.fault(line, NO_COUNT)
+        return count
+
     def is_new(self, *key: bytes) -> bool:
         """Whether nothing of this key was counted before in this run, in any file; from now on it was."""
         return self.faults.seen.is_new(blake2b(b"\0".join(key), digest_size=16).digest())
@@ -179,9 +191,14 @@ def translated_errors(name: str) -> Iterator[None]:
     """What the system or a packer refuses, in our words."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as fault:
+    except _packer_errors() as fault:
         said = getattr(fault, "strerror", None) or str(fault)
         raise UnreadableLog(f"{name}: {said}; give a whole file, plain or packed with gzip or zstd") from None
+
+
+def _packer_errors() -> tuple[type[Exception], ...]:
+    zstandard = sys.modules.get("zstandard")  # an extra, which may not be there
+    return (OSError, EOFError, zlib.error, lzma.LZMAError, *([zstandard.ZstdError] if zstandard else []))
 
 
 def _split(pieces: Iterator[bytes]) -> Iterator[bytes]:

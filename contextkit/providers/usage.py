@@ -23,6 +23,20 @@ def ignore(message: str) -> None:
     """Report nothing."""
 
 
+MOST_TOKENS = 10**15
+"""What is above it is no count of tokens, and an integer may be too large for a float."""
+NO_COUNT = "a token count that is no natural number; it is unknown"
+
+
+def natural(value: object) -> int | None:
+    """A count of tokens, None for what is none: unknown is never zero.
+
+    >>> natural(5), natural(None), natural(-1), natural(True), natural("5"), natural(10**400)
+    (5, None, None, None, None, None)
+    """
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None  # a boolean is an `int` too
+
+
 Paths = tuple[str, ...]
 """Dotted paths of one counter; the first that is there counts."""
 
@@ -278,10 +292,9 @@ def _count(flat: Mapping[str, Any], paths: Paths, report: Report) -> int | None:
     for path in paths:
         value = flat.get(path)
         if value is not None:
-            if type(value) is int and value >= 0:  # a boolean is an `int` too
-                return value
-            report("a token count that is no natural number; it is unknown")
-            return None
+            if natural(value) is None:
+                report(NO_COUNT)
+            return natural(value)
     return None
 
 
