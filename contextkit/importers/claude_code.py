@@ -43,13 +43,12 @@ from typing import Any
 
 import orjson
 
-from contextkit.cache.usage import Usage, served, tier_fields
+from contextkit.cache.usage import NO_COUNT, Usage, natural, served, tier_fields
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import dollars, has_blanks, parsed, plausible, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark
 from contextkit.models import find_model, model_named
-from contextkit.providers.usage import NO_COUNT, natural
 
 NEAR = 512
 """Bytes at either end of a line in which its own keys stand; what lies between may be megabytes of a tool's output."""

@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import NO_COUNT, Usage, natural
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, in_time, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, Span, Traces, counted_usage
 from contextkit.importers.transcript import dollars, plausible
 from contextkit.ledger.calls import Exchange, Record
-from contextkit.providers.usage import NO_COUNT, Report, ignore, natural
+from contextkit.providers.usage import Report, ignore
 
 WRAPPERS = {"data": 2, "observations": 2}
 COUNTS: dict[str, tuple[str, ...]] = {

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from contextkit.cache.usage import natural
 from contextkit.errors import UnreadableLog
 from contextkit.importers.answers import answer_of
 from contextkit.importers.format import first_line
@@ -22,7 +23,6 @@ from contextkit.importers.source import Source
 from contextkit.importers.transcript import parsed, plausible
 from contextkit.ledger.calls import Record
 from contextkit.providers.response_facts import ResponseFacts
-from contextkit.providers.usage import natural
 
 NAME = "openrouter"
 

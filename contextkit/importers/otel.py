@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from contextkit.cache.usage import served
+from contextkit.cache.usage import natural, served
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of
 from contextkit.importers.source import Source
@@ -29,7 +29,6 @@ from contextkit.importers.spans import Counts, Span, Traces, counted_usage, read
 from contextkit.importers.transcript import dollars, plausible
 from contextkit.ledger.calls import Exchange, Record, RemarkKind
 from contextkit.models import find_model
-from contextkit.providers.usage import natural
 
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "operation": ("gen_ai.operation.name", "llm.request.type", "openinference.span.kind", "traceloop.span.kind"),

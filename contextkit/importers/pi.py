@@ -43,7 +43,7 @@ from typing import Any
 import orjson
 
 from contextkit.cache.prompt import Prompt
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, natural
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable, UnreadableLog
 from contextkit.importers.format import by_line
@@ -69,7 +69,6 @@ from contextkit.ledger.calls import Exchange, Outline, Record, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline
 from contextkit.models import find_model
-from contextkit.providers.usage import natural
 
 MAIN = "main"
 """The lane of a session that does not branch."""

@@ -20,9 +20,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, cast
 
+from contextkit.cache.usage import NO_COUNT, natural
 from contextkit.errors import MissingExtra, UnreadableLog
 from contextkit.importers.dedup import DigestSet
-from contextkit.providers.usage import NO_COUNT, natural
 
 _BLANK = ord(" ")
 BUFFER = 1 << 19

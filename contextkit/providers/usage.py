@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from contextkit.cache.usage import Usage, served
+from contextkit.cache.usage import NO_COUNT, Usage, natural, served
 
 Report = Callable[[str], None]
 """Takes a sentence on counters that contradict each other."""
@@ -21,20 +21,6 @@ Report = Callable[[str], None]
 
 def ignore(message: str) -> None:
     """Report nothing."""
-
-
-MOST_TOKENS = 10**15
-"""What is above it is no count of tokens, and an integer may be too large for a float."""
-NO_COUNT = "a token count that is no natural number; it is unknown"
-
-
-def natural(value: object) -> int | None:
-    """A count of tokens, None for what is none: unknown is never zero.
-
-    >>> natural(5), natural(None), natural(-1), natural(True), natural("5"), natural(10**400)
-    (5, None, None, None, None, None)
-    """
-    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None  # a boolean is an `int` too
 
 
 Paths = tuple[str, ...]
