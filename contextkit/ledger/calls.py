@@ -225,13 +225,13 @@ def decode(line: bytes) -> Record:
         record = Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
         if not has_sum:
             _check_values(record)
-        return record
     except JSONDecodeError as error:
         raise LogCorrupt(
             f"not an exchange (NotSerialisable: line {error.lineno} column {error.colno}: not JSON ({error.msg}))"
         ) from None
     except (NotSerialisable, KeyError, TypeError, ValueError, AttributeError) as error:
         raise LogCorrupt(f"not an exchange ({type(error).__name__}: {error})") from None
+    return record
 
 
 _SUM = b',"sum":"%b"}'
