@@ -17,7 +17,7 @@ RAW = {
     "@many digits@": b"7" * 400,
     "@digits beyond Python's limit@": b"9" * 5_000,
     "@deep list@": b"[" * 3_000 + b"]" * 3_000,
-    "@deep object@": b'{"a":' * 300 + b"1" + b"}" * 300,
+    "@deep object@": b'{"a":' * 1_000 + b"1" + b"}" * 1_000,
     "@not UTF-8@": b'"\xff\xfe"',
     "@lone surrogate@": b'"\\ud800"',
     "@a key twice@": b'{"type":"text","text":"x","type":5}',

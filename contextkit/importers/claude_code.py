@@ -45,7 +45,7 @@ import orjson
 
 from contextkit.cache.usage import NO_COUNT, Usage, natural, served, tier_fields
 from contextkit.importers.format import by_line, first_line
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import dollars, has_blanks, parsed, plausible, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark
 from contextkit.models import find_model, model_named
@@ -180,7 +180,7 @@ def without_content(line: bytes) -> dict[str, Any] | None:
     if not 0 <= content < behind:
         return None
     try:
-        record = orjson.loads(
+        record = load_json(
             line[:content] + line[behind:]
         )  # what stood inside the content leaves brackets that do not match
     except orjson.JSONDecodeError:
@@ -191,7 +191,7 @@ def without_content(line: bytes) -> dict[str, Any] | None:
 def object_of(line: bytes) -> dict[str, Any]:
     """A line whose bytes look like an object; an empty one where it is none, which no reader takes for anything."""
     try:
-        record = orjson.loads(line)
+        record = load_json(line)
     except orjson.JSONDecodeError:
         return {}
     return record if isinstance(record, dict) else {}

@@ -24,7 +24,7 @@ import orjson
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
-from contextkit.importers.source import STDIN, Source, is_packed
+from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts, Reading
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
@@ -139,7 +139,7 @@ def _beside(source: Source, path: Path) -> dict[str, Any]:
     if not path.is_file() or is_packed(str(path)):
         return {}
     try:
-        value = orjson.loads(path.read_bytes())
+        value = load_json(path.read_bytes())
     except orjson.JSONDecodeError:
         source.fault(0, f"{path.name} beside it is no JSON: models are unknown where the messages do not name them")
         return {}

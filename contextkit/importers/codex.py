@@ -34,7 +34,7 @@ import orjson
 
 from contextkit.cache.usage import Usage, tier_named
 from contextkit.importers.format import by_line, first_line
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import has_blanks, parsed, plausible, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
 from contextkit.ledger.misses import is_free_to_write
@@ -388,7 +388,7 @@ def _names(index: str, written_at_ns: int) -> dict[str, str]:
     names = {}
     for line in Path(index).read_bytes().splitlines():
         try:
-            row = orjson.loads(line)
+            row = load_json(line)
         except orjson.JSONDecodeError:
             continue
         if isinstance(row, dict) and isinstance(row.get("thread_name"), str):

@@ -20,12 +20,10 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
-
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, load_json
 from contextkit.importers.spans import Counts
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
@@ -94,7 +92,7 @@ def _member(source: Source, archive: zipfile.ZipFile, name: str) -> dict[str, An
         if archive.getinfo(name).file_size > MOST_BYTES:
             source.fault(0, f"a file of the .eval of more than {MOST_BYTES >> 20:,} MiB; passed over")
             return {}
-        value = orjson.loads(archive.read(name))
+        value = load_json(archive.read(name))
     except DAMAGE as error:
         source.fault(0, f"a file of the .eval that cannot be read ({type(error).__name__}); passed over")
         return {}

@@ -30,7 +30,7 @@ from contextkit.importers.format import first_line
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
-from contextkit.importers.source import STDIN, Source, is_packed
+from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
@@ -105,7 +105,7 @@ def _noted(source: Source, session: str) -> tuple[str, str]:
         if source.name != STDIN and session.startswith("ses_") and session.isidentifier():
             for path in (storage / "session").glob(f"*/{session}.json"):
                 try:
-                    found = table(orjson.loads(path.read_bytes()))
+                    found = table(load_json(path.read_bytes()))
                 except (OSError, orjson.JSONDecodeError):
                     continue
         title, place = found.get("title"), found.get("directory")
@@ -184,7 +184,7 @@ class _Sessions:
 
     def _object(self, number: int, data: object) -> dict[str, Any] | None:
         try:
-            value = orjson.loads(data if isinstance(data, bytes) else b"")
+            value = load_json(data if isinstance(data, bytes) else b"")
         except orjson.JSONDecodeError:
             value = None
         if not isinstance(value, dict):
@@ -210,7 +210,7 @@ def _parts(source: Source, message: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = []
     for path in sorted(place.glob("prt_*.json")) if message.get("id") and place.is_dir() else []:
         try:
-            part = orjson.loads(path.read_bytes())
+            part = load_json(path.read_bytes())
         except (OSError, orjson.JSONDecodeError):
             source.fault(0, "a part of a message that cannot be read; the message's own tokens may stand for it")
             continue

@@ -24,7 +24,7 @@ from typing import Any
 from contextkit.cache.usage import natural, served
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of
-from contextkit.importers.source import Source
+from contextkit.importers.source import MOST_DIGITS, Source
 from contextkit.importers.spans import Counts, Span, Traces, counted_usage, reading_by_total
 from contextkit.importers.transcript import dollars, plausible
 from contextkit.ledger.calls import Exchange, Record, RemarkKind
@@ -418,12 +418,9 @@ _KINDS = ("stringvalue", "doublevalue", "boolvalue")
 
 def _number(value: object) -> object:
     """A whole number of 64 bits, which OTLP writes as text, and some as a float; what is none as it stands."""
-    if isinstance(value, str) and len(value) <= _MOST_DIGITS and value.isascii() and value.isdigit():
+    if isinstance(value, str) and len(value) <= MOST_DIGITS and value.isascii() and value.isdigit():
         return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-_MOST_DIGITS = len(str(2**64))
 
 
 def _time(value: object) -> float | None:

@@ -63,7 +63,7 @@ from contextkit.importers.recording import (
     ToolResultTurn,
     UserTurn,
 )
-from contextkit.importers.source import Source, open_file
+from contextkit.importers.source import Source, load_json, open_file
 from contextkit.importers.transcript import CUT, dollars
 from contextkit.ledger.calls import Exchange, Outline, Record, Remark
 from contextkit.ledger.ledger import Ledger
@@ -421,7 +421,7 @@ class PiLines:
         self.lines.add(mark)
         self.placed.append(0 if self.calls is None else len(self.calls.sent.events))
         try:
-            record = orjson.loads(line)
+            record = load_json(line)
             if self.calls is None:
                 return self._begin(number, record)
             if record.get("type") == "session_info" and isinstance(record.get("name"), str) and record["name"].strip():

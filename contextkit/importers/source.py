@@ -20,6 +20,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, cast
 
+import orjson
+
 from contextkit.cache.usage import NO_COUNT, natural
 from contextkit.errors import MissingExtra, UnreadableLog
 from contextkit.importers.dedup import DigestSet
@@ -35,6 +37,27 @@ DAMAGED = "a damaged row is left out (restore it from a copy); prompts of later 
 """What is said of a row that cannot be read, or whose checksum is not that of its content."""
 OTHER_KINDS = "and so on: more kinds of faults than are told apart"
 """Stands for what is too varied to be listed."""
+
+
+MOST_DIGITS = len(str(2**64))
+"""Of an integer that is written as text: a longer one is no number of any program, and Python refuses to read it."""
+MOST_LEVELS = 254
+"""Levels of nesting that are read: orjson writes no more, and Python prints and compares not many more."""
+
+
+def load_json(data: bytes | bytearray | str) -> Any:
+    """The value of JSON text, as `orjson.loads` gives it.
+
+    Raises `orjson.JSONDecodeError`, also for what is nested deeper than `MOST_LEVELS`.
+    """
+    value = orjson.loads(data)
+    n_openings = data.count("{") + data.count("[") if isinstance(data, str) else data.count(b"{") + data.count(b"[")
+    if n_openings > MOST_LEVELS:  # only then it may be so deep, and is asked of orjson, which is faster than a walk
+        try:
+            orjson.dumps(value)
+        except TypeError:
+            raise orjson.JSONDecodeError(f"nested deeper than {MOST_LEVELS} levels", "", 0) from None
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, load_json
 from contextkit.providers.usage import MOST_USD
 
 EARLIEST = 1_577_836_800.0
@@ -54,7 +54,7 @@ CUT = "no JSON object, or one that was cut; passed over"
 def parsed(source: Source, number: int, line: bytes) -> dict[str, object] | None:
     """The object of a line; None, and a fault, where it is none."""
     try:
-        record = orjson.loads(line)
+        record = load_json(line)
     except orjson.JSONDecodeError:
         source.fault(number, CUT)
         return None
