@@ -294,6 +294,20 @@ class Usage:
         )
 
 
+MOST_TOKENS = 10**15
+"""What is above it is no count of tokens, and an integer may be too large for a float."""
+NO_COUNT = "a token count that is no natural number; it is unknown"
+
+
+def natural(value: object) -> int | None:
+    """A count of tokens, None for what is none: unknown is never zero.
+
+    >>> natural(5), natural(None), natural(-1), natural(True), natural("5"), natural(10**400)
+    (5, None, None, None, None, None)
+    """
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None  # a boolean is an `int` too
+
+
 def is_long_ttl(ttl_seconds: float) -> bool:
     """Whether a write for so long has the long price.
 

@@ -43,10 +43,10 @@ from typing import Any
 
 import orjson
 
-from contextkit.cache.usage import Usage, served, tier_fields
+from contextkit.cache.usage import NO_COUNT, Usage, natural, served, tier_fields
 from contextkit.importers.format import by_line, first_line
-from contextkit.importers.source import Source
-from contextkit.importers.transcript import dollars, has_blanks, natural, parsed, plausible, spelled
+from contextkit.importers.source import Source, load_json
+from contextkit.importers.transcript import dollars, has_blanks, parsed, plausible, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark
 from contextkit.models import find_model, model_named
 
@@ -180,7 +180,7 @@ def without_content(line: bytes) -> dict[str, Any] | None:
     if not 0 <= content < behind:
         return None
     try:
-        record = orjson.loads(
+        record = load_json(
             line[:content] + line[behind:]
         )  # what stood inside the content leaves brackets that do not match
     except orjson.JSONDecodeError:
@@ -191,7 +191,7 @@ def without_content(line: bytes) -> dict[str, Any] | None:
 def object_of(line: bytes) -> dict[str, Any]:
     """A line whose bytes look like an object; an empty one where it is none, which no reader takes for anything."""
     try:
-        record = orjson.loads(line)
+        record = load_json(line)
     except orjson.JSONDecodeError:
         return {}
     return record if isinstance(record, dict) else {}
@@ -783,8 +783,8 @@ def _usage(source: Source, line: int, said: dict[str, Any]) -> Usage | None:
     total, split = said.get("cache_creation_input_tokens"), said.get("cache_creation")
     short, long = (split.get(_SHORT), split.get(_LONG)) if isinstance(split, dict) else (None, None)
     for count in (fresh, read, output, total, short, long):
-        if count is not None and (type(count) is not int or count < 0):
-            source.fault(line, "a token count that is no natural number; it is unknown")
+        if count is not None and natural(count) is None:
+            source.fault(line, NO_COUNT)
             return _usage(source, line, _natural(said))
     if (
         short is None or long is None or (total and not short + long)

@@ -26,7 +26,7 @@ from contextkit.importers.rows import table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import EARLIEST, natural, parsed, plausible
+from contextkit.importers.transcript import EARLIEST, parsed, plausible
 from contextkit.ledger.calls import Record, Remark
 
 PROVIDER = "github-copilot"
@@ -112,7 +112,7 @@ class _Log:
     def _message(self, number: int, event: dict[str, Any], data: dict[str, Any], now: float | None) -> None:
         """Hold a call back: the sum that it is part of may come."""
         name = str(data.get("apiCallId") or data.get("requestId") or data.get("messageId") or event.get("id") or number)
-        output = natural(data.get("outputTokens")) or None
+        output = self.source.count(number, data.get("outputTokens")) or None
         held = self.held.get(name)
         if held is not None:  # one reply may be several messages, each with the output of all
             held.ended = now or held.ended
@@ -150,7 +150,7 @@ class _Log:
             return
         for model, said in metrics.items():
             usage = self._usage(number, table(table(said).get("usage")))
-            count = natural(table(table(said).get("requests")).get("count"))
+            count = self.source.count(number, table(table(said).get("requests")).get("count"))
             mine = self._take(model, now)
             if model in self.billed:
                 yield from self._rest(number, model, usage, self.billed.pop(model), now)
@@ -199,7 +199,8 @@ class _Log:
 
     def _usage(self, number: int, said: dict[str, Any]) -> Usage | None:
         names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
-        return self.calls.usage(number, PROVIDER, Counts(*(natural(said.get(name)) for name in names)), "inclusive")
+        counts = Counts(*(self.source.count(number, said.get(name)) for name in names))
+        return self.calls.usage(number, PROVIDER, counts, "inclusive")
 
     def finish(self) -> Iterator[Record]:
         """What no shutdown added up."""

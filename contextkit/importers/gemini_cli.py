@@ -24,7 +24,7 @@ from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
 
 PROVIDER = "google"
@@ -121,9 +121,10 @@ def metadata_usage(
     The total tells whether the prompt holds the cached tokens and the output the thoughts; without a total it is as
     Gemini counts: cached inside, thoughts beside.
     """
-    sent, out, whole = natural(prompt), natural(output), natural(total)
-    read, thought, from_tools = natural(cached) or 0, natural(thoughts) or 0, natural(tool) or 0
-    if sent is None or out is None:
+    sent, out, whole = (calls.source.count(number, value) for value in (prompt, output, total))
+    omitted = (0 if value is None else calls.source.count(number, value) for value in (cached, thoughts, tool))
+    read, thought, from_tools = omitted
+    if sent is None or out is None or read is None or thought is None or from_tools is None:
         return None
     rest = None if whole is None else whole - sent - out - from_tools
     is_thought_inside = thought > 0 and rest in (0, read)

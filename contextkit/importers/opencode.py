@@ -30,9 +30,9 @@ from contextkit.importers.format import first_line
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
-from contextkit.importers.source import STDIN, Source, is_packed
+from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
 
 MAGIC = b"SQLite format 3\0"
@@ -105,7 +105,7 @@ def _noted(source: Source, session: str) -> tuple[str, str]:
         if source.name != STDIN and session.startswith("ses_") and session.isidentifier():
             for path in (storage / "session").glob(f"*/{session}.json"):
                 try:
-                    found = table(orjson.loads(path.read_bytes()))
+                    found = table(load_json(path.read_bytes()))
                 except (OSError, orjson.JSONDecodeError):
                     continue
         title, place = found.get("title"), found.get("directory")
@@ -184,7 +184,7 @@ class _Sessions:
 
     def _object(self, number: int, data: object) -> dict[str, Any] | None:
         try:
-            value = orjson.loads(data if isinstance(data, bytes) else b"")
+            value = load_json(data if isinstance(data, bytes) else b"")
         except orjson.JSONDecodeError:
             value = None
         if not isinstance(value, dict):
@@ -210,7 +210,7 @@ def _parts(source: Source, message: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = []
     for path in sorted(place.glob("prt_*.json")) if message.get("id") and place.is_dir() else []:
         try:
-            part = orjson.loads(path.read_bytes())
+            part = load_json(path.read_bytes())
         except (OSError, orjson.JSONDecodeError):
             source.fault(0, "a part of a message that cannot be read; the message's own tokens may stand for it")
             continue
@@ -260,12 +260,9 @@ def _text(value: object) -> str:
 
 def _usage(calls: SessionCalls, number: int, provider: str, tokens: dict[str, Any]) -> Usage | None:
     cache = table(tokens.get("cache"))
-    fresh, output, total = (natural(tokens.get(name)) for name in ("input", "output", "total"))
-    read, write, reasoning = (
-        natural(cache.get("read")),
-        natural(cache.get("write")),
-        natural(tokens.get("reasoning")) or 0,
-    )
+    told = (*(tokens.get(name) for name in ("input", "output", "total")), cache.get("read"), cache.get("write"))
+    fresh, output, total, read, write = (calls.source.count(number, value) for value in told)
+    reasoning = calls.source.count(number, tokens.get("reasoning") or 0)
     if output is not None and total != (fresh or 0) + (read or 0) + (write or 0) + output:
-        output += reasoning
+        output = None if reasoning is None else output + reasoning
     return calls.usage(number, provider, Counts(fresh, read, write, output), "exclusive")

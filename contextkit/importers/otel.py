@@ -21,10 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from contextkit.cache.usage import served
+from contextkit.cache.usage import natural, served
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of
-from contextkit.importers.source import Source
+from contextkit.importers.source import MOST_DIGITS, Source
 from contextkit.importers.spans import Counts, Span, Traces, counted_usage, reading_by_total
 from contextkit.importers.transcript import dollars, plausible
 from contextkit.ledger.calls import Exchange, Record, RemarkKind
@@ -304,7 +304,7 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
     if isinstance(wait, int | float) and ended is not None and 0 <= wait <= ended - at + 1:
         first = at + wait
     error = str(raw.get("error") or "error") if normalized.has_failed or "error" in raw else None
-    counts = _counts(normalized)
+    counts = _counts(source, normalized)
     usage = counted_usage(
         source, normalized.line, counts, "exclusive" if reading_by_total(counts) == "exclusive" else "inclusive"
     )
@@ -327,13 +327,11 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
     )
 
 
-def _counts(normalized: _NormalizedSpan) -> Counts:
-    prompt, read, write, output, total = (
-        _count(normalized.raw.get(name)) for name in ("prompt", "read", "write", "output", "total")
-    )
-    if normalized.scope.startswith(OMITS_ZEROS) and (read is not None or write is not None):
-        read, write = read or 0, write or 0
-    return Counts(prompt, read, write, output, total)
+def _counts(source: Source, normalized: _NormalizedSpan) -> Counts:
+    told = {name: _number(normalized.raw.get(name)) for name in ("prompt", "read", "write", "output", "total")}
+    if normalized.scope.startswith(OMITS_ZEROS) and (told["read"] is not None or told["write"] is not None):
+        told.update({name: told[name] or 0 for name in ("read", "write")})
+    return Counts(**{name: source.count(normalized.line, value) for name, value in told.items()})
 
 
 def _times(source: Source, normalized: _NormalizedSpan) -> tuple[float, float | None]:
@@ -352,7 +350,7 @@ def _remarks(normalized: _NormalizedSpan) -> Iterator[tuple[RemarkKind, str]]:
     """What pydantic-ai says of the cache."""
     reason = str(normalized.raw.get("collapse") or ("unexpected" if COLLAPSE in normalized.events else ""))
     if reason:
-        missed = _count(normalized.raw.get("missed"))
+        missed = natural(_number(normalized.raw.get("missed")))
         yield "verdict", f"cache_collapse {reason}" + ("" if missed is None else f", {missed} tokens missed")
     if reason == "compacted":
         yield "compaction", "the provider compacted the history"
@@ -408,36 +406,25 @@ def _typed(value: object) -> Any:
         if (text := value.get("stringValue")) is not None:
             return text
         if (whole := value.get("intValue")) is not None:
-            return _count(whole)
+            return _number(whole)
     held = named(_object(value))
     return (
-        _count(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
+        _number(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
     )
 
 
 _KINDS = ("stringvalue", "doublevalue", "boolvalue")
 
 
-def _count(value: object) -> int | None:
-    """A count of tokens; OTLP writes integers of 64 bits as text, and some write them as floats."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+def _number(value: object) -> object:
+    """A whole number of 64 bits, which OTLP writes as text, and some as a float; what is none as it stands."""
+    if isinstance(value, str) and len(value) <= MOST_DIGITS and value.isascii() and value.isdigit():
         return int(value)
-    if isinstance(value, float) and value >= 0 and value.is_integer():
-        return int(value)
-    return value if type(value) is int and value >= 0 else None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _time(value: object) -> float | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        at = int(value)
-        if at > _NANOSECONDS:
-            return at / 1e9
-        value = at
-    return plausible(value)
-
-
-_NANOSECONDS = 1_577_836_800 * 10**9
-"""A count above it is one of nanoseconds, and of a clock that was set."""
+    return plausible(_number(value) if isinstance(value, str) else value)
 
 
 def _name(value: object) -> str:

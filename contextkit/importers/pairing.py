@@ -18,7 +18,7 @@ from contextkit.cache.usage import Usage, tier_fields
 from contextkit.canonical import canonical
 from contextkit.importers.billed import cloud_in, model_in, provider_of
 from contextkit.importers.growing import GrowingBodies
-from contextkit.importers.source import STDIN, Source
+from contextkit.importers.source import STDIN, Source, load_json
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark, lane_name
 from contextkit.prompt.conversations import Conversations
@@ -76,7 +76,7 @@ def body_of(given: Any, bodies: GrowingBodies | None = None) -> Body | None:
     if isinstance(given, str | bytes):
         raw = given if isinstance(given, bytes) else given.encode("utf-8", "surrogatepass")
         try:
-            fields = bodies.parsed(raw) if bodies else orjson.loads(raw)
+            fields = bodies.parsed(raw) if bodies else load_json(raw)
         except orjson.JSONDecodeError:
             return None
     return Body(fields, raw) if isinstance(fields, dict) and codec_of(fields, "") else None

@@ -14,12 +14,15 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, cast
 
+import orjson
+
+from contextkit.cache.usage import NO_COUNT, natural
 from contextkit.errors import MissingExtra, UnreadableLog
 from contextkit.importers.dedup import DigestSet
 
@@ -34,6 +37,27 @@ DAMAGED = "a damaged row is left out (restore it from a copy); prompts of later 
 """What is said of a row that cannot be read, or whose checksum is not that of its content."""
 OTHER_KINDS = "and so on: more kinds of faults than are told apart"
 """Stands for what is too varied to be listed."""
+
+
+MOST_DIGITS = len(str(2**64))
+"""Of an integer that is written as text: a longer one is no number of any program, and Python refuses to read it."""
+MOST_LEVELS = 254
+"""Levels of nesting that are read: orjson writes no more, and Python prints and compares not many more."""
+
+
+def load_json(data: bytes | bytearray | str) -> Any:
+    """The value of JSON text, as `orjson.loads` gives it.
+
+    Raises `orjson.JSONDecodeError`, also for what is nested deeper than `MOST_LEVELS`.
+    """
+    value = orjson.loads(data)
+    n_openings = data.count("{") + data.count("[") if isinstance(data, str) else data.count(b"{") + data.count(b"[")
+    if n_openings > MOST_LEVELS:  # only then it may be so deep, and is asked of orjson, which is faster than a walk
+        try:
+            orjson.dumps(value)
+        except TypeError:
+            raise orjson.JSONDecodeError(f"nested deeper than {MOST_LEVELS} levels", "", 0) from None
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +137,14 @@ class Source:
     def head(self) -> bytes:
         """The first `HEAD` bytes, unpacked; raises `UnreadableLog` for what nobody can open or unpack."""
         if self._head is None:
-            with translated_errors(self.name):
+            with translated_errors(self.name), ExitStack() as opened:
                 stream = _opened(self.name)
+                if self.name != STDIN:
+                    opened.callback(stream.close)
                 self._head = stream.read(HEAD)
-            if self.name == STDIN or not Path(self.name).is_file():
-                self._stream = stream  # what came by a pipe comes once
-            else:
-                stream.close()
+                if self.name == STDIN or not Path(self.name).is_file():
+                    self._stream = stream  # what came by a pipe comes once
+                    opened.pop_all()
         return self._head
 
     def close(self) -> None:
@@ -169,6 +194,16 @@ class Source:
         """Say that something is wrong on a line; reading goes on."""
         self.faults.add(self.name, line, what)
 
+    def count(self, line: int, value: object) -> int | None:
+        """A count of tokens that stands on a line; None where there is none.
+
+        What stands there and is none is a fault.
+        """
+        count = natural(value)
+        if count is None and value is not None:
+            self.fault(line, NO_COUNT)
+        return count
+
     def is_new(self, *key: bytes) -> bool:
         """Whether nothing of this key was counted before in this run, in any file; from now on it was."""
         return self.faults.seen.is_new(blake2b(b"\0".join(key), digest_size=16).digest())
@@ -179,9 +214,14 @@ def translated_errors(name: str) -> Iterator[None]:
     """What the system or a packer refuses, in our words."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as fault:
+    except _packer_errors() as fault:
         said = getattr(fault, "strerror", None) or str(fault)
         raise UnreadableLog(f"{name}: {said}; give a whole file, plain or packed with gzip or zstd") from None
+
+
+def _packer_errors() -> tuple[type[Exception], ...]:
+    zstandard = sys.modules.get("zstandard")  # an extra, which may not be there
+    return (OSError, EOFError, zlib.error, lzma.LZMAError, *([zstandard.ZstdError] if zstandard else []))
 
 
 def _split(pieces: Iterator[bytes]) -> Iterator[bytes]:

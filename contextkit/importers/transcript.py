@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, load_json
 from contextkit.providers.usage import MOST_USD
 
 EARLIEST = 1_577_836_800.0
@@ -19,6 +19,7 @@ LATEST = 253_402_300_799.0
 _MILLIONS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """(a number above this, counts so many a second): nanoseconds, microseconds, milliseconds; 1e11 seconds would be the
 year 5138."""
+_MOST_NANOSECONDS = LATEST * 1e9
 _OPEN = ord("{")
 _HEAD = 4096
 
@@ -53,7 +54,7 @@ CUT = "no JSON object, or one that was cut; passed over"
 def parsed(source: Source, number: int, line: bytes) -> dict[str, object] | None:
     """The object of a line; None, and a fault, where it is none."""
     try:
-        record = orjson.loads(line)
+        record = load_json(line)
     except orjson.JSONDecodeError:
         source.fault(number, CUT)
         return None
@@ -74,7 +75,7 @@ def moment(value: object) -> float | None:
         except ValueError:
             return None
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_NANOSECONDS:
         return None
     for least, unit in _MILLIONS:
         if value > least:
@@ -90,15 +91,6 @@ def plausible(value: object) -> float | None:
     """
     at = None if value is None else moment(value)
     return at if at is not None and EARLIEST <= at <= LATEST else None
-
-
-def natural(value: object) -> int | None:
-    """A count of tokens, None for what is none: unknown is never zero.
-
-    >>> natural(5), natural(None), natural(-1), natural(True), natural("5")
-    (5, None, None, None, None)
-    """
-    return value if type(value) is int and value >= 0 else None
 
 
 def dollars(value: object) -> float | None:

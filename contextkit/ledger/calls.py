@@ -13,7 +13,7 @@ as older versions wrote them, is read unchecked.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from typing import Any, Literal
 from orjson import JSONDecodeError, loads
 
 from contextkit.cache.prompt import Breakpoint
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import NO_COUNT, Usage, natural
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import LogCorrupt, NotSerialisable
 
@@ -219,16 +219,19 @@ def decode(line: bytes) -> Record:
 
     Raises `LogCorrupt` for what is not a line of ours, or was changed since it was written; the caller says which one.
     """
-    _check_sum(line.rstrip(b"\r\n"))
+    has_sum = _check_sum(line.rstrip(b"\r\n"))
     try:
         row = parse(line) if _LONG in line.translate(_DIGITS) else loads(line)
-        return Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
+        record = Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
+        if not has_sum:
+            _check_values(record)
     except JSONDecodeError as error:
         raise LogCorrupt(
             f"not an exchange (NotSerialisable: line {error.lineno} column {error.colno}: not JSON ({error.msg}))"
         ) from None
     except (NotSerialisable, KeyError, TypeError, ValueError, AttributeError) as error:
         raise LogCorrupt(f"not an exchange ({type(error).__name__}: {error})") from None
+    return record
 
 
 _SUM = b',"sum":"%b"}'
@@ -241,10 +244,51 @@ def checksum(row: bytes) -> bytes:
     return sha256(row).hexdigest()[:_SUM_BYTES].encode()
 
 
-def _check_sum(line: bytes) -> None:
+def _check_sum(line: bytes) -> bool:
+    """Whether a line has a checksum; raises `LogCorrupt` where it is not that of the content."""
     row, end = line[:-_END_BYTES], line[-_END_BYTES:]
-    if end.startswith(_SUM[:8]) and end != _SUM % checksum(row):
+    has_sum = end.startswith(_SUM[:8])
+    if has_sum and end != _SUM % checksum(row):
         raise LogCorrupt("its checksum is not that of its content")
+    return has_sum
+
+
+def _check_values(record: Record) -> None:
+    """Raises `TypeError` or `ValueError` where a field holds what none is written with: for rows without a checksum."""
+    if isinstance(record, Remark):
+        _check_types((record.kind, record.about, record.text), str)
+        return
+    texts = (record.id, record.session, record.lane, record.provider, record.model, record.error or "")
+    _check_types(texts, str)
+    numbers = (record.first_byte_at, record.ended_at, record.billed_usd, record.output_estimate)
+    _check_types([record.at, *(number for number in numbers if number is not None)], int, float)
+    for usage in (record.usage, record.predicted):
+        if usage is not None:
+            _check_types((usage.service_tier, *(text for pair in usage.qualities for text in pair)), str)
+            counts = (usage.fresh, usage.read, usage.output, *(tokens for _, tokens in usage.writes or ()))
+            if any(count is not None and natural(count) is None for count in counts):
+                raise ValueError(NO_COUNT)
+    prompt = record.prompt
+    if isinstance(prompt, Outline):
+        columns = (prompt.ends_tokens, prompt.positions, prompt.entries)
+        if {len(prompt.digests)} != set(map(len, columns)):
+            raise ValueError("an outline with more of one column than of another")
+        _check_types((*prompt.namespaces, *prompt.digests, prompt.base), str)
+        marks = [(mark.segment, mark.ttl_seconds, mark.lookback) for mark in prompt.breakpoints]
+        _check_types([number for column in (*columns, *marks, (prompt.epoch,)) for number in column], int)
+    elif isinstance(prompt, BlockIds):
+        _check_types((prompt.size, *prompt.ids), int)
+    elif isinstance(prompt, Tokens):
+        _check_types((prompt.keep, *prompt.ids, *prompt.generated), int)
+        _check_types((prompt.space,), str)
+
+
+def _check_types(values: Iterable[Any], *kinds: type) -> None:
+    for value in values:
+        if type(value) not in kinds:
+            raise TypeError(f"a value of type {type(value).__name__}, not {kinds[-1].__name__}")
+        if isinstance(value, int | float) and not abs(value) < 2**64:  # larger ones are no time, size, count or id
+            raise ValueError("a number that is out of range")
 
 
 _DIGITS, _LONG = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(" ") for byte in range(256)), b"0" * 19

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from contextkit.cache.usage import Usage, served
+from contextkit.cache.usage import NO_COUNT, Usage, natural, served
 
 Report = Callable[[str], None]
 """Takes a sentence on counters that contradict each other."""
@@ -278,10 +278,9 @@ def _count(flat: Mapping[str, Any], paths: Paths, report: Report) -> int | None:
     for path in paths:
         value = flat.get(path)
         if value is not None:
-            if type(value) is int and value >= 0:  # a boolean is an `int` too
-                return value
-            report("a token count that is no natural number; it is unknown")
-            return None
+            if natural(value) is None:
+                report(NO_COUNT)
+            return natural(value)
     return None
 
 

@@ -130,7 +130,7 @@ def _on_platform(load: Callable[[], Any]) -> Any:
 
 
 _RULES = Rules(
-    closed=frozenset({"type", "role", "ttl", "speed", "service_tier", "effort", "display"}),
+    closed=frozenset({"type", "role", "ttl", "speed", "service_tier", "effort", "display", "keep"}),
     open_unions=frozenset({"tools", "definition"}),
 )
 CREATE_TYPE = SdkType(_create_type, _RULES)
@@ -591,7 +591,7 @@ class _Turn:
 def _turns(body: Mapping[str, Json]) -> list[_Turn]:
     turns: list[_Turn] = []
     for index, message in enumerate(body["messages"]):
-        content = message["content"]
+        content = message.get("content") or []  # a system message may have none
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         if turns and turns[-1].role == message["role"]:
             turns[-1].blocks.extend(blocks)

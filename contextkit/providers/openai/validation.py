@@ -346,7 +346,10 @@ def responses_calls(received: ReceivedRequest) -> Iterator[Refusal]:
         if kind in _OUTPUTS:
             calls[item["call_id"]] = index, kind
         elif kind in _OUTPUTS.values():
-            outputs[item["call_id"]] = index, kind
+            if item.get("call_id") is not None:
+                outputs[item["call_id"]] = index, kind
+            elif item.get("name") is None:  # the SDK's type has both as optional: one of them says what it answers
+                yield _refusal(Mismatch(f"input[{index}].call_id", "missing", "a call's id"))
     for call, (index, kind) in calls.items():
         if outputs.get(call, (-1,))[0] < index:
             yield invalid(f"No tool output found for {kind.replace('_', ' ')} {call}.", "input")
