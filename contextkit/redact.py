@@ -49,7 +49,7 @@ _DATA_BYTES = 2048
 """Longer runs of base64 are data: keys are looked for inside it, not in its own characters."""
 _CONTEXT_BYTES = 48
 """How far before a run of digits a word may stand that calls it a secret."""
-_MAX_VALUE_BYTES = 1 << 16
+_MAX_VALUE_BYTES = 1 << 13
 _MAX_PACKED_BYTES, _MAX_PACKED = 1 << 20, 64
 """Of compressed data no more is looked at, and no more parts of a file."""
 
@@ -170,13 +170,16 @@ def _row_of(name: bytes, *places: str) -> _Row | None:
     return next((row for place in places for row in _table()[place] if row.pattern.search(word)), None)
 
 
-def _in_rows(where: str, searched: bytes, text: bytes, at: Callable[[Span], Span] = lambda span: span) -> Iterator[Span]:
+def _in_rows(
+    where: str, searched: bytes, text: bytes, at: Callable[[Span], Span] = lambda span: span
+) -> Iterator[Span]:
     """Matches of rows in `searched`, which is part of `text` or the same in lower case; `at` says where it stands."""
     for row in _table()[where]:
         for match in row.pattern.finditer(searched) if row.sign in searched else ():
             start, end = at(match.span(match.lastindex or 0))
             before = text[max(0, start - _CONTEXT_BYTES) : start].lower()
-            if row.value.match(text[start:end]) and row.behind.search(before):
+            is_secret = row.value.match(text[start:end]) and not _PLACEHOLDER.fullmatch(text, start, end)
+            if is_secret and row.behind.search(before):
                 yield start, end
 
 
@@ -288,9 +291,9 @@ _ESCAPE_REST = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbfv]")
 
 _BEFORE = re.compile(
     rb"""
-    (?: (?P<option> (?<![\w-])--? | (?:\b|\\[nrt])(?:ENV|ARG|setenv|export|set(?:[ ]-\w{1,8}){1,3})[ \t]+(?=[A-Z0-9_]*\Z) )
+    (?: (?P<option> (?:(?<![\w-])|(?<=\\[nrt]))--? | (?:\b|\\[nrt])(?:ENV|ARG|setenv|export|set(?:[ ]-\w{1,8}){1,3})[ \t]+(?=[A-Z0-9_]*\Z) )
       | (?P<parameter> [?&;\#] ) | (?P<tag> <(?:[\w-]{1,20}:)? ) )?
-    (?: (?<=\\)[nrtbfv] )? (?P<name> (?:\w[\w.-]*)? ) \Z""",
+    (?: (?<=\\)[nrtbfv] | (?<!\\) | (?![nrtbfv]) ) (?P<name> (?:\w[\w.-]*+)?+ ) \Z""",
     re.VERBOSE,
 )
 """What stands before the stem of a name."""
@@ -304,9 +307,9 @@ _AFTER = rb"""
     """
 _VALUE = re.compile(
     rb"""
-    (?P<q> \\*+ )" (?:SCHEME)* (?P<quoted> (?: [^"\\] | \\++[^"\\] | (?P=q)\\(?P=q)["\\] )*+ ) (?P=q)"
+    (?P<q> \\*+ )" (?:SCHEME)* (?P<quoted> (?: [^"\\] | \\++[^"\\] | (?P=q)\\(?P=q)["\\] )*+ ) (?: (?P=q)" | \Z )
     | \\*+' (?:SCHEME)* (?P<single> [^'"\n\\]*+ ) \\*+'
-    | (?P<scheme> (?:SCHEME)* ) (?P<word> [^\s"'\\,;&<>(){}\[\]`|]+ )
+    | (?P<scheme> (?:SCHEME)* ) (?P<word> [^\s"'\\,;&<>(){}\[\]`|]{1,2048}+ )
     """.replace(b"SCHEME", rb"(?i:(?:bearer|basic|token|apikey|ssws)[ ]+|key=|token=)"),
     re.VERBOSE,
 )
@@ -318,11 +321,13 @@ _SCHEMA_VALUE = re.compile(rb"\"(?:default|const|enum|examples?)\\*\"\s{0,8}:\s{
 _LIST = re.compile(rb"\[[^\[\]]*+")
 _MEMBER = re.compile(rb"(\\*+)\"(?P<quoted>[^\"\\\s,]{4,}+)\1\"")
 _PLACEHOLDER = re.compile(
-    rb"\$\{[^}]*\}|\$[\w.:]+|<[^>]*>|\{\{.*\}\}|%\w+%|\*+|[A-Za-z_]+(?:\.[A-Za-z_]+)+|[A-Z]*_[A-Z_]*"
-    rb"|(?:flag|option|argument|parameter|value|field|header|instead|from|with|when|that|which|must|should|will|can)s?",
+    rb"[$#]\{[^}]*\}|\$[\w.:]+|<[^>]*>|\{\{.*\}\}|%\w+%|\[[^\]]*\]|\*+|x+|(?:[A-Za-z_]+\.)+[A-Za-z_]+|[A-Z]*_[A-Z_]*"
+    rb"|\s*\+\s?\w[\w.]*[)},\s].*|any|none|null|local|empty|dummy|test|true|false|REDACTED|your\W.*"
+    rb"|(?:flag|option|argument|parameter|value|field|header|token|instead|from|with|when|that|which|must|should|will|can)s?",
     re.DOTALL,
 )
-"""What stands for a value: a variable, an attribute of an object; and words that follow an option in prose."""
+"""What stands for a value: a variable, an attribute, code behind the end of a quoted name; words that say that there is
+none, and those that follow an option in prose."""
 _LOOKS_RANDOM = re.compile(rb"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z]).{8}", re.DOTALL)
 
 
@@ -338,18 +343,19 @@ def _in_fields(text: bytes, lower: bytes) -> Iterator[Span]:
     looks like a key: prose and code name secrets, too.
     """
     for field in _field().finditer(lower):
-        before = _BEFORE.search(text, max(0, field.start() - 80), field.start())
+        before = _BEFORE.search(text, max(0, field.start() - 60), field.start())
         if before is None or (field.lastgroup != "rest" and not before[field.lastgroup or 0]):
             continue
         name = before["name"] + text[field.start() : field.end("rest")]
-        row = _row_of(name, "name", *["variable"] * name.isupper(), *["parameter"] * bool(before["parameter"]))
-        is_variable = name.isupper() and field.end() - field.end("rest") == 1 and text[field.end() - 1] == 0x3D
+        is_assigned = text[field.end("rest") : field.end()] == b"="
+        is_parameter = is_assigned and before["parameter"] is not None
+        row = _row_of(name, "name", *["variable"] * name.isupper(), *["parameter"] * is_parameter)
         for value in _values(text, field.end()) if row else ():
             start, end = value.span(value.lastgroup or 0)
             is_secret = end > start
             if value.lastgroup == "word":
-                is_joined = text[start - 1] == 0x3D and text[end : end + 1] in (b"&", b";")
-                is_sure = is_variable or is_joined or value["scheme"] or any(before.group("option", "parameter", "tag"))
+                is_sure = is_assigned and (is_parameter or name.isupper() or text[end : end + 1] in (b"&", b";"))
+                is_sure = is_sure or value["scheme"] or any(before.group("option", "tag"))
                 is_secret = end - start >= 4 if is_sure else _LOOKS_RANDOM.match(text, start, end) is not None
             if is_secret and row and row.value.match(text[start:end]) and not _PLACEHOLDER.fullmatch(text, start, end):
                 yield start, end

@@ -41,14 +41,14 @@ _DRAWN = re.compile("<([ABDLPTUWX])([0-9]+)>")
 
 
 def written(template: str, seed: int = 7) -> tuple[str, list[str]]:
-    """An example of `facts/redact.toml` with secrets drawn in place of `<A40>`, and those secrets."""
+    """An example of `facts/redact.toml` with random text in place of `<A40>`, and those texts."""
     rng, values = random.Random(seed), list[str]()
 
     def draw(match: re.Match[str]) -> str:
         values.append(_drawn(rng, _ALPHABETS[match[1]], int(match[2])))
         return values[-1]
 
-    return _DRAWN.sub(draw, template), values
+    return _DRAWN.sub(draw, template).replace("<>", ""), values
 
 
 @dataclass(frozen=True)
