@@ -369,8 +369,8 @@ def _values(text: bytes, at: int) -> Iterator[re.Match[bytes]]:
             yield from _values(text, value.end())
     elif members := _LIST.match(text, at, end):
         yield from _MEMBER.finditer(text, *members.span())
-    elif value := _VALUE.match(text, at, end):
-        yield value
+    elif plain := _VALUE.match(text, at, end):
+        yield plain
 
 
 # Inside base64 and compressed data
