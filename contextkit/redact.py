@@ -291,7 +291,8 @@ _ESCAPE_REST = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbfv]")
 
 _BEFORE = re.compile(
     rb"""
-    (?: (?P<option> (?:(?<![\w-])|(?<=\\[nrt]))--? | (?:\b|\\[nrt])(?:ENV|ARG|setenv|export|set(?:[ ]-\w{1,8}){1,3})[ \t]+(?=[A-Z0-9_]*\Z) )
+    (?: (?P<option> (?:(?<![\w-])|(?<=\\[nrt]))--? | (?:\b|\\[nrt])(?:ENV|ARG|setenv|export|set(?:[ ]-\w{1,8}){1,3})[ \t]+(?=[A-Z0-9_]*\Z)
+        | (?:define|putenv|[sS]et\w{0,20}|[aA]dd\w{0,20})\(\\*["'] )
       | (?P<parameter> [?&;\#] ) | (?P<tag> <(?:[\w-]{1,20}:)? ) )?
     (?: (?<=\\)[nrtbfv] | (?<!\\) | (?![nrtbfv]) ) (?P<name> (?:\w[\w.-]*+)?+ ) \Z""",
     re.VERBOSE,
@@ -301,7 +302,7 @@ _AFTER = rb"""
     (?P<rest> [\w.-]{0,60}+ )
     (?: \\*["']?\]? \s{0,8} (?: => | := | [:=] ) \s{0,8}                              # name: value, "name": "value"
       | \\*["']?,? (?:\s|\\+[nrt]){0,8}+ \\*["']? value \\*["']? \s{0,8} [:=] \s{0,8}  # "name", "value": "value"
-      | [ \t]{0,40} (?: \| | </t[dh]>\s{0,8}<t[dh][^<>]{0,200}> ) [ \t]{0,40}         # a row of a table
+      | [ \t]{0,40} (?: \| | </(?:t[dh]|key)>\s{0,8}<(?:t[dh]|string)[^<>]{0,200}> ) [ \t]{0,40}         # a row of a table
       | (?P<tag> (?:\s[^<>]{0,200}+)? > )
       | (?P<option> [ \t]++ | \\*["'],\s{0,8} (?=\\*["']) ) )                         # --name value, "--name", "value"
     """
