@@ -87,6 +87,8 @@ class PlannedCall:
     """Fewest tokens of output with which it is of use, all answers together."""
     is_least: bool = False
     """Whether it asks for these, since the budget has no room for more."""
+    prompt: object = None
+    """What tells its prompt from every other."""
 
     def worst(self, prompt_tokens: int) -> Amount:
         """The most it can cost with a prompt of so many tokens: nothing is read from the cache, all output is used."""
@@ -174,6 +176,7 @@ def planned_call(provider: str, model: Model, prompt: Prompt, params: Mapping[st
         limit is not None,
         n_answers,
         least * n_answers,
+        prompt=(prompt.namespaces, prompt.digests[prompt.n - 1]) if prompt.n else None,
     )
 
 
@@ -208,7 +211,18 @@ class Budget:
     (Amount(tokens=0, usd=0.0), Budget(usd=2.5, tokens=1000000, per='session'))
     """
 
-    __slots__ = ("_counted", "_errors", "_has_capped", "_lock", "_scopes", "_unpriced", "per", "tokens", "usd")
+    __slots__ = (
+        "_claimable",
+        "_counted",
+        "_errors",
+        "_has_capped",
+        "_lock",
+        "_scopes",
+        "_unpriced",
+        "per",
+        "tokens",
+        "usd",
+    )
 
     def __init__(self, *, usd: float | None = None, tokens: int | None = None, per: Period = "session") -> None:
         """`usd`: dollars at list prices; `tokens`: input, cached or not, and output. At least one of them.
@@ -233,6 +247,8 @@ class Budget:
         """Ledger rows that are counted."""
         self._unpriced: set[tuple[str, str]] = set()
         self._has_capped = False
+        self._claimable: dict[object, Reservation] = {}
+        """Prompt → the last reservation for attempts that whoever made it does not see."""
 
     def __repr__(self) -> str:
         return f"Budget(usd={self.usd!r}, tokens={self.tokens!r}, per={self.per!r})"
@@ -290,7 +306,21 @@ class Budget:
         with self._lock:
             worst, prompt_tokens, scope = self._worst(call, session, is_checked=not is_sent, n_attempts=n_attempts)
             scope.reserved, scope.n_open = scope.reserved + worst * n_attempts, scope.n_open + 1
-        return Reservation(self, scope, call, worst, prompt_tokens, n_attempts)
+            reservation = Reservation(self, scope, call, worst, prompt_tokens, n_attempts)
+            if n_attempts > 1:
+                self._claimable[call.prompt] = reservation
+        return reservation
+
+    def claim(self, call: PlannedCall) -> Reservation | None:
+        """One of the attempts that are set aside for a call with this prompt, where somebody else sees it leave; None
+        where there is none.
+        """
+        with self._lock:
+            reservation = self._claimable.get(call.prompt)
+            if reservation is None or reservation.n_claimed >= reservation.n_attempts:
+                return None
+            reservation.n_claimed += 1
+            return reservation
 
     def restore(self, ledger: Ledger, session: str) -> None:
         """Count what a ledger says was spent: by this session, or by every session on each day.
@@ -395,6 +425,8 @@ class Budget:
         with self._lock:
             scope = reservation.scope
             scope.n_open -= 1
+            if self._claimable.get(call.prompt) is reservation:
+                del self._claimable[call.prompt]
             # no float is left over where nothing is in flight
             set_aside = reservation.worst * reservation.n_attempts
             scope.reserved = scope.reserved - set_aside if scope.n_open else Amount()
@@ -431,7 +463,7 @@ class _Scope:
 class Reservation:
     """What one call in flight may cost; closed once, by its bill or by the news that it was not billed."""
 
-    __slots__ = ("_budget", "_is_open", "_prompt_tokens", "call", "n_attempts", "scope", "worst")
+    __slots__ = ("_budget", "_is_open", "_prompt_tokens", "call", "n_attempts", "n_claimed", "n_lost", "scope", "worst")
 
     def __init__(
         self, budget: Budget, scope: _Scope, call: PlannedCall, worst: Amount, prompt_tokens: int, n_attempts: int
@@ -442,14 +474,18 @@ class Reservation:
         """The most that one attempt may cost."""
         self.n_attempts = n_attempts
         """How often it may be sent, where nobody sees the attempts."""
+        self.n_claimed = self.n_lost = 0
+        """Attempts that a watched client has seen leave; those of them of which nothing came back."""
 
     def settle(self, usage: Usage | None, key: _Key | None = None) -> tuple[Amount, bool]:
-        """Charge one attempt what it was billed, or what it may have been where `usage` does not say.
+        """Charge one attempt what it was billed, or what it may have been where `usage` does not say, and those that are
+        known to be lost their most.
 
         Returns the charge, and whether the bill says all of it; nothing where the reservation is closed. `key` names the
         ledger row that repeats it.
         """
         charge, is_billed = self.call.bill(usage, self.worst, self._prompt_tokens)
+        charge, is_billed = charge + self.worst * self.n_lost, is_billed and not self.n_lost
         return (charge, is_billed) if self._close(charge, usage, key) else (Amount(), True)
 
     def forfeit(self, key: _Key | None = None) -> Amount:
@@ -462,6 +498,7 @@ class Reservation:
         self._close(Amount(), None, key)
 
     def _close(self, charge: Amount, usage: Usage | None, key: _Key | None) -> bool:
+        """Whether it was open."""
         was_open, self._is_open = self._is_open, False
         if was_open:
             self._budget._close(self, charge, usage, key)

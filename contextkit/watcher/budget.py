@@ -19,7 +19,7 @@ from contextkit.canonical import Json, parse
 from contextkit.content_encoding import UndecodableBody, decoded
 from contextkit.errors import BudgetExceeded, NotSerialisable, UnreadableRequest
 from contextkit.importers.billed import model_in
-from contextkit.ledger.budget import Budget, Hold, PlannedCall, is_covered, planned_call
+from contextkit.ledger.budget import Budget, Hold, PlannedCall, Reservation, is_covered, planned_call
 from contextkit.ledger.transport import Call, Watcher, passing
 from contextkit.models import find_model, model_named
 from contextkit.providers.calls import NO_NAMES, ClientNames
@@ -81,7 +81,11 @@ class BudgetGate:
                 raise _unpriced(method, path, is_upgrade=is_upgrade)
             if not wire or body is None:
                 return None
-            hold = Hold(((self._budget, self._session),), self._planned(wire, path, body, encoding))
+            planned = self._planned(wire, path, body, encoding)
+            claimed = self._budget.claim(planned)  # a context has set it aside, and charges it
+            if claimed is not None:
+                return Claimed(self, claimed, wire)
+            hold = Hold(((self._budget, self._session),), planned)
         except BudgetExceeded as exceeded:
             error = passing(BudgetExceeded, self._sdk)(*exceeded.args)
             error.__dict__.update(exceeded.__dict__)
@@ -163,6 +167,24 @@ class Admission:
     def release(self) -> None:
         """It is not sent after all."""
         self._hold.release()
+
+
+class Claimed(Admission):
+    """One attempt to send a request for which a context has set aside what it may cost: it hears of attempts that are
+    lost, and charges the reply.
+    """
+
+    __slots__ = ("_reservation",)
+
+    def __init__(self, gate: BudgetGate, reservation: Reservation, wire: str) -> None:
+        super().__init__(gate, Hold((), reservation.call), wire, None)
+        self._reservation = reservation
+
+    def ended(self, *, is_whole: bool) -> None:
+        """No more will come: an attempt that left and was not answered may have been billed."""
+        if self.was_sent and not self._status:
+            self._reservation.n_lost += 1
+        super().ended(is_whole=is_whole)
 
 
 class BudgetedWatcher:
