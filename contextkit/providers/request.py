@@ -175,8 +175,9 @@ class Overflow:
         )
 
 
-SDK_RETRIES: Mapping[str, int] = {"bedrock_converse": 4, "gemini": 0}
-"""Endpoint → how often its SDK tries again where nothing else is said (botocore 1.44, `legacy`; google-genai 3.6.1)."""
+SDK_RETRIES: Mapping[str, int] = {"bedrock_converse": 4, "gemini": 0, "gemini_interactions": 2}
+"""Endpoint → how often its SDK tries again where nothing else is said (botocore 1.44, `legacy`; google-genai 3.6.1); the
+other SDKs say it themselves."""
 
 
 def sdk_retries(wire: str, client: Any = None) -> int:
