@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -113,7 +114,7 @@ def mutate(draw: Random, value: Any) -> None:
     container, key, item = draw.choice(found)
     kind = draw.random()
     if kind < 0.6:
-        container[key] = draw.choice(VALUES)
+        container[key] = deepcopy(draw.choice(VALUES))  # a later change must not reach the table
     elif kind < 0.75:
         del container[key]
     elif kind < 0.8:
@@ -123,7 +124,7 @@ def mutate(draw: Random, value: Any) -> None:
     elif kind < 0.9 and isinstance(item, int | float):
         container[key] = draw.choice((-item, item * 1000, item / 3, str(item), item * 10**30))
     elif isinstance(container, list):
-        container.insert(draw.randrange(len(container) + 1), draw.choice((item, draw.choice(container))))
+        container.insert(draw.randrange(len(container) + 1), deepcopy(draw.choice((item, draw.choice(container)))))
         draw.shuffle(container) if draw.random() < 0.3 else None
     else:
         container[draw.choice(found)[1] if draw.random() < 0.5 else f"{key}x"] = container.pop(key)

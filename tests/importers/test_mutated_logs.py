@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -108,7 +109,7 @@ def test_a_destroyed_counter_is_unknown_or_reported(name: str, tmp_path: Path, n
         line, place = draw.choice(counters)
         hurt = [json.loads(json.dumps(one)) for one in lines]
         container, key, item = list(places(hurt[line]))[place]
-        container[key] = draw.choice(NO_COUNTS)
+        container[key] = deepcopy(draw.choice(NO_COUNTS))
         after = counted(b"\n".join(map(dumped, hurt)) + b"\n", tmp_path)
         is_changed = (after.known, after.calls) != (before.known, before.calls)
         is_told = after.n_faults > before.n_faults or bool(after.kinds - before.kinds)
