@@ -208,8 +208,8 @@ class Context:
 
         own_memory = memory_of(memory, origin)
         self._turns = Turns()
-        self._phases = PhaseState(self.log.entries, self._turns)
         self._late, self._changes = LateTools(), ChangeEvents()
+        self._phases = PhaseState(self.log.entries, self._turns, self._late)
         toolbox = Toolbox(() if tools is None else tools)
         declared = toolbox.definitions() if is_fresh else declared_in(self.log.entries)
         self._memory = MemoryState(own_memory, variation, self._turns, declared)
@@ -425,7 +425,7 @@ class Context:
                     "or context.interrupt(…)"
                 )
             layout, after, epoch = self._layout(), self._turns.n - 1, self._turns.epoch
-            mask = self._phases.lowered(provider, overrides)
+            mask = self._phases.lowered(provider, overrides, self.toolbox)
             route = routing(provider, layout, self._root)
             params, headers = parameters(provider, overrides, {**route.fields, **mask.fields}, route.headers)
             continued = self._server.request(provider, self._turns, layout, params, is_prewarm(params))
@@ -1237,7 +1237,7 @@ class Context:
             self._settle()
             if once and (held := self._held(kind, canonical(body))) is not None:
                 return held
-            entry = self._write(kind, body)
+            entry = self._write(kind, self._phases.marked(body) if kind == "assistant" else body)
             if kind == "assistant":
                 self._late_refusals.clear()
             with suppress(*_RETRYABLE):  # the entry is durable: who calls again would write it twice
@@ -1488,7 +1488,7 @@ class Context:
 
     def _may_call(self, name: str) -> bool:
         """Whether the model has a tool and may call it now."""
-        is_there = name in self.toolbox.names or any(tool.name == name for tool in self._late.tools)
+        is_there = name in self.toolbox.names or self._late.has(name)
         return is_there and self._phases.refusal(name) is None
 
     def _report_loss(self, items: Sequence[SurvivalItem], *, is_done: bool) -> None:
@@ -1688,7 +1688,7 @@ class Context:
         """What a sub-agent has from this conversation as it is now."""
         state, permit = self._phases, self._phases.permit
         tools = {tool.name: tool for tool in (*self.toolbox, *self._late.tools, *catalogues(self.toolbox).values())}
-        denied = frozenset(name for name, tool in tools.items() if state.forbids(tool)) | self._limits().denied
+        denied = state.denied(tools) | self._limits().denied
         table_names: frozenset[str] | None = None
         if is_inherited and permit is not None:
             table_names = frozenset(tools) if permit.limits.known is None else permit.limits.known

@@ -97,3 +97,16 @@ def test_a_system_message_before_an_empty_reply_stays_where_it_may_stand() -> No
 
 def test_an_open_call_of_the_phase_before_is_still_open_after_a_crash() -> None:
     Composition(Setup("chat")).run([("turn", 0, [("call", 0, {})], []), ("enter", 0, "count"), ("crash", 0)])
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_an_open_call_of_a_late_tool_is_still_open_after_a_switch_and_a_crash(name: str) -> None:
+    composition = Composition(Setup("anthropic-in-band"))
+    main = composition.members[0]
+    composition._enter(main, "all")
+    composition._late(main, 1, False)
+    composition._switch(main, name)
+    composition._turn(main, [("call", composition._names(main).index("weather"), {})], [])
+    assert [(call.name, call.refusal) for call in main.context.calls] == [("weather", None)]
+    composition.run([("crash", 0), ("run_calls", 0, [("plain", "rain")])])
+    assert composition.ran == ["weather"]
