@@ -1488,7 +1488,7 @@ class Context:
 
     def _may_call(self, name: str) -> bool:
         """Whether the model has a tool and may call it now."""
-        is_there = name in self.toolbox.names or self._late.has(name)
+        is_there = name in self.toolbox.names or name in self._late
         return is_there and self._phases.refusal(name) is None
 
     def _report_loss(self, items: Sequence[SurvivalItem], *, is_done: bool) -> None:

@@ -220,19 +220,20 @@ class PhaseState:
         """
         if self.permit is None or self.phase is None:
             return None
-        if name not in self.permit.toolbox.names and not self._late.has(name):
-            return f"there is no tool named {name!r}; {self.permit.allowed_text(self.phase)}"
+        refusal = self.permit.refusal(self.phase, name, self._late)
         target = arguments.get("name") if name == call_tool.name and isinstance(arguments, Mapping) else None
-        names = [name, target] if isinstance(target, str) else [name]
-        reasons = (self.permit.refusal(self.phase, one) for one in names)
-        return next((why for why in reasons if why is not None), None)
+        if refusal is not None or not isinstance(target, str):
+            return refusal
+        return self.permit.refusal(self.phase, target, (target,))  # one that is not there is answered by the bridge
 
     def denied(self, names: Iterable[str]) -> frozenset[str]:
         """Of these tools the names, and the families, that a sub-agent spawned now may never call."""
         permit, phase = self.permit, self.phase
         if permit is None or phase is None:
             return frozenset()
-        return frozenset(name for name in names if not permit.allows(phase, name)) | frozenset(permit.phases[phase].deny)
+        return frozenset(name for name in names if not permit.allows(phase, name)) | frozenset(
+            permit.phases[phase].deny
+        )
 
     def lowered(self, provider: Provider, overrides: Mapping[str, Json], toolbox: Toolbox) -> Lowered:
         """The fields by which the next request says what may be called.
@@ -375,7 +376,7 @@ class LateTools:
         """Let these answer their calls, now that they are announced."""
         self._tools.update((tool.name, tool) for tool in tools if tool.name in self._tools)
 
-    def has(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         """Whether a tool of that name was announced, or a search found it, as the log says."""
         return name in self._tools or name in self.found_at
 
@@ -434,7 +435,9 @@ def widened(permit: Permit | None, late: LateTools, provider: Provider, toolbox:
     if permit is None:
         return None
     found = late.discovered(toolbox).values() if searching(_endpoint(provider)).calls == BY_NAME else ()
-    return permit.widened({tool.name: tool for tool in (*found, *(late.tools if is_direct(_endpoint(provider)) else ()))})
+    return permit.widened(
+        {tool.name: tool for tool in (*found, *(late.tools if is_direct(_endpoint(provider)) else ()))}
+    )
 
 
 def _endpoint(provider: Provider) -> Endpoint:

@@ -7,7 +7,7 @@ of logs or providers: which mechanism carries a mask is `providers/masking/`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import MappingProxyType
@@ -161,13 +161,17 @@ class Permit:
         body = self.toolbox[name].body if name in self.toolbox.names else b""
         return self.limits.allows(self.phases[phase], name, body)
 
-    def refusal(self, phase: str, name: str) -> str | None:
-        """Why a tool may not be called, in words for the model; None where it may."""
+    def refusal(self, phase: str, name: str, later: Container[str] = ()) -> str | None:
+        """Why a tool may not be called, in words for the model; None where it may. `later`: names of tools that came
+        later.
+        """
         if self.limits.denies(name):
             return f"{name!r} may not be called by this agent: the one that spawned it may not call it either"
+        if name not in self.toolbox.names and name not in later:
+            return f"there is no tool named {name!r}; {self._now(self._masks[phase])}"
         if self.allows(phase, name):
             return None
-        return f"{name!r} may not be called in phase {phase!r}; {self.allowed_text(phase)}"
+        return f"{name!r} may not be called in phase {phase!r}; {self._now(self._masks[phase])}"
 
     def step(self, phase: str, calls: Iterable[tuple[str, bool]]) -> str:
         """The phase after calls (name, is an error) in `phase`, in call order.
@@ -208,9 +212,7 @@ class Permit:
         is_told = self.is_in_band and not self.phases[phase].require and self._removable.issuperset(self.toolbox.names)
         return PhaseNotice(text, _ordered(gone, self.toolbox), _ordered(back, self.toolbox), is_told)
 
-    def allowed_text(self, phase: str) -> str:
-        """What may be called in `phase`, in words for the model."""
-        mask = self._masks[phase]
+    def _now(self, mask: Mask) -> str:
         if not mask.allowed:
             return "no tool may be called now: answer in words"
         return f"allowed now: {', '.join(families(mask.allowed, self.toolbox))}"

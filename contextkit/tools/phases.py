@@ -74,7 +74,9 @@ class Phase:
         >>> [phase.may_allow(pattern) for pattern in ("*", "mail_read", "mail_s*", "mail_send", "mail_sending_*", "web_*")]
         [True, True, True, False, False, False]
         """
-        narrower = (pattern if fits(one, pattern) else one for one in self.allow if fits(one, pattern) or fits(pattern, one))
+        narrower = (
+            pattern if fits(one, pattern) else one for one in self.allow if fits(one, pattern) or fits(pattern, one)
+        )
         return any(not self.denies(one) for one in narrower)
 
     def leads(self, call: str, is_error: bool) -> str | None:

@@ -12,10 +12,12 @@ import json
 import math
 import shutil
 import tempfile
+import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import count
@@ -973,6 +975,43 @@ class Composition:
             return
         if body is not None and not news:
             assert request.body == body, _difference(body, request.body)
+
+
+# Reduction
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def fault(setup: Setup, given: Sequence[Operation]) -> tuple[str, str, int] | None:
+    """Kind, file and line of what a composition raises; None where it raises nothing."""
+    try:
+        Composition(setup).run(given)
+    except Exception as error:  # noqa: BLE001 - its kind and place are what is asked for
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return type(error).__name__, frame.filename, frame.lineno or 0
+    return None
+
+
+def reduced(setup: Setup, given: list[Operation], most_seconds: float) -> tuple[Setup, list[Operation]]:
+    """The composition without the operations and the settings that its fault does not need, as far as the time goes.
+
+    It takes out halves, quarters, … and single operations, then sets fields of the setup to their defaults, until
+    nothing more can go.
+    """
+    ends_at, wanted = time.monotonic() + most_seconds, fault(setup, given)
+    plain = Setup(setup.provider)
+
+    def fails(one: Setup, operations: list[Operation]) -> bool:
+        return time.monotonic() < ends_at and fault(one, operations) == wanted
+
+    size = len(given)
+    while size:
+        shorter = ([*given[:at], *given[at + size :]] for at in range(0, len(given), size))
+        less = next((one for one in shorter if fails(setup, one)), None)
+        given, size = (given, size // 2) if less is None else (less, min(size, len(less)))
+    for one in fields(plain):
+        simpler = replace(setup, **{one.name: getattr(plain, one.name)})
+        setup = simpler if simpler != setup and fails(simpler, given) else setup
+    return setup, given
 
 
 @dataclass(frozen=True)
