@@ -362,9 +362,14 @@ TOOLS_ONLY = Phases({"agent": Phase()}, start="agent")
 denied beside the table."""
 
 
-def table_of(phases: Any, origin: Origin | None) -> Any:
-    """The table of phases of a conversation: the one given, else the one that goes with its origin."""
-    return TOOLS_ONLY if phases is None and origin is not None and origin.has_tools_only else phases
+def table_of(phases: Any, origin: Origin | None, phase: str | None) -> Any:
+    """The table of phases of a conversation: the one given, else the one that goes with its origin.
+
+    A sub-agent whose process died before it entered a phase is still denied what it was denied.
+    """
+    if phases is not None or origin is None:
+        return phases
+    return TOOLS_ONLY if origin.has_tools_only or (origin.denied and phase is None) else None
 
 
 def subset_of(tools: Iterable[Any], whole: Toolbox) -> tuple[Toolbox, frozenset[str]] | None:

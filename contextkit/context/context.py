@@ -237,7 +237,7 @@ class Context:
         if origin is not None and origin.plan is not None:
             toolbox = Toolbox(self._memory.rebound(toolbox))
         self.toolbox = self._memory.joined(toolbox)
-        permit = permit_of(table_of(phases, origin), self.toolbox, self._limits())
+        permit = permit_of(table_of(phases, origin, self._phases.phase), self.toolbox, self._limits())
         self.ledger = Ledger() if ledger is None else ledger
         self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
         self._prompts = PromptStore()

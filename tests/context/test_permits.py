@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from contextkit import AnthropicMessages, Context, OpenAIChat, Phase, Phases, Tool
+from contextkit import AnthropicMessages, Context, FileMemory, OpenAIChat, Phase, Phases, Tool
 from contextkit.cache.usage import Usage
 from contextkit.providers.late_tools import INLINE_TOOLS
 from contextkit.providers.provider import Provider
@@ -318,3 +318,39 @@ def test_a_phase_that_names_a_tool_that_never_comes_is_reported_once(tmp_path: P
         context.enter("b")
         context.late_tools([tools.danger])
         context.request()
+
+
+@pytest.mark.parametrize("other", ["provider", "memory", "table"])
+def test_an_open_call_is_open_whatever_the_conversation_is_opened_again_with(other: str, tmp_path: Path) -> None:
+    tools, memory = Tools(), FileMemory(tmp_path / "memory")
+    options: dict[str, Any] = {"phases": only(allow=["dan*"]), "tools": tools.head, "memory": memory}
+    with Context.open(tmp_path / "run", PROVIDERS["in band"](), **options) as context:
+        context.user("Go.")
+        context.late_tools([tools.danger])
+        request, called = context.request(), [("danger", {}), ("todo", {"action": "show"}), ("rm", {})]
+        said = [("call", f"c{number}", *call) for number, call in enumerate(called)]
+        context.receive(answer(request.wire, "r", said, USAGE), request)
+        n, names = len(context.log), [call.name for call in context.calls]
+        assert names == ["danger", "todo"]
+    options |= {"memory": {"memory": None, "tools": None}, "table": {"phases": only(deny=["d*"])}}.get(other, {})
+    provider = PROVIDERS["in band" if other == "table" else "in words"]()
+    with Context.open(tmp_path / "run", provider, **options) as context:
+        assert [call.name for call in context.calls] == names
+        assert not [entry for entry in context.log[n:] if entry.kind == "result"]
+        if other == "table":
+            asyncio.run(context.run_calls())
+            assert not tools.ran and not context.calls
+
+
+def test_a_sub_agent_that_entered_no_phase_before_a_crash_is_denied_what_it_was(tmp_path: Path) -> None:
+    tools = Tools()
+    options: dict[str, Any] = {"tools": [*tools.head, tools.danger], "phases": only(deny=["d*"])}
+    with Context.open(tmp_path / "run", PROVIDERS["in words"](), **options) as context:
+        lane = context.spawn("x", phases=EVERY).lane
+    first, *_ = (tmp_path / "run" / "agents" / lane / "log.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "log.jsonl").write_bytes(first)
+    with Context.open(tmp_path / "agent", PROVIDERS["in words"](), tools=options["tools"]) as agent:
+        agent.user("Go.")
+        assert [make_call(agent, name) for name in CALLS] == [[True], [True]]
+    assert not tools.ran
