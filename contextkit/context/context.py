@@ -1422,7 +1422,7 @@ class Context:
             call.arguments,
             call.was_started,
             call.is_cut,
-            tool,
+            None if tool is None else tool.permitted(lambda: self._phases.refusal(call.name, call.arguments)),
             lambda call_id: self._append("begun", {"call_id": call_id}, once=True),
             self.result,
             lambda name: self._phases.refusal(name, call.arguments),

@@ -25,7 +25,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Reversible
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, singledispatch
 from typing import Any, TypeVar, overload
 
@@ -150,6 +150,19 @@ class Tool:
             text = arguments if isinstance(arguments, str) else canonical(arguments).decode()
             raise InvalidCall(_not_an_object(self.name, text))
         return self._bind(arguments)
+
+    def permitted(self, refusal: Callable[[], str | None]) -> Tool:
+        """The tool, which asks before each run; `refusal` gives why it may not run, in words for the model, or None."""
+        bind = self._bind
+        if bind is None:
+            return self
+
+        def ask(arguments: Mapping[str, Json]) -> Callable[[], object]:
+            if why := refusal():
+                raise InvalidCall(why)
+            return bind(arguments)
+
+        return replace(self, _bind=ask)
 
     def _declares(self, parameter: str) -> bool:
         return parameter in ((self.parameters or {}).get("properties") or {})

@@ -14,6 +14,7 @@ import pytest
 
 from contextkit import AnthropicMessages, Context, FileMemory, OpenAIChat, Phase, Phases, Tool
 from contextkit.cache.usage import Usage
+from contextkit.errors import InvalidCall
 from contextkit.providers.late_tools import INLINE_TOOLS
 from contextkit.providers.provider import Provider
 from contextkit.tools.late import call_tool, tool_search
@@ -202,6 +203,14 @@ def _call_run(desk: Desk, context: Context) -> None:
         context.result(call, call.run())
 
 
+def _tool_run(desk: Desk, context: Context) -> None:
+    for call in context.calls:
+        try:
+            context.result(call, call.tool.run(call.arguments) if call.tool else None)
+        except InvalidCall as refusal:
+            context.result(call, refusal)
+
+
 def _call_arun(desk: Desk, context: Context) -> None:
     for call in context.calls:
         context.result(call, asyncio.run(call.arun()))
@@ -224,6 +233,7 @@ async def _arun(desk: Desk, context: Context) -> None:
 
 LOOPS: dict[str, Callable[[Desk, Context], None]] = {
     "call.run": _call_run,
+    "call.tool.run": _tool_run,
     "call.arun": _call_arun,
     "run_calls": lambda desk, context: asyncio.run(_run_calls(context)),
     "run": _run,
