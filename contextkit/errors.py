@@ -16,6 +16,7 @@
     │   └── MissingExtra             an optional dependency is not installed
     ├── StorageError             what is stored must be looked at
     │   ├── LogCorrupt               a line breaks the chain, or is not a line of ours
+    │   │   └── NewerFormat              a newer contextkit wrote it, and this one cannot read it
     │   ├── LogLocked                another process writes this log
     │   ├── ConcurrentAppend         somebody appended first
     │   ├── UnreadableLog            somebody else's log is not in the format it looked like
@@ -182,6 +183,10 @@ class StorageError(ContextKitError):
 
 class LogCorrupt(StorageError):
     """A stored line breaks the chain, or is not a line of ours."""
+
+
+class NewerFormat(LogCorrupt):
+    """A newer contextkit wrote it, and this one cannot read it: nothing is wrong with the file, upgrade."""
 
 
 class LogLocked(StorageError):

@@ -23,7 +23,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = {
     0: {"errors"},
     1: {"facts"},
-    2: {"canonical", "content_encoding", "private_files", "redact", "terminal"},
+    2: {"canonical", "content_encoding", "private_files", "redact", "sequence_view", "terminal"},
     3: {"models", "moved_modules"},
     4: {"cache"},
     5: {"economics", "log", "prices", "tools", "transformer"},

@@ -13,9 +13,8 @@ import click
 
 from contextkit.cli.report import print_faults, records_of, written
 from contextkit.errors import UsageError
-from contextkit.ledger.calls import Exchange, Record, encode
+from contextkit.ledger.calls import HEADER, Chain, Exchange, Record, encode
 from contextkit.ledger.fingerprint import LEAST_SALT_BYTES, Fingerprinter
-from contextkit.ledger.ledger import HEADER
 from contextkit.private_files import open_private
 from contextkit.terminal import echo, echo_error
 
@@ -97,10 +96,11 @@ def _checked(records: Iterable[Record], fingerprinter: Fingerprinter, faults: Fa
 
 def _print_ledger(records: Iterator[Record]) -> int:
     """Print the records as a ledger; nothing where there is none."""
-    n = 0
+    n, end = 0, Chain()
     output = sys.stdout.buffer
     for record in records:
-        output.write(encode(record) + b"\n" if n else HEADER + encode(record) + b"\n")
+        line, end = end.add(encode(record))
+        output.write(line if n else HEADER + line)
         n += 1
     output.flush()
     return n

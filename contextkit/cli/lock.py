@@ -181,8 +181,13 @@ def read_lock(text: str, where: str) -> dict[str, LockedHead]:
     """
     try:
         whole = tomllib.loads(text)
-        if whole.get("version") != VERSION:
-            raise UsageError(f"{where} is of version {whole.get('version')!r}, this is version {VERSION}: {_AGAIN}")
+        version = whole.get("version")
+        if type(version) is int and version > VERSION:
+            raise UsageError(
+                f"{where} is of version {version}, this contextkit reads up to {VERSION}: upgrade contextkit"
+            )
+        if version != VERSION:
+            raise UsageError(f"{where} is of version {version!r}, this is version {VERSION}: {_AGAIN}")
         return {str(row["name"]): _head(row, where) for row in whole.get("agent", [])}
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where} is not TOML ({error}): {_AGAIN}") from None

@@ -71,17 +71,17 @@ def written(records: Iterable[Record], to: str) -> int:
 
     Raises `UsageError` where that file is there already. What was begun and not ended is taken away again.
     """
-    from contextkit.ledger.calls import Exchange, encode
-    from contextkit.ledger.ledger import HEADER
+    from contextkit.ledger.calls import HEADER, Chain, Exchange, encode
 
-    n = 0
+    n, end = 0, Chain()
     if os.path.lexists(to):
         raise UsageError(f"{to} is there already; name a new file, or remove it first")
     with replacing(to) as file:
         file.write(HEADER)
         for record in records:
             n += isinstance(record, Exchange)
-            file.write(encode(_redacted(record)) + b"\n")
+            line, end = end.add(encode(_redacted(record)))
+            file.write(line)
     return n
 
 

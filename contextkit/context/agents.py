@@ -7,6 +7,7 @@ same names.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from contextkit.log.entry import Entry
 from contextkit.log.log import Log
 from contextkit.log.registry import ListedSessions
 from contextkit.log.sqlite import SQLiteStorage
-from contextkit.log.storage import JSONLStorage
+from contextkit.log.storage import JSONLStorage, cannot_open
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
 from contextkit.tools.mask import Limits
@@ -428,7 +429,7 @@ class AgentState:
 def read_state(lane: str, log: Path) -> AgentState:
     """The state that the file of a log says: its first line and those from its last reply on are read.
 
-    Takes no lock and raises nothing; what cannot be read is `damaged`.
+    Takes no lock; what cannot be read is `damaged`. Raises `StorageError` where as many files are open as may be.
     """
     return _state_in(lane, lambda: (JSONLStorage.read(log), JSONLStorage.read_backwards(log)))
 
@@ -453,7 +454,11 @@ def _state_in(lane: str, read: Callable[[], tuple[Iterator[Entry], Iterator[Entr
             return AgentState(lane, "damaged", damage="it is empty, or not the log of a sub-agent")
         state = _state_from_end(lane, backwards)
         return replace(state, call=origin.call)
-    except (OSError, StorageError, KeyError, TypeError, AttributeError, ValueError) as fault:
+    except OSError as fault:
+        if fault.errno in (errno.EMFILE, errno.ENFILE):
+            raise cannot_open(Path(fault.filename), fault) from fault
+        return AgentState(lane, "damaged", damage=f"{type(fault).__name__}: {fault}")
+    except (StorageError, KeyError, TypeError, AttributeError, ValueError) as fault:
         return AgentState(lane, "damaged", damage=f"{type(fault).__name__}: {fault}")
 
 

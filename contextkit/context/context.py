@@ -1181,17 +1181,32 @@ class Context:
 
         After a crash it opens them as `agent` does; those that are open already are given as they are. The arguments
         are for those that have a head of their own. A damaged log is left out, with a warning that says what is wrong.
+        An agent that is open holds one file descriptor. Raises `StorageError` where not all can be opened, and opens
+        none then.
         """
         is_open: dict[str, Any] = {agent.lane: agent for agent in list(self._agents)}
-        agents: list[Self] = []
-        for state in self.agent_states:
+        states = self.agent_states
+        for state in states:
             if state.status == "damaged":
                 warnings.warn(sanitize(f"sub-agent {state.lane} was left out: its log {state.damage}"), stacklevel=2)
-            elif state.lane in is_open:
-                if not state.finished:
-                    agents.append(is_open[state.lane])
-            elif not state.finished:
-                agents.append(self._reopened(state.lane, provider, tools, phases, memory, is_for_all=True))
+        due = [state.lane for state in states if not state.finished and state.status != "damaged"]
+        agents: list[Self] = []
+        with ExitStack() as opened:
+            try:
+                for lane in due:
+                    agents.append(
+                        is_open.get(lane) or self._reopened(lane, provider, tools, phases, memory, is_for_all=True)
+                    )
+                    if lane not in is_open:
+                        opened.callback(self._agents.discard, agents[-1])
+                        opened.callback(agents[-1].close)
+            except BaseException as failure:
+                failure.add_note(
+                    f"{len(agents)} of {len(due)} sub-agents were open; those this call opened are closed again. "
+                    "context.agent(lane) opens one, context.agent_states lists them"
+                )
+                raise
+            opened.pop_all()
         return agents
 
     def agent(

@@ -55,7 +55,12 @@ def write_baseline(path: str, findings: Iterable[Finding], lines: Lines) -> int:
 def read_baseline(path: str) -> Counter[FindingKey]:
     """How often each was found; raises `UsageError` for a file that is not there, or is no baseline."""
     try:
-        return _read(json.loads(Path(path).read_text("utf-8")))
+        told = json.loads(Path(path).read_text("utf-8"))
+        if isinstance(told, dict) and type(told.get("version")) is int and told["version"] > VERSION:
+            raise UsageError(
+                f"{path}: a baseline of version {told['version']}, this contextkit reads up to {VERSION}: upgrade contextkit"
+            )
+        return _read(told)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such baseline; make one with --write-baseline {path}") from None
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -157,7 +157,9 @@ class Session:
 
     def answer(self) -> None:
         for call in self.context.calls:
-            value = call.run()
+            value = self.tried(call.run)  # which writes that the call was begun
+            if value is None:
+                continue
             entry = self.tried(lambda call=call, value=value: self.context.result(call, value))  # type: ignore[misc]
             if entry is not None:
                 self.safe(self.context, entry)

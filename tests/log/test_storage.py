@@ -27,10 +27,11 @@ BODIES = [{"content": [{"type": "text", "text": "né ☂"}]}, {"n": 10**30, "f":
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A closed log of five entries."""
+    """A closed log of five entries, none of which is noted as acknowledged."""
     with Log.open(tmp_path / "log.jsonl", clock=lambda: 1790000000.25) as log:
         for body in BODIES:
             log.append("user", body)
+    (tmp_path / "log.jsonl.lock").unlink()
     return tmp_path / "log.jsonl"
 
 

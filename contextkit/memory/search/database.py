@@ -134,6 +134,11 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     (version,), (tables,) = (
         connection.execute(sql).fetchone() for sql in ("PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
     )
+    if version > VERSION:
+        raise StorageError(
+            f"{path} holds an index of version {version}, this contextkit reads up to {VERSION}: upgrade contextkit, or choose another "
+            "path and feed the log to it anew"
+        )
     if version != VERSION and (version or tables):
         found = f"an index of version {version}" if version else "a database of something else"
         raise StorageError(
