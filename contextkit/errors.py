@@ -217,10 +217,6 @@ class PathOccupied(MemoryRefused):
     """Something else exists at that path: a folder, a file, a link, or a name that differs by case only."""
 
 
-PathTaken = PathOccupied
-"""The earlier name of `PathOccupied`; an alias until the next minor version."""
-
-
 class FileMissing(MemoryRefused):
     """Nothing is stored at that path, or under that digest."""
 

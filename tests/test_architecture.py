@@ -24,7 +24,7 @@ FLOORS = {
     0: {"errors"},
     1: {"facts"},
     2: {"canonical", "content_encoding", "private_files", "redact", "sequence_view", "terminal"},
-    3: {"models", "moved_modules"},
+    3: {"models"},
     4: {"cache"},
     5: {"economics", "log", "prices", "tools", "transformer"},
     6: {"memory", "prompt"},
