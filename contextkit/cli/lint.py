@@ -441,13 +441,6 @@ if TYPE_CHECKING:
     help="A pyproject.toml other than the one above the paths.",
 )
 @click.option("--tests", is_flag=True, help="Look at tests in folders, too; by default only at those that are named.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    expose_value=False,
-    help="Accepted for scripts that give it; has no effect.",
-)
 def command(**lint_input: Any) -> None:
     """Find what breaks the prompt's prefix in PATHS: folders, Python files, notebooks, recorded requests; by default this
     folder.
