@@ -26,7 +26,7 @@ from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of
 from contextkit.importers.source import MOST_DIGITS, Source
 from contextkit.importers.spans import Counts, Span, Traces, counted_usage, reading_by_total
-from contextkit.importers.transcript import dollars, plausible
+from contextkit.importers.transcript import dollars, plausible, recorded_id
 from contextkit.ledger.calls import Exchange, Record, RemarkKind
 from contextkit.models import find_model
 
@@ -311,7 +311,7 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
     if usage is not None:
         usage = served(usage, {"service_tier": raw.get("tier")})
     return Exchange(
-        id=str(raw.get("id") or normalized.id),
+        id=recorded_id(raw.get("id")) or normalized.id,
         session="",
         lane="",
         at=at,

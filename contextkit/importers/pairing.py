@@ -19,7 +19,7 @@ from contextkit.canonical import canonical
 from contextkit.importers.billed import cloud_in, model_in, provider_of
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source, load_json
-from contextkit.importers.transcript import plausible
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark, lane_name
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.calls import NO_NAMES, BlockReader, BodyCall, ClientNames, session_in
@@ -158,7 +158,7 @@ class Pairs:
         session, lane = self._place(heard, fields, answer)
         raw = self._whole(raw, fields, answer)
         times = self._times(heard, answer, self.lanes.setdefault((session, lane), _Lane()))
-        identity = answer.id or heard.id or f"{self.source.label}:{heard.line}"
+        identity = recorded_id(answer.id) or recorded_id(heard.id) or f"{self.source.label}:{heard.line}"
         model = _requested_model(fields) or model_in(heard.url) or _text(heard.model) or answer.model or "unknown"
         model = model.removeprefix("models/")
         error = answer.error or heard.error or ("cut" if answer.is_stream and not answer.has_ended else None)
@@ -182,7 +182,7 @@ class Pairs:
             )
 
     def _is_new(self, heard: RecordedCall, answer: ResponseFacts, raw: bytes | None) -> bool:
-        name = answer.id or heard.id
+        name = recorded_id(answer.id) or recorded_id(heard.id)
         if name:
             return self.source.is_new(b"response", name.encode("utf-8", "surrogatepass"))
         when = heard.at or heard.ended_at
