@@ -33,6 +33,7 @@ from typing import Any
 import orjson
 
 from contextkit.cache.usage import Usage, tier_named
+from contextkit.facts.load import provider_id
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import has_blanks, parsed, plausible, recorded_id, spelled
@@ -180,7 +181,7 @@ class Rollout:
         self.has_head, self.session = True, own
         self.forked_from = recorded_id(payload.get("forked_from_id"))
         self.copied_at = at if self.forked_from else None
-        self.provider = str(payload.get("model_provider") or PROVIDER)
+        self.provider = provider_id(str(payload.get("model_provider") or PROVIDER))
         spawned = _spawned(payload.get("source"))
         if spawned is not None:
             self.session, self.lane = recorded_id(spawned.get("parent_thread_id")) or own, own
