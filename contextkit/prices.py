@@ -155,9 +155,33 @@ def price_origin(provider: str, model: str, at: float | None = None) -> PriceOri
     return PriceOrigin(source, fields.get("date", ""), load.GRADE_OF[confidence], fields.get("note", ""))
 
 
+def prices_at_hosts(model: str, at: float | None = None) -> dict[str, tuple[str, tuple[float, ...]]]:
+    """Return each host with a list price of a model, and the name it has there: dollars for a million tokens fresh, read,
+    written short, written long and generated, in the lowest tier.
+
+    >>> prices_at_hosts("deepseek-v4-flash", 1_795_000_000.0)["fireworks"]
+    ('deepseek-v4-flash', (0.14, 0.028, 0.14, 0.14, 0.28))
+    """
+    from genai_prices.data_snapshot import get_snapshot
+
+    wanted, hosts = _host_key(model), dict[str, tuple[str, tuple[float, ...]]]()
+    for host in get_snapshot().providers:
+        found = sorted((one for one in host.models if _host_key(one.id) == wanted), key=lambda one: len(one.id))
+        if found and (rates := _rates_listed(host.id, found[0], _moment(at)).per_token[-1][1]) and any(rates):
+            hosts[host.id] = found[0].id, tuple(round(rate * 1e6, 6) for rate in rates)
+    return hosts
+
+
+def _host_key(name: str) -> str:
+    """A model's name without vendor, region and release, as hosts write it in many ways."""
+    bare = re.sub(r"^(?:[a-z-]+\.)+(?=[a-z])", "", name.lower().rpartition("/")[2].lstrip("~"))
+    return re.sub(r"(?:-v\d+)?(?::\d+)?$", "", bare).replace(".", "-")
+
+
 def _built_in_row(provider: str, model: str, at: float) -> FactRow | None:
-    """The row of this package, None where genai-prices has the model."""
-    return None if _is_listed(provider, model) else _row_in(_built_in().prices, provider, model, at)
+    """The row of this package, None where genai-prices has the model and no row corrects it."""
+    row = _row_in(_built_in().prices, provider, model, at)
+    return row if row is not None and (row.fields.get("corrects") or not _is_listed(provider, model)) else None
 
 
 def _is_listed(provider: str, model: str) -> bool:
@@ -244,11 +268,13 @@ def _rates(provider: str, model: str, at: float, service_tier: str, state: objec
 
 
 def _listed_rates(provider: str, model: str, at: float) -> _Rates:
-    """Of genai-prices, or of the rows that ship with this package."""
+    """Of genai-prices, or of the rows that ship with this package; of both, where a row corrects genai-prices."""
+    built_in = _row_in(_built_in().prices, provider, model, at)
+    if built_in is not None and built_in.fields.get("corrects"):
+        return _rates_of(built_in)
     try:
         matched = _listed(provider, model)
     except LookupError:
-        built_in = _row_in(_built_in().prices, provider, model, at)
         if built_in is None and (vendor := _vendor_instead(provider, model)):
             return _listed_rates(vendor, model, at)
         if built_in is None:
@@ -257,6 +283,11 @@ def _listed_rates(provider: str, model: str, at: float) -> _Rates:
                 "the file (--models, CONTEXTKIT_MODELS, docs/models.md)"
             ) from None
         return _rates_of(built_in)
+    return _rates_listed(provider, matched, at)
+
+
+def _rates_listed(provider: str, matched: ModelInfo, at: float) -> _Rates:
+    """The prices of a row of genai-prices."""
     listed = matched.get_prices(datetime.fromtimestamp(at, UTC))
     cached = _WORKED_OUT.get((provider, id(listed)))
     if cached is None or cached[0] is not listed:

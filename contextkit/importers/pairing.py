@@ -26,7 +26,7 @@ from contextkit.providers.calls import NO_NAMES, BlockReader, BodyCall, ClientNa
 from contextkit.providers.codecs import codec_of, endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import Histories, Unknown, named_in
-from contextkit.providers.usage import usage_fields_of, usage_of
+from contextkit.providers.usage import streamed_counters, usage_fields_of, usage_of
 
 MAIN = "main"
 BLOT = "[not kept]"
@@ -288,9 +288,11 @@ class Pairs:
         steps = answer.counts.get("iterations")
         if not isinstance(steps, list) or len(steps) < 2 or not all(isinstance(step, dict) for step in steps):
             steps = [answer.counts]
-        for number, step in enumerate(steps, 1):
+        for number, counters in enumerate(steps, 1):
+            step: Mapping[str, Any] = counters
             kind = _text(step.get("type")) or "message"
             part = lane if kind in ("message", "compaction") else f"{lane} {kind}"
+            step = streamed_counters(step, model) if answer.is_stream else step
             usage = usage_of({**tier_fields(answer.counts), **step}, lambda what: self.source.fault(line, what))
             if usage is not None and usage.write_5m and "cacheDetails" not in step and _asks_for_an_hour(fields):
                 usage = usage.with_written(0, usage.write_5m)  # Bedrock's sum says nothing of how long
