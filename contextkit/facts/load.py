@@ -286,7 +286,15 @@ _MODEL["granularity_tokens"] = lambda where, value: max(1, _tokens(where, value)
 _TABLES: dict[str, tuple[dict[str, Kind], tuple[str, ...]]] = {
     "models": (_MODEL, ("name",)),
     "prices": (
-        {"provider": _name, "model": _name, **_RATES, "valid_from": _date, "tiers": _tiers, "corrects": _flag, **_ORIGIN},
+        {
+            "provider": _name,
+            "model": _name,
+            **_RATES,
+            "valid_from": _date,
+            "tiers": _tiers,
+            "corrects": _flag,
+            **_ORIGIN,
+        },
         ("provider", "model", "input", "output"),
     ),
     "service_tiers": (

@@ -638,10 +638,7 @@ class _Replies:
         """The remarks on a reply, then its call, or its calls."""
         record = without_content(reply.line) or parsed(self.source, reply.number, reply.line) or {}
         message = record.get("message")
-        if (
-            record.get("type") != "assistant"
-            or not isinstance(message, dict)
-        ):
+        if record.get("type") != "assistant" or not isinstance(message, dict):
             return ()
         if not isinstance(message.get("usage"), dict):
             message = {**message, "usage": {}}  # a reply whose bill was not recorded is a call all the same

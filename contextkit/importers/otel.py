@@ -34,7 +34,13 @@ from contextkit.ledger.calls import Exchange, Record, RemarkKind
 from contextkit.models import find_model
 
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "operation": ("gen_ai.operation.name", "ai.operationId", "llm.request.type", "openinference.span.kind", "traceloop.span.kind"),
+    "operation": (
+        "gen_ai.operation.name",
+        "ai.operationId",
+        "llm.request.type",
+        "openinference.span.kind",
+        "traceloop.span.kind",
+    ),
     "provider": ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider"),
     "model": ("gen_ai.request.model", "llm.request.model", "llm.model_name", "ai.model.id"),
     "answering_model": ("gen_ai.response.model", "llm.response.model", "ai.response.model"),
