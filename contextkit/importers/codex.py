@@ -33,9 +33,10 @@ from typing import Any
 import orjson
 
 from contextkit.cache.usage import Usage, tier_named
+from contextkit.facts.load import provider_id
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source, load_json
-from contextkit.importers.transcript import has_blanks, parsed, plausible, spelled
+from contextkit.importers.transcript import has_blanks, parsed, plausible, recorded_id, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
 from contextkit.ledger.misses import is_free_to_write
 
@@ -176,13 +177,14 @@ class Rollout:
         own = payload.get("id") or payload.get("session_id")
         if self.has_head or not isinstance(own, str):
             return
+        own = recorded_id(own) or self.source.label
         self.has_head, self.session = True, own
-        self.forked_from = str(payload.get("forked_from_id") or "")
+        self.forked_from = recorded_id(payload.get("forked_from_id"))
         self.copied_at = at if self.forked_from else None
-        self.provider = str(payload.get("model_provider") or PROVIDER)
+        self.provider = provider_id(str(payload.get("model_provider") or PROVIDER))
         spawned = _spawned(payload.get("source"))
         if spawned is not None:
-            self.session, self.lane = str(spawned.get("parent_thread_id") or own), own
+            self.session, self.lane = recorded_id(spawned.get("parent_thread_id")) or own, own
             name = payload.get("agent_nickname") or spawned.get("agent_nickname") or payload.get("agent_role")
             self.about += [Remark("agent", f"{self.session}/{own}", name)] if isinstance(name, str) else []
         if isinstance(payload.get("cwd"), str):
@@ -346,6 +348,8 @@ class Rollout:
 
     def finish(self) -> None:
         """Report what concerns the file as a whole."""
+        if self.said and not (self.n_calls or self.n_known or self.n_copied):
+            self.source.fault(0, "none of its replies says token counts; they are in no figure")
         if self.n_known:
             self.source.fault(
                 0, f"{self.n_known:,} calls stand in a file read before, as forks repeat them; counted once"

@@ -24,7 +24,7 @@ from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import plausible
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 PROVIDER = "google"
@@ -69,7 +69,9 @@ def read(source: Source) -> Iterator[Record]:
     for name, (number, message) in messages.items():
         if message.get("type") != "gemini":
             calls.put(plausible(message.get("timestamp")))
-        elif message.get("tokens") and calls.is_new(name):
+        elif not message.get("tokens"):
+            calls.n_unbilled += 1
+        elif calls.is_new(name):
             ended = plausible(message.get("timestamp"))
             usage = _usage(calls, number, table(message["tokens"]))
             model = str(message.get("model") or "unknown")
@@ -90,7 +92,8 @@ def _project(source: Source) -> str | None:
 
 def _keep(messages: dict[str, tuple[int, dict[str, Any]]], number: int, message: dict[str, Any]) -> None:
     """The latest line of a message, but none without tokens for one that has them."""
-    name = str(message.get("id") or f"{message.get('timestamp')} {message.get('type')} {message.get('tokens')}")
+    said = f"{message.get('timestamp')} {message.get('type')} {message.get('tokens')}"
+    name = recorded_id(message.get("id")) or said
     known = messages.get(name)
     if known is None or message.get("tokens") or not known[1].get("tokens"):
         messages[name] = number, message

@@ -25,7 +25,7 @@ from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source, load_json
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import plausible
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 MAGIC = b"PK\3\4"
@@ -110,7 +110,8 @@ class _Calls(SessionCalls):
     def header(self, log: dict[str, Any]) -> None:
         """What a log says of the run as a whole."""
         about, stats = table(log.get("eval")), table(log.get("stats"))
-        self.run = str(about.get("eval_id") or about.get("run_id") or about.get("created") or self.run)
+        names = map(recorded_id, (about.get("eval_id"), about.get("run_id"), about.get("created"), self.run))
+        self.run = next(filter(None, names), self.run)
         self.started = plausible(stats.get("started_at")) or plausible(about.get("created")) or 0.0
         self.sums = table(stats.get("model_usage"))
 

@@ -27,7 +27,7 @@ from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, in_time, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, Span, Traces, counted_usage
-from contextkit.importers.transcript import dollars, plausible
+from contextkit.importers.transcript import dollars, plausible, recorded_id
 from contextkit.ledger.calls import Exchange, Record
 from contextkit.providers.usage import Report, ignore
 
@@ -85,7 +85,7 @@ def read(source: Source) -> Iterator[Record]:
     """The generations of an export, trace by trace."""
     traces, n_known = Traces(source), 0
     for line, (at, row) in in_time(source, _timed(source), lambda timed: timed[0]):
-        name = str(row.get("id") or f"{source.label}/{line}")
+        name = recorded_id(row.get("id")) or f"{source.label}/{line} {at}"
         if source.is_new(b"langfuse", name.encode("utf-8", "surrogatepass")):
             yield from traces.put(_span(source, line, name, at, row))
         else:

@@ -32,7 +32,7 @@ from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import plausible
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 MAGIC = b"SQLite format 3\0"
@@ -67,7 +67,7 @@ def read(source: Source) -> Iterator[Record]:
             if isinstance(row.get("info"), dict) and isinstance(row.get("messages"), list):
                 yield from _exported(calls, number, row["info"], row["messages"])
                 continue
-            session = str(row.get("sessionID") or source.label)
+            session = recorded_id(row.get("sessionID")) or source.label
             title, place = _noted(source, session)
             yield from calls.remark("project", session, place)
             yield from calls.remark("title", session, title)
@@ -80,14 +80,15 @@ def _exported(calls: SessionCalls, number: int, info: dict[str, Any], messages: 
 
     The sessions of a line of parents are in files of their own, so a sub-agent's is a lane of its parent.
     """
-    own, parent = str(info.get("id") or calls.source.label), info.get("parentID")
-    session, lane = (parent, own) if isinstance(parent, str) and parent else (own, "main")
+    own, parent = recorded_id(info.get("id")) or calls.source.label, recorded_id(info.get("parentID"))
+    session, lane = (parent, own) if parent else (own, "main")
     title = info.get("title")
     yield from calls.remark("project", session, info.get("directory"))
     if lane == "main" and isinstance(title, str) and not title.startswith(_NEW):
         yield from calls.remark("title", session, title)
-    for entry in messages:
+    for place, entry in enumerate(messages):
         message = table(table(entry).get("info"))
+        message["id"] = recorded_id(message.get("id")) or f"{own}/{place}"
         parts = table(entry).get("parts")
         steps = [part for part in parts if table(part).get("type") == "step-finish"] if isinstance(parts, list) else []
         if lane != "main":
@@ -231,11 +232,12 @@ def _message(
         calls.remark_next("compaction", "opencode summarised the history")
     provider, model = provider_and_model(str(message.get("providerID") or ""), str(message.get("modelID") or ""))
     error = table(message.get("error")).get("name")
-    own = str(message.get("id") or f"{session}/{number}")
+    own = recorded_id(message.get("id")) or f"{session}/{calls.source.label}/{number}"
     for place, said in enumerate(steps or [message]):
         usage = _usage(calls, number, provider, table(said.get("tokens")))
         name = f"{own}/{place}" if place else own
-        if not said.get("tokens") or not calls.is_new(name) or (usage is None and not error):
+        is_lost = not said.get("tokens") and bool(message.get("modelID"))
+        if not (usage or error or is_lost) or not calls.is_new(name):  # no call costs 0: such a reply was none
             continue
         yield from calls.call(
             number,

@@ -20,7 +20,7 @@ from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import dollars, plausible
+from contextkit.importers.transcript import dollars, plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 ADDED_UP = "what the sums of a conversation grew by"
@@ -91,7 +91,7 @@ def _listed(calls: SessionCalls, number: int, session: str, lane: str, metrics: 
     costs, said = _objects(metrics.get("costs")), _objects(metrics.get("token_usages"))
     is_paired = len(costs) == len(said)
     for place, one in enumerate(said):
-        name = str(one.get("response_id") or f"{session}/{lane}/{place}")
+        name = recorded_id(one.get("response_id")) or f"{session}/{lane}/{place}"
         if not calls.is_new(name):
             continue
         provider, model = provider_and_model("", str(one.get("model") or metrics.get("model_name") or ""))

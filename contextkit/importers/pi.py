@@ -46,6 +46,7 @@ from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage, natural
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable, UnreadableLog
+from contextkit.facts.load import provider_id
 from contextkit.importers.format import by_line
 from contextkit.importers.recording import (
     AssistantTurn,
@@ -121,7 +122,7 @@ def _exchange(session: str, lane: str, number: int, said: AssistantTurn, prompt:
         at=said.started_at,
         first_byte_at=None,
         ended_at=said.ended_at,
-        provider=said.provider,
+        provider=provider_id(said.provider),
         model=said.model,
         prompt=prompt,
         usage=said.usage,

@@ -228,7 +228,7 @@ def translated_errors(name: str) -> Iterator[None]:
     try:
         yield
     except _packer_errors() as fault:
-        said = getattr(fault, "strerror", None) or str(fault)
+        said = getattr(fault, "strerror", None) or str(fault) or type(fault).__name__
         raise UnreadableLog(f"{name}: {said}; give a whole file, plain or packed with gzip or zstd") from None
 
 
@@ -367,12 +367,50 @@ def _gzip(raw: IO[bytes]) -> IO[bytes]:
     return cast(IO[bytes], unpacked)
 
 
+class _Zstd(io.RawIOBase):
+    """Unpacks zstd frame by frame.
+
+    Raises `EOFError` where the last frame is cut, which the reader of zstandard takes for its end.
+    """
+
+    STEP = 256
+    """Packed bytes unpacked at once: they hold 64 blocks of 128 KB at most."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        super().__init__()
+        try:
+            import zstandard
+        except ImportError:
+            raise MissingExtra("reading what zstd packed", "zstd") from None
+        self._raw, self._unpacker = raw, zstandard.ZstdDecompressor()
+        self._frame = self._unpacker.decompressobj()
+        self._packed = self._unpacked = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        while not self._unpacked:
+            self._packed = self._packed or self._raw.read(self.STEP)
+            if not self._packed:
+                if not self._frame.eof:
+                    raise EOFError("the file ends inside what zstd packed")
+                return 0
+            if self._frame.eof:
+                self._frame = self._unpacker.decompressobj()
+            self._unpacked = self._frame.decompress(self._packed)
+            self._packed = self._frame.unused_data if self._frame.eof else b""
+        n = min(len(into), len(self._unpacked))
+        into[:n], self._unpacked = self._unpacked[:n], self._unpacked[n:]
+        return n
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
 def _zstd(raw: IO[bytes]) -> IO[bytes]:
-    try:
-        import zstandard
-    except ImportError:
-        raise MissingExtra("reading what zstd packed", "zstd") from None
-    return cast(IO[bytes], zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True))
+    return io.BufferedReader(_Zstd(raw), BUFFER)
 
 
 _PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], IO[bytes]]], ...] = (

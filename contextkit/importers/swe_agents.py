@@ -20,7 +20,7 @@ from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import plausible
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 ADDED_UP = "all calls of a run"
@@ -75,7 +75,7 @@ def _call(
     calls: SessionCalls, number: int, place: str, session: str, asked: str, extra: dict[str, Any]
 ) -> Iterator[Record]:
     answer = answer_of(extra["response"])
-    name = (answer.id if answer else "") or place
+    name = recorded_id(answer and answer.id) or place
     if answer is None:
         calls.source.fault(number, "a response that is none; passed over")
     elif calls.is_new(name):

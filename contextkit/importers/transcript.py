@@ -93,6 +93,16 @@ def plausible(value: object) -> float | None:
     return at if at is not None and EARLIEST <= at <= LATEST else None
 
 
+def recorded_id(value: object) -> str:
+    """An id as a program wrote it; empty where there is none, and where somebody masked it: a mask names many things.
+
+    >>> recorded_id("msg_01"), recorded_id("REDACTED"), recorded_id("msg_[redacted]"), recorded_id("********"), recorded_id(None)
+    ('msg_01', '', '', '', '')
+    """
+    text = str(value or "")
+    return "" if "redacted" in text.lower() or (len(text) > 2 and not text.strip("*xX")) else text
+
+
 def dollars(value: object) -> float | None:
     """A cost in dollars as a program wrote it down, a number or its text; None for 0, which they write where they know no
     price.

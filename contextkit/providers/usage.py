@@ -8,6 +8,7 @@ LiteLLM, vLLM, Moonshot and DashScope write beside OpenAI's names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -188,6 +189,27 @@ def usage_of(counters: Mapping[str, Any], report: Report) -> Usage | None:
     usage = read_usage(row, counters, report) if row else None
     is_empty = usage is None or not any((usage.fresh, usage.read, usage.write_5m, usage.write_1h, usage.output))
     return None if is_empty else usage
+
+
+def streamed_counters(counters: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+    """The counters of a stream as Converse documents them: ConverseStream of OpenAI's models counts what was read and
+    written in `inputTokens` too, which a call that is not streamed does not (measured on openai.gpt-5.6:
+    https://github.com/maximhq/bifrost/pull/6942, read 2026-11-27).
+
+    Counters that are smaller than that are as documented, and stand.
+
+    >>> counters = {"inputTokens": 4995, "cacheReadInputTokens": 0, "cacheWriteInputTokens": 4993}
+    >>> streamed_counters(counters, "openai.gpt-5.6-sol")["inputTokens"], streamed_counters(counters, "amazon.nova-pro-v1:0")["inputTokens"]
+    (2, 4995)
+    """
+    sent = natural(counters.get("inputTokens"))
+    cached = [natural(counters.get(f"cache{kind}InputTokens")) or 0 for kind in ("Read", "Write")]
+    if sent is None or not 0 < sum(cached) <= sent or not _OPENAI_AT_BEDROCK.match(model):
+        return counters
+    return {**counters, "inputTokens": sent - sum(cached)}
+
+
+_OPENAI_AT_BEDROCK = re.compile(r"(?:[a-z-]+\.)?openai\.")
 
 
 def billed_usd_of(counters: Mapping[str, Any]) -> float | None:

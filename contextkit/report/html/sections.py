@@ -20,6 +20,7 @@ from contextkit.report.contents import (
     dearest_misses,
     dearest_parts,
     dearest_rows,
+    known_count,
     notes,
     project_names,
     rank,
@@ -107,11 +108,10 @@ def _summary(contents: Contents) -> Iterator[str]:
 
 
 def _part(part: Part, projects: Mapping[str, str]) -> Sequence[Cell]:
-    row, lost = part.row, part.lost
+    row = part.row
     paid = money(row.cost_usd, is_lower_bound=row.is_cost_lower_bound)
-    cost = money(lost.cost_usd, is_lower_bound=lost.is_lower_bound)
-    counts = count(row.n_misses), count(lost.lost_tokens)
-    return projects[part.project], part.program or UNKNOWN, count(row.calls), bar(row.hit_rate), paid, *counts, cost
+    lost = row.misses_text, part.lost_tokens_text, part.lost_text
+    return projects[part.project], part.program or UNKNOWN, count(row.calls), bar(row.hit_rate), paid, *lost
 
 
 def _misses(
@@ -120,7 +120,9 @@ def _misses(
     lost = contents.summary.losses
     yield '<section id="misses" aria-labelledby="h-misses" tabindex="-1"><h2 id="h-misses">Misses and their fixes</h2>\n'
     if not lost:
-        yield "<p>No call read clearly less than it could have.</p></section>\n"
+        is_known = contents.summary.calls_with_usage
+        said = "No call read clearly less than it could have" if is_known else "Unknown: no call says its usage"
+        yield f"<p>{said}.</p></section>\n"
         return
     causes = [
         Column("cause"),
@@ -278,10 +280,10 @@ def _groups(contents: Contents, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _group(row: Row, name: str) -> Sequence[Cell]:
-    usage = row.usage if row.calls_with_usage else None
-    tokens = count(usage.prompt if usage else None), count(usage.output if usage else None)
+    usage = row.known_usage
+    tokens = known_count(row, usage.prompt), known_count(row, usage.output)
     paid = money(row.cost_usd, is_lower_bound=row.is_cost_lower_bound)
-    return name, count(row.calls), bar(row.hit_rate), *tokens, paid, money(row.saved_usd), count(row.n_misses)
+    return name, count(row.calls), bar(row.hit_rate), *tokens, paid, money(row.saved_usd), row.misses_text
 
 
 def _sessions(ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
@@ -308,7 +310,8 @@ def _session(session: Session, names: set[str]) -> Sequence[Cell]:
     )
     started = datetime.fromtimestamp(min(session.at), UTC).strftime("%Y-%m-%d %H:%M")
     paid = money(sums.cost_usd, is_lower_bound=sums.is_lower_bound)
-    return link, session.place, started, count(sums.calls), bar(sums.hit_rate), paid, count(session.n_losses)
+    misses = count(session.n_losses if sums.hit_rate is not None else None)
+    return link, session.place, started, count(sums.calls), bar(sums.hit_rate), paid, misses
 
 
 def _faults(contents: Contents) -> Iterator[str]:
