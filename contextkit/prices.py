@@ -21,7 +21,7 @@ from contextkit.cache.usage import Usage, is_long_ttl
 from contextkit.errors import UnknownModel
 from contextkit.facts import load
 from contextkit.facts.load import FactRow, Facts
-from contextkit.models import find_model, register_rows
+from contextkit.models import find_model, nearest_name, register_rows
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
@@ -241,9 +241,11 @@ def _listed_rates(provider: str, model: str, at: float) -> _Rates:
     except LookupError:
         built_in = _row_in(_built_in().prices, provider, model, at)
         if built_in is None:
+            close = nearest_name(model)
             raise UnknownModel(
-                f"no price for model {model!r} of provider {provider!r}: correct the name, or add a [[prices]] row to a TOML file and name "
-                "the file (--models, CONTEXTKIT_MODELS, docs/models.md)"
+                f"no price for model {model!r}{f' of provider {provider!r}' if provider else ''}: correct the name"
+                f"{f' (did you mean {close!r}?)' if close else ''}, or add a [[prices]] row to a TOML file and name the file "
+                "(--models, CONTEXTKIT_MODELS, docs/models.md)"
             ) from None
         return _rates_of(built_in)
     listed = matched.get_prices(datetime.fromtimestamp(at, UTC))
