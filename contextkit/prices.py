@@ -22,7 +22,7 @@ from contextkit.cache.usage import Usage, is_long_ttl
 from contextkit.errors import UnknownModel
 from contextkit.facts import load
 from contextkit.facts.load import FactRow, Facts
-from contextkit.models import find_model, model_named, register_rows
+from contextkit.models import find_model, model_named, nearest_name, register_rows
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
@@ -278,9 +278,11 @@ def _listed_rates(provider: str, model: str, at: float) -> _Rates:
         if built_in is None and (vendor := _vendor_instead(provider, model)):
             return _listed_rates(vendor, model, at)
         if built_in is None:
+            close = nearest_name(model)
             raise UnknownModel(
-                f"no price for model {model!r} of provider {provider!r}: correct the name, or add a [[prices]] row to a TOML file and name "
-                "the file (--models, CONTEXTKIT_MODELS, docs/models.md)"
+                f"no price for model {model!r}{f' of provider {provider!r}' if provider else ''}: correct the name"
+                f"{f' (did you mean {close!r}?)' if close else ''}, or add a [[prices]] row to a TOML file and name the file "
+                "(--models, CONTEXTKIT_MODELS, docs/models.md)"
             ) from None
         return _rates_of(built_in)
     return _rates_listed(provider, matched, at)

@@ -167,7 +167,11 @@ def _replaceable(target: Path) -> os.stat_result | None:
 
 def _part_of(target: Path) -> tuple[Path, int]:
     part = target.with_name(f".{secrets.token_hex(8)}.part")
-    return part, open_unfollowed(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        return part, open_unfollowed(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    except OSError as error:
+        error.filename = os.fspath(target)  # the name the caller knows
+        raise
 
 
 def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:

@@ -278,6 +278,7 @@ def command(
         if watch.is_stopped:
             echo_error("partial: these are the figures of what was read before Ctrl-C")
             raise click.exceptions.Exit(130)
+    exit_if_incomplete(faults)
 
 
 def _check_not_empty(contents: Contents, faults: Faults, options: Options) -> None:
@@ -354,6 +355,7 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
         records = records_of(files, set(paths), faults, None)
         echo(f"{written(_any_of(records, faults), to):,} calls written to {to}")
         print_faults(faults, is_verbose=options.is_verbose)
+        exit_if_incomplete(faults)
         return
     if not paths:
         raise click.UsageError(
@@ -469,24 +471,22 @@ def _columns(options: Options) -> Columns | None:
 
 
 def records_of(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
-    """The records of all files; one that was not named itself and cannot be read is a fault."""
+    """The records of all files; one that cannot be read is a fault, unless it is all that was named."""
     from contextkit.importers.parallel import reading
 
     with reading(files, faults) as read:
         for file in watch.parts(files) if watch else files:
-            rows = _of(file, read, file in named, faults)
+            rows = _of(file, read, named, faults)
             yield from watch.share(rows, _about(file)) if watch else rows
 
 
-def _of(file: str, read: Callable[[str], Iterator[Record]], is_named: bool, faults: Faults) -> Iterator[Record]:
+def _of(file: str, read: Callable[[str], Iterator[Record]], named: set[str], faults: Faults) -> Iterator[Record]:
     from contextkit.errors import UnreadableLog
 
     try:
         yield from read(file)
     except UnreadableLog as error:
-        if is_named:
-            raise
-        faults.refuse(file, error)
+        faults.refuse(file, error, named)
 
 
 def _about(file: str) -> int:
@@ -532,6 +532,12 @@ def print_faults(faults: Faults, *, is_verbose: bool = True) -> None:
         echo_error(str(fault))
     if len(faults) > len(faults.kept):
         echo_error(f"and {len(faults) - len(faults.kept)} more of the same")
+
+
+def exit_if_incomplete(faults: Faults) -> None:
+    """End with exit code 1 where a source was not read, or not to its end: what was printed lacks it."""
+    if faults.is_incomplete:
+        raise click.exceptions.Exit(1)
 
 
 # A live session

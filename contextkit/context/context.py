@@ -428,6 +428,8 @@ class Context:
             mask = self._phases.lowered(provider, overrides, self.toolbox)
             route = routing(provider, layout, self._root)
             params, headers = parameters(provider, overrides, {**route.fields, **mask.fields}, route.headers)
+            if layout.n <= layout.columns.level_ends[-1] and not is_prewarm(params):
+                raise UsageError("the conversation has no message yet: call context.user(…) first")
             continued = self._server.request(provider, self._turns, layout, params, is_prewarm(params))
         return self._account.request(provider, layout, params, headers, after, epoch, mask, continued)
 

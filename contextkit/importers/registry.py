@@ -235,7 +235,7 @@ def format_of(source: Source) -> Format | None:
 
 def unknown(name: str) -> UnreadableLog:
     """The error for a file of no known format."""
-    return UnreadableLog(f"{name} line 1: of no known format; known are {', '.join(known.name for known in FORMATS)}")
+    return UnreadableLog(f"{name} line 1: of no known format; give one of {', '.join(known.name for known in FORMATS)}")
 
 
 def records_at(name: str, faults: Faults | None = None) -> tuple[Format, Iterator[Record]]:
@@ -264,17 +264,14 @@ def remarked_records_at(name: str, faults: Faults | None = None) -> Iterator[Rec
 def records_in(names: Iterable[str], faults: Faults) -> Iterator[Record]:
     """The records of all files that `names` lead to, file by file.
 
-    A file that was named itself and cannot be read raises `UnreadableLog`; one that was met in a folder or by a pattern
-    is a fault.
+    A file that cannot be read is a fault; where it is all that was named, it raises `UnreadableLog`.
     """
     named = [str(name) for name in names]
     for file in files_at(named, faults):
         try:
             yield from records_at(file, faults)[1]
         except UnreadableLog as error:
-            if file in named:
-                raise
-            faults.refuse(file, error)
+            faults.refuse(file, error, named)
 
 
 def check_any_read(faults: Faults, n_files_before: int = 0, n_refused_before: int = 0) -> None:

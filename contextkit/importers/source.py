@@ -13,7 +13,7 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -102,6 +102,8 @@ class Faults:
     """Files that were opened to be read."""
     n_refused: int = 0
     """Files of which nothing was read: of no known format, empty, unreadable."""
+    is_incomplete: bool = False
+    """Whether a file could not be opened or ends too early, or one that was named was refused: the exit code is 1."""
     left: dict[tuple[str, ...], Any] = field(default_factory=dict)
     """What a reader leaves for the next file of its kind: where cumulative counters stood."""
 
@@ -123,8 +125,11 @@ class Faults:
             kind = what if what in self.counts else OTHER_KINDS
             self.counts[kind] = self.counts.get(kind, 0) + n
 
-    def refuse(self, file: str, error: Exception) -> None:
-        """A file of which nothing was read, with the error that says why."""
+    def refuse(self, file: str, error: UnreadableLog, named: Collection[str] = ()) -> None:
+        """A file of which nothing was read, with the error that says why; raises it for the only file that was `named`."""
+        if file in named and len(named) == 1:
+            raise error
+        self.is_incomplete |= file in named
         self.n_refused += 1
         self.add(file, 0, str(error).removeprefix(f"{file} line 1: ").removeprefix(f"{file}: "))
 
@@ -150,15 +155,23 @@ class Source:
     def head(self) -> bytes:
         """The first `HEAD` bytes, unpacked; raises `UnreadableLog` for what nobody can open or unpack."""
         if self._head is None:
-            with translated_errors(self.name), ExitStack() as opened:
-                stream = _opened(self.name)
-                if self.name != STDIN:
-                    opened.callback(stream.close)
-                self._head = stream.read(HEAD)
-                if self.name == STDIN or not Path(self.name).is_file():
-                    self._stream = stream  # what came by a pipe comes once
-                    opened.pop_all()
+            try:
+                self._head = self._opened_head()
+            except UnreadableLog:
+                self.faults.is_incomplete = True
+                raise
         return self._head
+
+    def _opened_head(self) -> bytes:
+        with translated_errors(self.name), ExitStack() as opened:
+            stream = _opened(self.name)
+            if self.name != STDIN:
+                opened.callback(stream.close)
+            head = stream.read(HEAD)
+            if self.name == STDIN or not Path(self.name).is_file():
+                self._stream = stream  # what came by a pipe comes once
+                opened.pop_all()
+        return head
 
     def close(self) -> None:
         """Lets go of what came by a pipe and is not read on."""
@@ -176,6 +189,7 @@ class Source:
                 while piece := stream.read(size):
                     yield piece
         except UnreadableLog as error:
+            self.faults.is_incomplete = True
             self.fault(0, f"{str(error).removeprefix(f'{self.name}: ')}; what came before was read")
         finally:
             if stream and self.name != STDIN:
@@ -201,6 +215,7 @@ class Source:
                     if line[0] > _BLANK or not line.isspace():
                         yield number, line
         except UnreadableLog as error:
+            self.faults.is_incomplete = True
             self.fault(0, f"{str(error).removeprefix(f'{self.name}: ')}; what came before was read")
 
     def fault(self, line: int, what: str) -> None:

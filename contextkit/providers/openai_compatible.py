@@ -300,6 +300,7 @@ class OpenAICompatible(OpenAIAdapter):
     """
 
     format, answering = FORMAT, ANSWERING
+    takes_own_fields = True
     least_output = -1  # engines take it for: as many as fit
     wire = WIRE
     path = "/chat/completions"

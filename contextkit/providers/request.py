@@ -524,3 +524,17 @@ def _method_fields(wire: str) -> frozenset[str]:
         "extra_body",
         "timeout",
     }
+
+
+def declared_fields(wire: str) -> frozenset[str] | None:
+    """The parameters that the installed SDK declares for an endpoint; None without the SDK."""
+    try:
+        if wire == "gemini":
+            fields = _load("google.genai.types:GenerateContentConfig").model_fields
+            return frozenset({*fields, *(field.alias for field in fields.values() if field.alias)})
+        if wire == "bedrock_converse":
+            service = _load("botocore.session:get_session")().get_service_model("bedrock-runtime")
+            return frozenset(service.operation_model("Converse").input_shape.members)
+        return _method_fields(wire) if wire in ENDPOINTS else None
+    except ImportError:
+        return None

@@ -40,13 +40,15 @@ Takes a provider and overrides, gives fields and headers that are sure to be sen
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Any, get_origin
 
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply, UsageError
+from contextkit.facts.parameters import TABLES, is_listed, keying
 from contextkit.log.entry import Change
 from contextkit.models import Model
 from contextkit.prompt.prompt import Grammar, PromptLayout
@@ -423,6 +425,26 @@ def check_fields(params: Mapping[str, Json], wire: str, grammar: Grammar, least:
             raise UsageError(f"{name}={asked}: how many tokens a reply may have, {least} or more")
 
 
+def check_names(names: Iterable[str], wire: str) -> None:
+    """Raises `UsageError` for a parameter that neither the endpoint's tables list nor its installed SDK declares.
+
+    Without the SDK, and for an endpoint that is not ours, nothing is refused.
+    """
+    from contextkit.providers.request import declared_fields  # builds requests out of parameters
+
+    unlisted = [name for name in names if wire in TABLES and not is_listed(wire, name)]
+    declared = declared_fields(wire) if unlisted else frozenset()
+    unknown = next((name for name in unlisted if declared is not None and name not in declared), None)
+    if unknown is not None:
+        listed = {name for table in map(keying, TABLES[wire]) for name in (*table.levels, *table.neutral)}
+        close = get_close_matches(unknown, sorted(listed.union(declared or ())), n=1)
+        near = f"; did you mean {close[0]!r}?" if close else "."
+        raise UsageError(
+            f"{unknown}: {wire} has no parameter of this name{near} A field that its SDK does not declare goes into "
+            f"extra_body={{{unknown!r}: …}}"
+        )
+
+
 def _lengths(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
     """What is said of how long a reply may get, by name."""
     found = [(name, params.get(name)) for name in OUTPUT_FIELDS]
@@ -579,6 +601,8 @@ def parameters(
         for name, value in {**provider.params, **(decided or {}), **given, **extra}.items()
         if value is not None
     }
+    if not getattr(provider, "takes_own_fields", False):
+        check_names(given, provider.wire)
     check_fields(params, provider.wire, provider.grammar, getattr(provider, "least_output", 0))
     named = next(field for field in MODEL_FIELDS if field in provider.params)
     if params.get(named) != provider.params[named]:
