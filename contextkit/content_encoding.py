@@ -172,7 +172,9 @@ class _Brotli:
         try:
             self._process(b"", output_buffer_limit=_PIECE_BYTES)
         except TypeError:
-            raise UndecodableBody(str(MissingExtra("brotli before 1.2 cannot limit its output; br", "brotli"))) from None
+            raise UndecodableBody(
+                str(MissingExtra("brotli before 1.2 cannot limit its output; br", "brotli"))
+            ) from None
 
     @property
     def is_complete(self) -> bool:
@@ -183,7 +185,8 @@ class _Brotli:
         """Pieces of output."""
         self._is_empty = self._is_empty and not data
         try:
-            while data or not self._state.can_accept_more_data():
+            # A decoder that accepts more input may hold output still, so it is asked until it gives none.
+            while data or not self._state.is_finished():
                 piece = self._process(data, output_buffer_limit=_PIECE_BYTES)
                 data = b""
                 if piece:

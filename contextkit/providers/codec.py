@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from contextkit.providers.openai.stored import Stored
     from contextkit.providers.provider import Parsed
     from contextkit.providers.scripted import Part
-    from contextkit.providers.validation import Notice, ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+    from contextkit.providers.validation import (
+        Notice,
+        ParsedRequest,
+        PromptCheck,
+        ReceivedRequest,
+        Refusal,
+        RequestCheck,
+    )
 
 CHUNK = 48
 """Characters in one delta of a stream."""

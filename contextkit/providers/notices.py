@@ -189,8 +189,7 @@ FIELDS: tuple[Beta, ...] = (
 )
 """Fields of a request."""
 CONTEXT_MANAGEMENT, COMPACT, SUMMARIZE = (
-    betas_for(field)[0]
-    for field in ("context_management", "context_management.edits.compact_20260112", "compaction")
+    betas_for(field)[0] for field in ("context_management", "context_management.edits.compact_20260112", "compaction")
 )
 BINDING = betas_for("thinking.block_binding")[0]
 BLOCKS: Mapping[str, tuple[str, ...]] = {

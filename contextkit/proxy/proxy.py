@@ -184,7 +184,9 @@ class Proxy:
             _say(link, 200, page.content_type, page.text() if request.method == b"GET" else b"")
             return True
         try:
-            relay = Relay(link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate, self._unread)
+            relay = Relay(
+                link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate, self._unread
+            )
             await relay.run(next(self._numbers))
         except BudgetExceeded as exceeded:
             text, path = exceeded.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
@@ -198,7 +200,6 @@ class Proxy:
             _refuse(link, _codec_of(request), 408, text)
             return False
         return True
-
 
     def _unread(self, path: str) -> None:
         """Tell of a web socket that was opened."""

@@ -85,7 +85,11 @@ def upload(request: FileRequest) -> FileAnswer:
         return request.codec.scripted_error(400, None, text)
     named = "" if purpose is None else purpose.content.decode("utf-8", "replace")
     if not request.is_anthropic and named not in _PURPOSES:
-        text = f"'{named[:100]}' is not one of {list(_PURPOSES)} - 'purpose'" if named else "Missing required parameter: 'purpose'."
+        text = (
+            f"'{named[:100]}' is not one of {list(_PURPOSES)} - 'purpose'"
+            if named
+            else "Missing required parameter: 'purpose'."
+        )
         return request.codec.scripted_error(400, None, text)
     prefix = "file_" if request.is_anthropic else "file-"
     name = f"{prefix}{request.state.number('file'):024d}"
@@ -166,7 +170,9 @@ def form_parts(media_type: str, raw: bytes) -> dict[str, FormPart] | None:
     >>> form_parts("multipart/form-data; boundary=x", b'--x\\r\\nContent-Disposition: form-data; name="a"\\r\\n\\r\\nb\\r\\n--x--')
     {'a': FormPart(file_name='', media_type='', content=b'b')}
     """
-    head = message_from_bytes(b"Content-Type: " + media_type.encode("latin-1", "replace") + b"\r\n\r\n", policy=policy.HTTP)
+    head = message_from_bytes(
+        b"Content-Type: " + media_type.encode("latin-1", "replace") + b"\r\n\r\n", policy=policy.HTTP
+    )
     boundary = head.get_boundary()
     if head.get_content_type() != "multipart/form-data" or not boundary:
         return None

@@ -26,7 +26,10 @@ IN_BETA: dict[str, dict[str, Any]] = {
     "field": {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}},
     "display": {"thinking": {"type": "adaptive", "display": "updates"}},
     "effort of a message": {"messages": [*BODY["messages"], EFFORT]},
-    "tool change": {"tools": [{**TOOL, "name": "first"}], "messages": [*BODY["messages"], {"role": "system", "content": [ADDED]}]},
+    "tool change": {
+        "tools": [{**TOOL, "name": "first"}],
+        "messages": [*BODY["messages"], {"role": "system", "content": [ADDED]}],
+    },
     "type of a block": {"messages": [{"role": "user", "content": [{"type": "compaction", "content": "So far."}]}]},
 }
 """One body of each kind of feature that needs an opt-in."""
@@ -43,7 +46,9 @@ def test_a_missing_opt_in_is_refused_and_an_unknown_beta_may_be_it(kind: str) ->
         refused = [posted(server.url, IN_BETA[kind], betas) for betas in (None, "", "files-api-2025-04-14")]
         assert [(answer.status_code, "beta header" in answer.text) for answer in refused] == [(400, True)] * 3
         assert not server.findings
-        named = [posted(server.url, IN_BETA[kind], f"files-api-2025-04-14, {name}-2027-01-01") for name in ("a", "a", "b")]
+        named = [
+            posted(server.url, IN_BETA[kind], f"files-api-2025-04-14, {name}-2027-01-01") for name in ("a", "a", "b")
+        ]
         assert [answer.status_code for answer in named] == [200] * 3, named[0].text
         assert [(found.kind, found.name) for found in server.findings] == [
             ("unknown_beta", "a-2027-01-01"),
@@ -84,7 +89,9 @@ def test_an_effort_is_a_setting_of_a_message_under_each_name_of_its_beta() -> No
         context.user("hi")
         context.request()
         context.notice({"type": "effort", "effort": "low"})
-        assert {"effort": "low"} in [message.get("output_config") for message in context.request().to_dict()["messages"]]
+        assert {"effort": "low"} in [
+            message.get("output_config") for message in context.request().to_dict()["messages"]
+        ]
 
 
 def test_every_beta_has_a_source_a_date_and_a_grade() -> None:
