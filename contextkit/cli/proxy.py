@@ -186,7 +186,7 @@ async def _serve(options: Options) -> None:
             timeouts=timeouts,
             budget=budget,
             allow_unpriced=options.allow_unpriced,
-            on_refused=_each(takers),
+            on_report=_each(takers),
         )
         await proxy.start(options.host, options.port)
         console.began(proxy.url, upstream.shown, options.record)

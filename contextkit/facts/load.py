@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
@@ -362,6 +362,27 @@ def vendor_priced(id: str) -> Mapping[str, Any] | None:
     return row if row and row.get("sells_at") == "vendor" else None
 
 
+def betas_for(feature: str) -> tuple[str, ...]:
+    """Return the beta names that opt in to a feature of `betas.toml`, the one to recommend first.
+
+    >>> betas_for("messages.output_config")
+    ('mid-conversation-output-config-2026-07-01', 'per-turn-control-2026-07-01')
+    """
+    return tuple(row["name"] for row in built_in_table("betas.toml")["betas"] if feature in row.get("opens", ()))
+
+
+def unknown_betas(betas: Iterable[str]) -> list[str]:
+    """Return the beta names that no row of `betas.toml` has, sorted."""
+    return sorted(set(betas).difference(row["name"] for row in built_in_table("betas.toml")["betas"]))
+
+
+def may_use(betas: Iterable[str], opting_in: Iterable[str]) -> bool:
+    """Whether a request with `betas` may use what any of `opting_in` opts in to: one of them is there, or a name that
+    no row has, which may be another name of it.
+    """
+    return not set(opting_in).isdisjoint(betas) or bool(unknown_betas(betas))
+
+
 # Which files
 # -----------------------------------------------------------------------------------------------------------------
 
@@ -430,7 +451,8 @@ def built_in() -> Facts:
 
 @lru_cache(maxsize=8)
 def built_in_table(name: str) -> Mapping[str, Any]:
-    """Return a file of this folder, parsed once: `models.toml`, `parameters.toml`, `rules.toml`, `clients.toml`.
+    """Return a file of this folder, parsed once: `models.toml`, `parameters.toml`, `rules.toml`, `clients.toml`,
+    `betas.toml`.
 
     Its rows are not checked here: a test does that once and for all.
     """

@@ -75,20 +75,21 @@ class Proxy:
         budget: Budget | None = None,
         session: str = "proxy",
         allow_unpriced: bool = False,
-        on_refused: Callable[[Json], None] = lambda report: None,
+        on_report: Callable[[Json], None] = lambda report: None,
     ) -> None:
         """`observer` is told of every model call.
 
         `repair` may change its body; `pages` are paths that are not passed on. A call that could cost more than
         `budget` has left, or may be billed nobody knows what, is answered with 402, which no SDK retries, and told to
-        `on_refused` as `{"refused": {"path", "text"}}`; a web socket with 426, at which clients go on over HTTP. `session`
+        `on_report` as `{"refused": {"path", "text"}}`; a web socket with 426, at which clients go on over HTTP. One that
+        the provider accepts is passed on unread, and told to `on_report` at once as `{"websocket": {"path", "text"}}`. `session`
         spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price and web sockets.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
         """
         self._timeouts = timeouts
-        self._on_refused = on_refused
+        self._on_report = on_report
         self._gate = (
             None
             if budget is None
@@ -183,11 +184,13 @@ class Proxy:
             _say(link, 200, page.content_type, page.text() if request.method == b"GET" else b"")
             return True
         try:
-            relay = Relay(link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate)
+            relay = Relay(
+                link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate, self._unread
+            )
             await relay.run(next(self._numbers))
         except BudgetExceeded as exceeded:
             text, path = exceeded.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
-            self._on_refused({"refused": {"path": redact_path(path), "text": text}})
+            self._on_report({"refused": {"path": redact_path(path), "text": text}})
             status = UPGRADE_REQUIRED if value_of(request.headers, b"upgrade") else PAYMENT_REQUIRED
             _refuse(link, _codec_of(request), status, text)
         except Unreachable as fault:
@@ -197,6 +200,15 @@ class Proxy:
             _refuse(link, _codec_of(request), 408, text)
             return False
         return True
+
+    def _unread(self, path: str) -> None:
+        """Tell of a web socket that was opened."""
+        settings = f'{{name="ck", base_url="{self.url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
+        text = (
+            "a web socket is passed on unread: no call in it is recorded, compared or counted; let the client use HTTP "
+            f"(Codex: -c model_provider=ck -c 'model_providers.ck={settings}')"
+        )
+        self._on_report({"websocket": {"path": redact_path(path), "text": text}})
 
 
 def _codec_of(request: h11.Request) -> Codec:

@@ -640,8 +640,10 @@ class Relay:
         repair: Repair | None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         gate: BudgetGate | None = None,
+        on_switched: Callable[[str], object] = lambda path: None,
     ) -> None:
-        self._gate = gate
+        """`on_switched` is told the path where both sides go on in another protocol, of which nothing is read."""
+        self._gate, self._on_switched = gate, on_switched
         self._admission: Admission | None = None
         self._client, self._request, self._upstream, self._timeouts = client, request, upstream, timeouts
         self._observer, self._repair = observer, repair
@@ -840,6 +842,7 @@ class Relay:
         if type(head) is h11.InformationalResponse:
             self._client.send(h11.InformationalResponse(status_code=101, headers=_switching(head), reason=head.reason))
             self._account.began(101, [])
+            self._on_switched(self._target.partition(b"?")[0].decode("latin-1"))
             await tunnel(self._client, link)
             self._account.end()
             return

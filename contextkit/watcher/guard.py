@@ -165,7 +165,10 @@ class CallRecorder:
             what = (fault.strerror if isinstance(fault, OSError) else None) or fault
             text = f"{self._ledger.path} takes no more rows ({what}): recording has stopped, the client goes on"
             self.close()
-            warnings.warn(sanitize(text), stacklevel=3)
+            try:
+                warnings.warn(sanitize(text), stacklevel=3)
+            except UserWarning:  # a filter made an error of it: the reply that was just read must not be lost to that
+                logging.getLogger("contextkit.watch").error("%s", sanitize(text))  # noqa: TRY400 - the text says it all
 
     @staticmethod
     def _put(ledger: Ledger, record: Record) -> None:

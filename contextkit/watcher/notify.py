@@ -5,6 +5,7 @@ callable.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import sys
 import time
@@ -204,8 +205,14 @@ class Notifier:
         self._notify(finding, where)
 
     def after(self, finding: Finding, where: Caller) -> None:
-        """Report a finding on a billed call; "raise" only warns here, so that the reply is not lost."""
-        self._notify(finding, where)
+        """Report a finding on a billed call. Never raises, as that would lose the reply: "raise" only warns, and a callable
+        that raises, or a filter that turns warnings into errors, is logged.
+        """
+        try:
+            self._notify(finding, where)
+        except (PrefixBroken, PrefixWarning) as error:
+            why = error if error.__cause__ is not None else described(finding)
+            logging.getLogger("contextkit.watch").error("after a reply, which is kept: %s", sanitize(str(why)))  # noqa: TRY400 - the caller's error has its own trace
 
     def _notify(self, finding: Finding, where: Caller) -> None:
         if not callable(self._on_break):

@@ -100,7 +100,7 @@ def test_the_proxy_refuses_what_it_cannot_price_and_says_what_lets_it_pass() -> 
     refused: list[Any] = []
     with (
         recording() as (upstream, reached),
-        passing(upstream, budget=Budget(tokens=1_000_000), on_refused=refused.append) as url,
+        passing(upstream, budget=Budget(tokens=1_000_000), on_report=refused.append) as url,
         client(url) as wire,
     ):
         for path in UNPRICED:
