@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from contextkit.moved_modules import install as _install_moved_modules
-
 if TYPE_CHECKING:
     from contextkit.cache.usage import Usage as Usage
     from contextkit.context import Context as Context
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     from contextkit.watcher.client import watch as watch
 
 __version__ = "0.1.0"
-
-_install_moved_modules()
 
 _PLACES = {
     "AgentLimits": "contextkit.context.agents",

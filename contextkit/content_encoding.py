@@ -14,6 +14,8 @@ from importlib import import_module
 from inspect import isclass
 from typing import Any
 
+from contextkit.errors import MissingExtra
+
 MAX_CODINGS = 5
 """Codings that one body may be wrapped in; more are refused, as nobody sends them in good faith."""
 _PIECE_BYTES = 1 << 16
@@ -164,13 +166,15 @@ class _Brotli:
     __slots__ = ("_is_empty", "_process", "_state")
 
     def __init__(self) -> None:
-        self._state = _first_of(("brotli", "Decompressor"), ("brotlicffi", "Decompressor"))()
+        self._state = _first_of("brotli", ("brotli", "Decompressor"), ("brotlicffi", "Decompressor"))()
         self._process = getattr(self._state, "process", None) or self._state.decompress
         self._is_empty = True
         try:
             self._process(b"", output_buffer_limit=_PIECE_BYTES)
         except TypeError:
-            raise UndecodableBody("needs brotli 1.2 or later") from None
+            raise UndecodableBody(
+                str(MissingExtra("brotli before 1.2 cannot limit its output; br", "brotli"))
+            ) from None
 
     @property
     def is_complete(self) -> bool:
@@ -181,7 +185,8 @@ class _Brotli:
         """Pieces of output."""
         self._is_empty = self._is_empty and not data
         try:
-            while data or not self._state.can_accept_more_data():
+            # A decoder that accepts more input may hold output still, so it is asked until it gives none.
+            while data or not self._state.is_finished():
                 piece = self._process(data, output_buffer_limit=_PIECE_BYTES)
                 data = b""
                 if piece:
@@ -235,12 +240,12 @@ def _zstd_maker() -> Callable[[], Any]:
     else:
         options = {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_BYTES.bit_length() - 1}
         return lambda: zstd.ZstdDecompressor(options=options)
-    made: Any = _first_of(("zstandard", "ZstdDecompressor"))
+    made: Any = _first_of("zstd", ("zstandard", "ZstdDecompressor"))
     return lambda: made(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
 
 
-def _first_of(*names: tuple[str, str]) -> Callable[..., Any]:
-    """The first class of these that is installed. Raises `UndecodableBody` naming the packages."""
+def _first_of(extra: str, *names: tuple[str, str]) -> Callable[..., Any]:
+    """The first class of these that is installed. Raises `UndecodableBody` naming the extra that brings one."""
     for module, name in names:
         try:
             value = getattr(import_module(module), name, None)
@@ -248,7 +253,7 @@ def _first_of(*names: tuple[str, str]) -> Callable[..., Any]:
             continue
         if isclass(value):
             return value
-    raise UndecodableBody(f"needs the package {' or '.join(module for module, _ in names)}")
+    raise UndecodableBody(str(MissingExtra(f"the coding {extra}", extra)))
 
 
 _CODINGS: dict[str, Callable[[], Any]] = {

@@ -16,6 +16,7 @@
     │   └── MissingExtra             an optional dependency is not installed
     ├── StorageError             what is stored must be looked at
     │   ├── LogCorrupt               a line breaks the chain, or is not a line of ours
+    │   │   └── NewerFormat              a newer contextkit wrote it, and this one cannot read it
     │   ├── LogLocked                another process writes this log
     │   ├── ConcurrentAppend         somebody appended first
     │   ├── UnreadableLog            somebody else's log is not in the format it looked like
@@ -113,7 +114,7 @@ class InvalidContent(UsageError):
 
 
 class BudgetExceeded(UsageError):
-    """A call could cost more than its budget has left; nothing was sent."""
+    """A call could cost more than its budget has left, or it cannot be priced; nothing was sent."""
 
     def __init__(
         self,
@@ -184,6 +185,10 @@ class LogCorrupt(StorageError):
     """A stored line breaks the chain, or is not a line of ours."""
 
 
+class NewerFormat(LogCorrupt):
+    """A newer contextkit wrote it, and this one cannot read it: nothing is wrong with the file, upgrade."""
+
+
 class LogLocked(StorageError):
     """Another process is writing this log."""
 
@@ -210,10 +215,6 @@ class PathRefused(MemoryRefused):
 
 class PathOccupied(MemoryRefused):
     """Something else exists at that path: a folder, a file, a link, or a name that differs by case only."""
-
-
-PathTaken = PathOccupied
-"""The earlier name of `PathOccupied`; an alias until the next minor version."""
 
 
 class FileMissing(MemoryRefused):

@@ -20,7 +20,8 @@ from contextkit.facts.load import FactRow
 
 
 class AssumedModelWarning(UserWarning):
-    """The model table has no row for this model, so the rules of its nearest relative are assumed.
+    """The model table has no row for this model, so the rules of its nearest relative are assumed; or it is a model of
+    another provider than the class's own, so that its rules may not hold there.
 
     The text says which and what to do.
     """
@@ -383,7 +384,25 @@ def assumption(model: Model, way: str = "") -> str:
     """
     name = model.name if len(model.name) <= 80 else f"{model.name[:77]}..."
     after = model.source.removeprefix("assumed").partition(":")[0].strip() or "cautious rules"
-    return f"no rules are known for model {name!r}: assumed {after}. {way or _REGISTERING}"
+    close = nearest_name(name)
+    near = f" Did you mean {close!r}?" if close else ""
+    return f"no rules are known for model {name!r}: assumed {after}.{near} {way or _REGISTERING}"
+
+
+@lru_cache(maxsize=256)
+def nearest_name(name: str) -> str:
+    """Return the name in the table that `name` is most likely a misspelling of, empty if there is none.
+
+    A name with other numbers is another release, not a misspelling.
+
+    >>> nearest_name("claude-sonet-5-5"), nearest_name("claude-opus-5-9"), nearest_name("nonsense")
+    ('claude-sonnet-5-5', '', '')
+    """
+    import difflib
+
+    numbers = re.findall(r"\d+", name)
+    rows = [row for row in MODELS if len(name) <= _LONGEST_NAME and re.findall(r"\d+", row) == numbers]
+    return next(iter(difflib.get_close_matches(name, rows, n=1, cutoff=0.8)), "")
 
 
 _REGISTERING = (

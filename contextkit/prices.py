@@ -8,6 +8,7 @@ a price of the user's (`register_price`, or a file of facts), one of the price d
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from contextkit.cache.usage import Usage, is_long_ttl
 from contextkit.errors import UnknownModel
 from contextkit.facts import load
 from contextkit.facts.load import FactRow, Facts
-from contextkit.models import find_model, register_rows
+from contextkit.models import find_model, model_named, nearest_name, register_rows
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
@@ -142,6 +143,10 @@ def price_origin(provider: str, model: str, at: float | None = None) -> PriceOri
     if row is None:
         _listed_rates(provider, model, moment)  # raises where there is no price
         row = _built_in_row(provider, model, moment)
+    instead = load.vendor_priced(provider) if row is None and not _is_listed(provider, model) else None
+    if instead is not None:
+        note = f"as {_vendor_instead(provider, model)} asks: {instead['note']}"
+        return PriceOrigin(instead["source"], instead["date"].isoformat(), instead["grade"], note)
     if row is None:
         return PriceOrigin(f"PyPI genai-prices {version('genai-prices')}", "", "documented", "")
     fields = row.fields
@@ -150,13 +155,41 @@ def price_origin(provider: str, model: str, at: float | None = None) -> PriceOri
     return PriceOrigin(source, fields.get("date", ""), load.GRADE_OF[confidence], fields.get("note", ""))
 
 
+def prices_at_hosts(model: str, at: float | None = None) -> dict[str, tuple[str, tuple[float, ...]]]:
+    """Return each host with a list price of a model, and the name it has there: dollars for a million tokens fresh, read,
+    written short, written long and generated, in the lowest tier.
+
+    >>> prices_at_hosts("deepseek-v4-flash", 1_795_000_000.0)["fireworks"]
+    ('deepseek-v4-flash', (0.14, 0.028, 0.14, 0.14, 0.28))
+    """
+    from genai_prices.data_snapshot import get_snapshot
+
+    wanted, hosts = _host_key(model), dict[str, tuple[str, tuple[float, ...]]]()
+    for host in get_snapshot().providers:
+        found = sorted((one for one in host.models if _host_key(one.id) == wanted), key=lambda one: len(one.id))
+        if found and (rates := _rates_listed(host.id, found[0], _moment(at)).per_token[-1][1]) and any(rates):
+            hosts[host.id] = found[0].id, tuple(round(rate * 1e6, 6) for rate in rates)
+    return hosts
+
+
+def _host_key(name: str) -> str:
+    """A model's name without vendor, region and release, as hosts write it in many ways."""
+    bare = re.sub(r"^(?:[a-z-]+\.)+(?=[a-z])", "", name.lower().rpartition("/")[2].lstrip("~"))
+    return re.sub(r"(?:-v\d+)?(?::\d+)?$", "", bare).replace(".", "-")
+
+
 def _built_in_row(provider: str, model: str, at: float) -> FactRow | None:
-    """The row of this package, None where genai-prices has the model."""
+    """The row of this package, None where genai-prices has the model and no row corrects it."""
+    row = _row_in(_built_in().prices, provider, model, at)
+    return row if row is not None and (row.fields.get("corrects") or not _is_listed(provider, model)) else None
+
+
+def _is_listed(provider: str, model: str) -> bool:
     try:
         _listed(provider, model)
     except LookupError:
-        return _row_in(_built_in().prices, provider, model, at)
-    return None
+        return False
+    return True
 
 
 _QUARTER = 900
@@ -235,17 +268,28 @@ def _rates(provider: str, model: str, at: float, service_tier: str, state: objec
 
 
 def _listed_rates(provider: str, model: str, at: float) -> _Rates:
-    """Of genai-prices, or of the rows that ship with this package."""
+    """Of genai-prices, or of the rows that ship with this package; of both, where a row corrects genai-prices."""
+    built_in = _row_in(_built_in().prices, provider, model, at)
+    if built_in is not None and built_in.fields.get("corrects"):
+        return _rates_of(built_in)
     try:
         matched = _listed(provider, model)
     except LookupError:
-        built_in = _row_in(_built_in().prices, provider, model, at)
+        if built_in is None and (vendor := _vendor_instead(provider, model)):
+            return _listed_rates(vendor, model, at)
         if built_in is None:
+            close = nearest_name(model)
             raise UnknownModel(
-                f"no price for model {model!r} of provider {provider!r}: correct the name, or add a [[prices]] row to a TOML file and name "
-                "the file (--models, CONTEXTKIT_MODELS, docs/models.md)"
+                f"no price for model {model!r}{f' of provider {provider!r}' if provider else ''}: correct the name"
+                f"{f' (did you mean {close!r}?)' if close else ''}, or add a [[prices]] row to a TOML file and name the file "
+                "(--models, CONTEXTKIT_MODELS, docs/models.md)"
             ) from None
         return _rates_of(built_in)
+    return _rates_listed(provider, matched, at)
+
+
+def _rates_listed(provider: str, matched: ModelInfo, at: float) -> _Rates:
+    """The prices of a row of genai-prices."""
     listed = matched.get_prices(datetime.fromtimestamp(at, UTC))
     cached = _WORKED_OUT.get((provider, id(listed)))
     if cached is None or cached[0] is not listed:
@@ -299,9 +343,26 @@ def _billed(price: ModelPrice, fresh: int, read: int, write_5m: int, write_1h: i
 
 
 def _listed(provider: str, model: str) -> ModelInfo:
+    """The row of genai-prices under the model's name, or under that of its row: hosts write `4.8` or `4-8`."""
     from genai_prices.data_snapshot import get_snapshot
 
-    return get_snapshot().find_provider_model(model, None, provider, None)[1]
+    hyphens = [name.replace(".", "-") for name in _names(model)]
+    dots = [re.sub(r"(?<=\d)-(?=\d)", ".", name) for name in _names(model)]
+    found: LookupError | None = None
+    for name in dict.fromkeys((*_names(model), *hyphens, *dots)):
+        try:
+            return get_snapshot().find_provider_model(name, None, provider, None)[1]
+        except LookupError as error:
+            found = found or error
+    raise found or LookupError(model)
+
+
+def _vendor_instead(provider: str, model: str) -> str:
+    """The vendor whose price a host asks for a model it has no price of its own for; empty where nobody says so."""
+    if load.vendor_priced(provider) is None or re.search(r"[:-]free$", model):
+        return ""
+    vendor = model_named(model).provider
+    return "" if vendor == provider else vendor
 
 
 # Prices of the user's and of this package

@@ -47,10 +47,6 @@ def assert_prefix_stable(before: Any, after: Any) -> None:
         raise AssertionError(f"the prefix was not kept\n{difference}")
 
 
-assert_prefix_kept = assert_prefix_stable
-"""The earlier name of `assert_prefix_stable`; an alias until the next minor version."""
-
-
 def assert_hit_rate(ledger: Ledger | str | os.PathLike[str] | Iterable[Record], at_least: float = 0.95) -> None:
     """Fail unless this share of all input tokens was read from the cache, going by what was billed.
 
@@ -114,12 +110,6 @@ def ledger(provider_server: LocalServer) -> Ledger:
 @pytest.fixture(name="assert_prefix_stable")
 def _prefix_stable() -> Callable[[Any, Any], None]:
     """`assert_prefix_stable(before, after)`."""
-    return assert_prefix_stable
-
-
-@pytest.fixture(name="assert_prefix_kept")
-def _earlier_name() -> Callable[[Any, Any], None]:
-    """`assert_prefix_stable` under its earlier name, until the next minor version."""
     return assert_prefix_stable
 
 

@@ -8,19 +8,23 @@ looks for it).
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _UNSAFE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+    r"[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    r"\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+    r"|(?<![\u0590-\u1fff\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])[\u200c\u200d]"
 )
-"""C0 and C1 controls, DEL, bidirectional controls, separators of lines, what has no width and no use in print, and
-halves of pairs."""
+"""C0 and C1 controls, DEL, bidirectional controls, separators of lines, what has no width and no use in print, tags,
+halves of pairs, and joiners but behind letters and pictures that they join."""
 _UNSAFE_IN_JSON = re.compile(_UNSAFE.pattern.replace(r"\x00-\x1f", r"\x00-\x09\x0b-\x1f"))
 _ASCII = str.maketrans({"·": "-", "→": "->", "≤": "<=", "≥": ">=", "…": "...", "×": "x"})
 
@@ -58,7 +62,16 @@ def sanitize_json(text: str) -> str:
     >>> sanitize_json('{"model":"\x9b31m"}')
     '{"model":"\\u009b31m"}'
     """
-    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _UNSAFE_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def sanitize_html(text: str) -> str:
+    r"""HTML that shows `text`: no markup, and control characters written as escapes.
+
+    >>> sanitize_html("<b>\u202egnp.exe")
+    '&lt;b&gt;\\u202egnp.exe'
+    """
+    return escape(sanitize(text))
 
 
 def echo(text: str = "", *, nl: bool = True) -> None:

@@ -19,10 +19,8 @@ REPLIES = [
 context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), system=SYSTEM, tools=[price])
 context.user("What do an apple and a fig cost?")
 with anthropic_client(REPLIES) as client:
-    while not context.finished:
-        for call in context.calls:
-            context.result(call, call.run())  # what a tool raises becomes an error the model can read
-        context.receive(client.messages.create(**context.request()))
+    for step in context.run(client):  # what a tool raises becomes an error the model can read
+        print(f"step {step.number}: {[call.name for call in step.calls] or step.text}")
 
 for entry in context.log:
     print(f"{entry.sequence} {entry.kind:<10} {len(entry.body):>6} bytes")

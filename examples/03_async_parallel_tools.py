@@ -30,11 +30,11 @@ async def main() -> None:
     context.user("Fetch the pages a (0.3 s), b (0.2 s) and c (0.1 s), all at once.")
     with anthropic_client(REPLIES, anthropic.AsyncAnthropic) as client:
         while not context.finished:
-            context.receive(await context.request().asend(client))
             started = time.monotonic()
             results = await context.run_calls(limit=8)
             if results:
                 print(f"{len(results)} results in {time.monotonic() - started:.1f} s")
+            context.receive(await context.request().asend(client))
     print([entry.kind for entry in context.log])
     print(context.summary())
 

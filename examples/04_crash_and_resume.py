@@ -29,11 +29,10 @@ def opened(folder: str) -> Context:
 def first_process(folder: str) -> None:
     """Ask, and die in the middle of the call."""
     context = opened(folder)
-    context.user("Mail the report to Ada.")
+    context.user("Mail the report to Ada.", once=True)
     context.receive(context.request().send(anthropic.Anthropic()))
     for call in context.calls:
-        call.begin()  # durable: from here on the mail may have gone out
-        call.run()
+        call.run()  # notes that it begins: from here on the mail may have gone out
         os._exit(1)  # the process dies before the result is kept
 
 

@@ -17,9 +17,9 @@ context = Context(OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024), system
 context.user("What does a pear cost?")
 with openai_client(REPLIES) as client:
     while not context.finished:
-        context.receive(client.responses.create(**context.request()))
         for call in context.calls:
             context.result(call, call.run())
+        context.receive(client.responses.create(**context.request()))
 
 for exchange in context.ledger:
     print(f"{exchange.model}: {exchange.usage}")

@@ -27,9 +27,9 @@ with anthropic_client(REPLIES) as client:
     context.user("The warehouse is connected now. How many?")
     context.late_tools([stock])
     while not context.finished:
-        context.receive(client.messages.create(**context.request()))
         for call in context.calls:
             context.result(call, call.run())
+        context.receive(client.messages.create(**context.request()))
 
 for exchange in context.ledger:
     print(f"read {exchange.usage.read:>5}, written {exchange.usage.write_5m:>5}, fresh {exchange.usage.fresh}")

@@ -83,9 +83,8 @@ def opened(folder: str) -> Context:
 
 def work() -> None:
     """The loop, the same at every start."""
-    if not any(entry.kind == "user" for entry in lead.log):
-        lead.user("Read both tables, ask who wrote them, and send a report.")
-        lead.pin("Answer in French.")
+    lead.user("Read both tables, ask who wrote them, and send a report.", once=True)
+    lead.pin("Answer in French.")  # once, too
     for step in lead.run(client, max_steps=20):
         print(f"{step.number} {lead.phase:6}{[call.name for call in step.calls]} ${step.cost_usd:.4f}", flush=True)
 

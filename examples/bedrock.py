@@ -28,12 +28,12 @@ def converse(client: Any) -> None:
     context = Context(provider, system=SYSTEM, tools=[price])
     context.user("What does an apple cost?")
     while not context.finished:
+        for call in context.calls:
+            context.result(call, call.run())
         request = context.request()
         points = [array for array in ("system", "messages") if "cachePoint" in str(request[array])]
         print(f"cachePoints in {' and '.join(points)}; {request.predicted.read} tokens should be read from cache")
         context.receive(client.converse(**request))
-        for call in context.calls:
-            context.result(call, call.run())
     print(context.summary())
 
 

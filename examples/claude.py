@@ -26,11 +26,11 @@ context = Context(provider, system=SYSTEM, tools=[page])
 context.user("Read the report, page by page.")
 with anthropic_client(REPLIES) as client:
     while not context.finished:
+        for call in context.calls:
+            context.result(call, call.run())
         request = context.request()
         reply = client.messages.create(**request)
         context.receive(reply, request)
-        for call in context.calls:
-            context.result(call, call.run())
         cleared = sum(edit["cleared_tool_uses"] for edit in reply.context_management["applied_edits"])
         told = f"{cleared} results cleared, {request.predicted.read:,} tokens predicted from cache"
         print(f"{told}, {reply.usage.cache_read_input_tokens:,} billed, {request.predicted.write_5m:,} written")

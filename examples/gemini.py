@@ -32,11 +32,11 @@ def converse(client: Any) -> None:
             if len(context.log) > 3:
                 print(provider.open(client, context.request().layout, reads=100, ttl_seconds=600))
             while not context.finished:
+                for call in context.calls:
+                    context.result(call, call.run())
                 request = context.request()
                 print(f"{len(request.body):,} bytes; {request.predicted.read} tokens should be read from cache")
                 context.receive(request.send(client))
-                for call in context.calls:
-                    context.result(call, call.run())
     finally:
         provider.close()  # storage is billed until then
     print(context.summary())

@@ -21,13 +21,13 @@ context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), syste
 context.user("Close the browser and draft the report.")
 with anthropic_client(REPLIES) as client:
     while not context.finished:
+        for call in context.calls:  # a call outside the mask is answered already
+            context.result(call, call.run())
         request = context.request()
         print(
             f"{context.phase}: {request.mask.mechanism}, {request.mask.cost_tokens} tokens; may call {', '.join(request.mask.allowed)}"
         )
         context.receive(request.send(client))
-        for call in context.calls:  # a call outside the mask is answered already
-            context.result(call, call.run())
 
 for entry in context.log:
     print(f"{entry.sequence} {entry.kind:<10} {entry.body.decode()[:110] if entry.kind in ('phase', 'result') else ''}")

@@ -33,6 +33,8 @@ for engine in ENGINES:
         openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client,
     ):
         while not context.finished:
+            for call in context.calls:
+                context.result(call, call.run())
             request = context.request()
             reply = request.send(client)
             cached, mask = reply.usage.prompt_tokens_details.cached_tokens, request.mask
@@ -42,8 +44,6 @@ for engine in ENGINES:
             )
             print(f"{cached} of {reply.usage.prompt_tokens} tokens cached")
             context.receive(reply, request)
-            for call in context.calls:
-                context.result(call, call.run())
 
 print("\nFor engines and parsers without structural tags, an expression; for all, the beginning of the call:")
 print(name_regex(FORMATS["qwen"], ["browser_open", "browser_close"]))

@@ -22,12 +22,12 @@ context = Context(OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024), system
 context.user("Close the browser and draft the report.")
 with openai_client(REPLIES) as client:
     while not context.finished:
+        for call in context.calls:
+            context.result(call, call.run())
         request = context.request()
         print(
             f"{context.phase}: {request.mask.mechanism}, {request.mask.cost_tokens} tokens; {request.params['tool_choice']}"
         )
         context.receive(request.send(client))
-        for call in context.calls:
-            context.result(call, call.run())
 
 print(context.summary())

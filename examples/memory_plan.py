@@ -42,9 +42,9 @@ with tempfile.TemporaryDirectory() as folder, LocalServer(REPLIES) as server:
         context.notice(DateChanged("2026-11-21"))
         context.notice(DateChanged("2026-11-21"))  # said already: nothing is appended
         while not context.finished:
-            context.receive(client.messages.create(**context.request()))
             for call in context.calls:
                 context.result(call, call.run())
+            context.receive(client.messages.create(**context.request()))
 
         server.script([says("An H200 costs 2.10 $ an hour, a B300 3.40 $. The report is not written yet.")])
         side = context.summarising()  # the unchanged conversation and one instruction

@@ -64,7 +64,9 @@ with (
     )
 
     def turn() -> None:
-        """One request, its reply, its calls; a summary first where the window is nearly full."""
+        """Open calls, one request, its reply; a summary before it where the window is nearly full."""
+        for call in context.calls:
+            context.result(call, call.run())
         request = context.request()
         if (request.predicted.prompt or 0) > FULL:
             server.script(
@@ -78,8 +80,6 @@ with (
         assert request.overflow is None, request.overflow
         server.script([script.pop(0)])
         context.receive(request.send(client), request)
-        for call in context.calls:
-            context.result(call, call.run())
         sizes.append(request.predicted.prompt or 0)
         print(f"turn {len(sizes):>2}: window {sizes[-1]:>6,} tokens, {len(memory.references):>2} papers outside")
 

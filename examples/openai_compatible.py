@@ -32,9 +32,9 @@ for provider in PROVIDERS:
         openai.OpenAI(base_url=f"{server.url}/v1", api_key="local") as client,
     ):
         while not context.finished:
-            context.receive(client.chat.completions.create(**context.request()))
             for call in context.calls:
                 context.result(call, call.run())
+            context.receive(client.chat.completions.create(**context.request()))
     for exchange in context.ledger:
         print(f"  {exchange.provider} {exchange.model}: {exchange.usage}")
     print(f"  {context.summary()}")

@@ -45,15 +45,13 @@ with openai_client(REPLIES) as client:
         context.user(text)
         if change is not None:
             context.notice(change)
-        while True:
-            request = context.request()
-            heads.add(str((request["tools"], request["input"][0], request["text"])))
-            context.receive(client.responses.create(**request))
+        while not context.finished:
             for call in context.calls:
                 print(f"{call.name}({call.arguments!r})")
                 context.result(call, call.run())
-            if context.finished:
-                break
+            request = context.request()
+            heads.add(str((request["tools"], request["input"][0], request["text"])))
+            context.receive(client.responses.create(**request))
         print(context.last_text if change else context.parsed())
 
 print(f"{len(heads)} head for {len(context.ledger)} calls")

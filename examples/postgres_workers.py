@@ -35,12 +35,11 @@ def opened(server: str, session: str) -> Context:
 def work(server: str, session: str, message: str) -> None:
     """What one worker does: open, say, ask, run what is called; then it is gone."""
     with opened(server, session) as context, anthropic.Anthropic() as client:
-        context.user(message)
+        context.user(message, once=True)  # a message is handed on again where a worker died
         while not context.finished:
-            reply = context.request().send(client)
-            context.receive(reply)
             for call in context.calls:
                 context.result(call, call.run())
+            context.receive(context.request().send(client))
         print(f"worker {os.getpid()}: read {context.ledger[-1].usage.read} of its prompt from cache", flush=True)
 
 

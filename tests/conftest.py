@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import mkstemp
 from types import TracebackType
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from contextkit.models import MODELS, register
+from tests.audit import write_audit
 
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(
@@ -27,6 +29,16 @@ os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(
     Path(__file__).parent
 )  # no certificate: every client would load 150 of them, and tests call nobody
+
+collect_ignore = ["audit/sitecustomize.py"]
+_descriptor, _notes = mkstemp(prefix="write-audit-")
+os.close(_descriptor)
+os.environ[write_audit.NOTES] = _notes
+_audit_folder = str(Path(write_audit.__file__).parent)
+if _audit_folder not in (_path := os.environ.get("PYTHONPATH", "")).split(os.pathsep):
+    os.environ["PYTHONPATH"] = os.pathsep.join([_audit_folder, *filter(None, [_path])])
+if "write_audit" not in sys.modules:  # a worker has it from its start
+    write_audit.install()
 
 EXAMPLES = {False: 12, True: 400}
 """Whether `--full` was given → generated conversations a law is tried on."""
@@ -48,6 +60,21 @@ def pytest_configure(config: pytest.Config) -> None:
         "properties", max_examples=500 if is_full else 30, deadline=None, suppress_health_check=slow
     )
     settings.load_profile("properties")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Fail a test in which contextkit, here or in a process that the test started, wrote to a file by another way than
+    `private_files`.
+    """
+    if os.stat(_notes).st_size:  # noqa: PTH116 - for every test
+        found = Path(_notes).read_text("utf-8")
+        os.truncate(_notes, 0)
+        pytest.fail(f"files written by another way than contextkit/private_files.py:\n{found}", pytrace=False)
+
+
+def pytest_unconfigure() -> None:
+    Path(_notes).unlink(missing_ok=True)
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -23,8 +23,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = {
     0: {"errors"},
     1: {"facts"},
-    2: {"canonical", "content_encoding", "installation", "private_files", "redact", "terminal"},
-    3: {"models", "moved_modules"},
+    2: {"canonical", "content_encoding", "installation", "private_files", "redact", "sequence_view", "terminal"},
+    3: {"models"},
     4: {"cache"},
     5: {"economics", "log", "prices", "tools", "transformer"},
     6: {"memory", "prompt"},

@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn", reason="the examples need the extra `server`")
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 EXAMPLES = sorted(FOLDER.glob("[0-9]*.py"))
 SHOWS = {
-    "01_loop": "5 assistant",
+    "01_loop": "7 assistant",
     "02_stream": "nothing was kept, asking again",
     "03_async_parallel_tools": "3 results in 0.",
     "04_crash_and_resume": "was_started=True",

@@ -37,20 +37,21 @@ from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import Summary, summarise
+from contextkit.ledger.transport import Call, Watcher, attach, cloned, library_of
 from contextkit.lint.finding import Finding
 from contextkit.models import model_named
 from contextkit.providers import PARSERS
 from contextkit.providers.body_spans import Span, elements, members
 from contextkit.providers.calls import NO_NAMES, ClientNames
+from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.server_state import named_in
 from contextkit.proxy.repairs.repairs import Repairs
 from contextkit.redact import redact
 from contextkit.report.contents import Gathering
 from contextkit.report.terminal import text
 from contextkit.terminal import sanitize
-from contextkit.watcher.guard import PATHS, CallRecorder, Guard
+from contextkit.watcher.guard import CallRecorder, Guard
 from contextkit.watcher.notify import Caller, Notifier, OnBreak, described
-from contextkit.watcher.transport import Call, Watcher, attach, cloned, library_of
 
 _OPENING, _CLOSING = b'[{"type":"text","text":', b"}]"
 _MARKER = b'"cache_control"'
@@ -223,10 +224,10 @@ class Crossing:
         """`guards` holds one an SDK; `told` is given the names of the repairs that changed a body."""
         self._guards, self._mend, self._notes, self._on_repair = guards, mend, notes, on_repair
 
-    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+    def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> Call | None:
         """Repair a model call and let the guard see it; None for requests of other kinds."""
-        wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
-        if not wire:
+        wire = wire_of(method, path)
+        if not body or wire not in FOLLOWED:
             return None
         sent, repairs = self._mend(wire, body)
         watched = self._guards[wire.partition("_")[0]].start(method, path, sent, names)
@@ -265,7 +266,7 @@ _ATTACHING = Lock()
 class _Switch:
     """The watcher of a shared client: whoever listens in this context hears its calls, of several the innermost."""
 
-    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+    def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> Call | None:
         crossing = _LISTENING.get()
         return None if crossing is None else crossing.start(method, path, body, names)
 

@@ -35,6 +35,7 @@ from contextkit.ledger.budget import Budget
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import Summary, summarise
+from contextkit.ledger.transport import Call, Watcher, passing
 from contextkit.log.content import binary_part
 from contextkit.log.entry import Kind
 from contextkit.log.log import Log
@@ -47,6 +48,7 @@ from contextkit.providers.anthropic.messages import AnthropicMessages
 from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses
+from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.provider import Provider, Turn
 from contextkit.providers.request import Request
 from contextkit.providers.server_state import named_in
@@ -56,9 +58,6 @@ from contextkit.terminal import sanitize
 from contextkit.tools.adopt import adopted
 from contextkit.tools.render import answer
 from contextkit.tools.tool import Tool
-from contextkit.watcher.guard import PATHS
-from contextkit.watcher.notify import passing
-from contextkit.watcher.transport import Call, Watcher
 
 MOST_CONVERSATIONS = 64
 """Conversations of which the log is in memory; the least recent of more is forgotten and adopted anew."""
@@ -257,13 +256,13 @@ class ContextBridge:
     # Watching a client
     # ------------------------------------------------------------------------------------------------------------------
 
-    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+    def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> Call | None:
         """Take a request about to be sent; None for what is no model call, and where it has to go as it is.
 
         Raises `BudgetExceeded` where it could cost more than the budget has left.
         """
-        wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
-        if not wire:
+        wire = wire_of(method, path)
+        if not body or wire not in FOLLOWED:
             return None
         with self._lock:
             try:

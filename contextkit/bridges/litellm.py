@@ -20,9 +20,9 @@ from weakref import WeakKeyDictionary
 from contextkit.bridges.bridge import Bridge, framework
 from contextkit.bridges.contexts import ContextBridge, tool_text
 from contextkit.canonical import Json
+from contextkit.ledger.transport import attach
 from contextkit.terminal import sanitize
 from contextkit.tools.tool import Tool
-from contextkit.watcher.transport import attach
 
 _WHAT, _EXTRA = "the bridge to LiteLLM", "litellm"
 _SYNC = "a call of litellm.completion is on the bridge only with client=client(bridge): it runs no callback that could put it there"

@@ -294,6 +294,20 @@ class Usage:
         )
 
 
+MOST_TOKENS = 10**15
+"""What is above it is no count of tokens, and an integer may be too large for a float."""
+NO_COUNT = "a token count that is no natural number; it is unknown"
+
+
+def natural(value: object) -> int | None:
+    """A count of tokens, None for what is none: unknown is never zero.
+
+    >>> natural(5), natural(None), natural(-1), natural(True), natural("5"), natural(10**400)
+    (5, None, None, None, None, None)
+    """
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None  # a boolean is an `int` too
+
+
 def is_long_ttl(ttl_seconds: float) -> bool:
     """Whether a write for so long has the long price.
 
@@ -420,6 +434,11 @@ def _tier_word(text: str) -> str:
     return word.removeprefix("on_demand_")
 
 
+FALLBACK_CREDIT = "fallback-credit"
+"""Tier of a retry that redeemed a credit (`usage.fallback_credit`, anthropic 2.13): what was written is billed as if it
+had been written before, so its price is none of the list's, and unknown without a `[[service_tiers]]` row."""
+
+
 def served(usage: Usage, fields: Mapping[str, object]) -> Usage:
     """Return `usage` with the service tier that `fields` of a response, or of its usage, name.
 
@@ -427,16 +446,19 @@ def served(usage: Usage, fields: Mapping[str, object]) -> Usage:
     """
     named = next((fields[name] for name in _TIERS if fields.get(name)), None)
     speed, geo = fields.get("speed"), fields.get("inference_geo")
-    if named in _USUAL and speed in _USUAL and geo in _USUAL:
+    credit = fields.get("fallback_credit")
+    if named in _USUAL and speed in _USUAL and geo in _USUAL and credit is None:
         return usage
     named = named.get("type") if isinstance(named, Mapping) else named
-    tier = tier_named(named, speed, geo)
+    status = credit.get("status") if isinstance(credit, Mapping) else None
+    is_redeemed = isinstance(status, Mapping) and status.get("type") == "redeemed"
+    tier = " + ".join(filter(None, (tier_named(named, speed, geo), FALLBACK_CREDIT if is_redeemed else "")))
     return replace(usage, service_tier=tier) if tier else usage
 
 
 def tier_fields(counts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the usage of a response says of its service tier, for the parts it is made of."""
-    return {name: counts[name] for name in (*_TIERS, "speed", "inference_geo") if name in counts}
+    return {name: counts[name] for name in (*_TIERS, "speed", "inference_geo", "fallback_credit") if name in counts}
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

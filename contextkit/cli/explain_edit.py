@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,8 @@ import click
 from contextkit.canonical import canonical
 from contextkit.cli.terminal import check_file
 from contextkit.errors import UsageError
-from contextkit.terminal import echo, echo_json
+from contextkit.private_files import replacing
+from contextkit.terminal import echo, echo_json, sanitize_html
 
 if TYPE_CHECKING:
     from contextkit.transformer.explain_edit import Explanation
@@ -70,7 +70,11 @@ def svg(explanation: Explanation, title: str) -> str:
     height = TOP + len(explanation.fates) * STEP + 78
     scale = (WIDTH - LEFT - 24) / explanation.n_after
     opening = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="system-ui, sans-serif" role="img">'
-    parts = [opening, f"<title>{escape(title)}</title>", f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>']
+    parts = [
+        opening,
+        f"<title>{sanitize_html(title)}</title>",
+        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+    ]
     parts += [label(24, 32, title, 16, INK), *_axis(explanation, scale), *_legend(explanation, height - 22)]
     for layer, fates in enumerate(explanation.fates.tolist()):
         y = TOP + (len(explanation.fates) - 1 - layer) * STEP
@@ -102,7 +106,7 @@ def _legend(explanation: Explanation, y: int) -> Iterator[str]:
 
 def label(x: float, y: float, words: str, size: int, fill: str, anchor: str = "start") -> str:
     """Words in a picture."""
-    return f'<text x="{x:.1f}" y="{y}" font-size="{size}" fill="{fill}" text-anchor="{anchor}">{escape(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y}" font-size="{size}" fill="{fill}" text-anchor="{anchor}">{sanitize_html(words)}</text>'
 
 
 def _bounds(n: int, n_columns: int) -> list[tuple[int, int]]:
@@ -183,11 +187,9 @@ def command(
     explanation = explain_edit(model, tokens, edit)
     edited = "".join(chr(token) if 32 <= token < 127 else "?" for token in edit.apply(tokens)[0])
     if picture:
-        picture.write_text(
-            svg(explanation, f"{edit.kind}: {explanation.n_kept} of {explanation.n_after} rows kept"),
-            encoding="utf-8",
-            newline="\n",
-        )
+        title = f"{edit.kind}: {explanation.n_kept} of {explanation.n_after} rows kept"
+        with replacing(picture) as file:
+            file.write(svg(explanation, title).encode())
     if as_json:
         echo_json(canonical(_plain(explanation)))
     else:

@@ -13,10 +13,9 @@ import click
 
 from contextkit.cli.report import print_faults, records_of, written
 from contextkit.errors import UsageError
-from contextkit.ledger.calls import Exchange, Record, encode
+from contextkit.ledger.calls import HEADER, Chain, Exchange, Record, encode
 from contextkit.ledger.fingerprint import LEAST_SALT_BYTES, Fingerprinter
-from contextkit.ledger.ledger import HEADER
-from contextkit.private_files import private_opener
+from contextkit.private_files import open_private
 from contextkit.terminal import echo, echo_error
 
 if TYPE_CHECKING:
@@ -97,10 +96,11 @@ def _checked(records: Iterable[Record], fingerprinter: Fingerprinter, faults: Fa
 
 def _print_ledger(records: Iterator[Record]) -> int:
     """Print the records as a ledger; nothing where there is none."""
-    n = 0
+    n, end = 0, Chain()
     output = sys.stdout.buffer
     for record in records:
-        output.write(encode(record) + b"\n" if n else HEADER + encode(record) + b"\n")
+        line, end = end.add(encode(record))
+        output.write(line if n else HEADER + line)
         n += 1
     output.flush()
     return n
@@ -114,7 +114,7 @@ def _salt(name: str | None) -> bytes:
     if name is None:
         return secrets.token_bytes(SALT_BYTES)
     try:
-        with open(name, "xb", opener=private_opener) as file:
+        with os.fdopen(open_private(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(secrets.token_bytes(SALT_BYTES))
             file.flush()
             os.fsync(file.fileno())

@@ -25,9 +25,9 @@ from contextkit.errors import UnreadableLog
 from contextkit.installation import DISTRIBUTION
 from contextkit.lint.catalogue import hazards_in_code
 from contextkit.lint.config import ALL, LintConfig, config_of, read_config
-from contextkit.lint.finding import CodePlace, Finding
+from contextkit.lint.finding import Finding
 from contextkit.lint.output.groups import Looked, counted
-from contextkit.lint.own import OWN, UNREADABLE
+from contextkit.lint.own import OWN
 from contextkit.lint.source.detect import find_in_code
 from contextkit.terminal import echo, echo_error, echo_file, echo_json
 
@@ -256,6 +256,8 @@ class Look:
         self._n_files, self._n_calls, self._n_sifted = 0, 0, 0
         self._tests: set[str] = set()
         self._closed: dict[str, str] = {}
+        self.is_incomplete = False
+        """Whether a recording was not read, or not to its end."""
 
     @property
     def looked(self) -> Looked:
@@ -309,9 +311,10 @@ class Look:
                 try:
                     yield from self._in_recording(file, faults, progress)
                 except UnreadableLog as error:
-                    if file != STDIN:
-                        raise
-                    raise UnreadableLog(re.sub(r"^-( line 1)?: ", "standard input: ", str(error))) from None
+                    if file == STDIN:
+                        raise UnreadableLog(re.sub(r"^-( line 1)?: ", "standard input: ", str(error))) from None
+                    faults.refuse(file, error, [*self._input.code, *self._input.recordings])
+        self.is_incomplete = faults.is_incomplete
         for fault in faults.kept:
             echo_error(str(fault))
         if len(faults) > len(faults.kept):
@@ -442,18 +445,12 @@ if TYPE_CHECKING:
     help="A pyproject.toml other than the one above the paths.",
 )
 @click.option("--tests", is_flag=True, help="Look at tests in folders, too; by default only at those that are named.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    expose_value=False,
-    help="Accepted for scripts that give it; has no effect.",
-)
 def command(**lint_input: Any) -> None:
     """Find what breaks the prompt's prefix in PATHS: folders, Python files, notebooks, recorded requests; by default this
     folder.
 
-    Leaves with 0 when nothing was found, with 1 when a hazard was, with 2 for what cannot be read or was typed wrong.
+    Exits with 0 when nothing was found, with 1 when a hazard was or a file among others was not read, with 2 when
+    nothing could be read or something was typed wrong.
     The path - is standard input, a recording or Python source.
 
     \b
@@ -502,8 +499,9 @@ def _results(options: Options) -> LintResults:
     left, n_fixed = mend(look.in_code, is_unsafe=options.is_unsafe) if options.is_fixing else (look.in_code(), 0)
     look.print_left_out()
     findings = [*left, *look.in_recordings()]
+    catalogue = {row.code: row for row in hazards_in_code()}
     return LintResults(
-        findings, {row.code: row for row in hazards_in_code()}, page, version(DISTRIBUTION), n_fixed, look.looked, lines
+        findings, catalogue, page, version(DISTRIBUTION), n_fixed, look.looked, lines, look.is_incomplete
     )
 
 
@@ -545,7 +543,7 @@ def _check_input(options: Options, *, has_code: bool, has_contents: bool, has_re
 
 
 def _print_results(results: LintResults, options: Options) -> bool:
-    """Say it, or write it down; gives whether a hazard was found, or a file would change."""
+    """Say it, or write it down; gives whether something was found or not read, or a file would change."""
     if options.is_diff:
         return _diff(results)
     if options.write_baseline is not None:
@@ -557,12 +555,7 @@ def _print_results(results: LintResults, options: Options) -> bool:
         echo_json(text)
     elif text:
         echo(text)
-    return any(not _is_unread_code(finding) for finding in results.findings)
-
-
-def _is_unread_code(finding: Finding) -> bool:
-    """Whether it says of code only that nobody read it."""
-    return finding.code == UNREADABLE and isinstance(finding.place, CodePlace)
+    return bool(results.findings) or results.is_incomplete
 
 
 def _diff(results: LintResults) -> bool:

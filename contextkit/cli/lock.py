@@ -26,6 +26,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.cli.terminal import for_programs
 from contextkit.context import Context
 from contextkit.errors import ContextKitError, UsageError
+from contextkit.private_files import replacing
 from contextkit.prompt.lock import HeadChange, Live, LockedBlock, LockedHead, compare, digest_of, head_of
 from contextkit.prompt.prompt import LEVELS
 from contextkit.terminal import echo, echo_json
@@ -180,8 +181,13 @@ def read_lock(text: str, where: str) -> dict[str, LockedHead]:
     """
     try:
         whole = tomllib.loads(text)
-        if whole.get("version") != VERSION:
-            raise UsageError(f"{where} is of version {whole.get('version')!r}, this is version {VERSION}: {_AGAIN}")
+        version = whole.get("version")
+        if type(version) is int and version > VERSION:
+            raise UsageError(
+                f"{where} is of version {version}, this contextkit reads up to {VERSION}: upgrade contextkit"
+            )
+        if version != VERSION:
+            raise UsageError(f"{where} is of version {version!r}, this is version {VERSION}: {_AGAIN}")
         return {str(row["name"]): _head(row, where) for row in whole.get("agent", [])}
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where} is not TOML ({error}): {_AGAIN}") from None
@@ -521,7 +527,8 @@ def write(project: str) -> None:
     """Write the lock file."""
     settings = read_settings(project)
     heads = _heads(settings)
-    settings.path.write_bytes(lock_text(heads).encode())
+    with replacing(settings.path) as file:
+        file.write(lock_text(heads).encode())
     for name, head in heads.items():
         about = "about " if head.is_estimate else ""
         echo(f"{name}: {len(head.blocks)} blocks, {about}{head.n_tokens:,} tokens, {head.digest[:8]} ({head.model})")

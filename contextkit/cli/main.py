@@ -114,7 +114,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except click.ClickException as error:
-        code = _mistaken(error.format_message())
+        code = _mistaken(_with_help(error))
     except ContextKitError as error:
         code = _mistaken(error.for_shell())
     except (
@@ -141,6 +141,18 @@ def _is_interrupt(error: BaseException) -> bool:
     """
     is_one = isinstance(error, KeyboardInterrupt) or str(error).endswith("KeyboardInterrupt: ")
     return is_one or (error.__cause__ is not None and _is_interrupt(error.__cause__))
+
+
+def _with_help(error: click.ClickException) -> str:
+    """The text of an error; of one that says only what is missing or unknown, also which command lists what there is."""
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    if ctx is None:
+        return error.format_message()
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) and isinstance(ctx.command, click.Group):
+        return f"Missing command: contextkit {ctx.info_name} {'|'.join(ctx.command.list_commands(ctx))}"
+    text = error.format_message()
+    is_bare = isinstance(error, (click.MissingParameter, click.NoSuchOption)) and "Did you mean" not in text
+    return f"{text} `{ctx.command_path} --help` lists what it takes." if is_bare else text
 
 
 def _refused(error: OSError) -> str:

@@ -142,7 +142,9 @@ def _json(value: Any) -> str:
 def _model_json(row: Model) -> dict[str, Any]:
     sources = {key: SOURCES[key] for key in row.source.split() if key in SOURCES}
     rules = [asdict(rule) for rule in _rules_of(row)]
-    return {**asdict(row), "grade": row.grade, "sources": sources, "price": _price_json(row), "rules": rules}
+    hosts = {host: {"name": name, **prices} for host, name, prices in _hosts(row)}
+    facts = {"grade": row.grade, "sources": sources, "price": _price_json(row), "hosts": hosts, "rules": rules}
+    return {**asdict(row), **facts}
 
 
 def _rules_of(row: Model) -> list[CacheRule]:
@@ -159,13 +161,34 @@ def _price_json(row: Model) -> dict[str, Any] | None:
         _, tiers = price_rows(row.provider, listed.name, _now())
         origin = price_origin(row.provider, listed.name)
     except UnknownModel:
-        return None
-    names = ("input", "cache_read", "cache_write_short", "cache_write_long", "output")
+        return _common_price(row)
     prices = [
-        {"above_tokens": max(above, 0)} | {name: round(rate * 1e6, 6) for name, rate in zip(names, rates, strict=True)}
+        {"above_tokens": max(above, 0)} | {name: round(rate * 1e6, 6) for name, rate in zip(_RATES, rates, strict=True)}
         for above, rates in reversed(tiers)
     ]
     return {"usd_per_million_tokens": prices, **asdict(origin)}
+
+
+_RATES = ("input", "cache_read", "cache_write_short", "cache_write_long", "output")
+
+
+def _hosts(row: Model) -> list[tuple[str, str, dict[str, float]]]:
+    """Each host that sells a model, its name there, and its prices."""
+    from contextkit.prices import prices_at_hosts
+
+    found = prices_at_hosts(row.name, _now())
+    return [(host, name, dict(zip(_RATES, rates, strict=True))) for host, (name, rates) in found.items()]
+
+
+def _common_price(row: Model) -> dict[str, Any] | None:
+    """The price that most hosts ask for a model of whose provider no price is known; None where no host has one."""
+    prices = [tuple(rates.items()) for _, _, rates in _hosts(row)]
+    if not prices:
+        return None
+    common = max(prices, key=prices.count)
+    note = f"No price of {row.provider or 'its provider'} is known: {prices.count(common)} of {len(prices)} hosts ask this."
+    origin = {"source": "the price most hosts ask", "date": "", "grade": "assumed", "note": note}
+    return {"usd_per_million_tokens": [{"above_tokens": 0, **dict(common)}], **origin}
 
 
 def _now() -> float:
@@ -219,13 +242,19 @@ def _lines(row: Model) -> Iterator[str]:
         return
     yield f"prices, in dollars for a million tokens: {_origin(price['source'], price['date'], price['grade'])}"
     for tier in price["usd_per_million_tokens"]:
-        prices = ", ".join(
-            f"{name.replace('_', ' ')} {rate:g}" for name, rate in tier.items() if name != "above_tokens"
-        )
+        prices = _rates_text({name: rate for name, rate in tier.items() if name != "above_tokens"})
         above = f"above {tier['above_tokens']:,} tokens: " if tier["above_tokens"] else ""
         yield f"  {above}{prices}"
     if price["note"]:
         yield f"  note: {price['note']}"
+    others = [one for one in _hosts(row) if one[0] != row.provider]
+    if others:
+        yield "prices at other hosts, by genai-prices:"
+    yield from (f"  {host} ({name}): {_rates_text(rates)}" for host, name, rates in others)
+
+
+def _rates_text(rates: dict[str, float]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {rate:g}" for name, rate in rates.items())
 
 
 def _origin(source: str, date: str, grade: str) -> str:

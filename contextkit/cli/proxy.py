@@ -49,6 +49,7 @@ class Options:
     budget_usd: float | None
     budget_tokens: int | None
     budget_per: str | None
+    allow_unpriced: bool
     is_json: bool
     is_quiet: bool
 
@@ -109,6 +110,12 @@ DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0
     "--budget-per",
     type=click.Choice(["session", "day"]),
     help="One run of the proxy (the default), or one day (UTC), of which what --record holds counts too.",
+)
+@click.option(
+    "--budget-allow-unpriced",
+    "allow_unpriced",
+    is_flag=True,
+    help="Pass, uncounted, what a budget cannot price: batches, unknown endpoints, web sockets. Else it is answered with 402.",
 )
 @click.option("--otel", "has_otel", is_flag=True, help="GenAI spans and metrics, exported as OTEL_* variables say.")
 @click.option(
@@ -178,7 +185,8 @@ async def _serve(options: Options) -> None:
             allow_hosts=options.allow_hosts,
             timeouts=timeouts,
             budget=budget,
-            on_refused=_each(takers),
+            allow_unpriced=options.allow_unpriced,
+            on_report=_each(takers),
         )
         await proxy.start(options.host, options.port)
         console.began(proxy.url, upstream.shown, options.record)
@@ -207,9 +215,9 @@ async def _serve(options: Options) -> None:
 def _budget(options: Options) -> Budget | None:
     """The budget that was asked for, with what the recording says was spent."""
     if options.budget_usd is None and options.budget_tokens is None:
-        if options.budget_per is not None:
+        if options.budget_per is not None or options.allow_unpriced:
             raise click.UsageError(
-                "--budget-per says how long a budget holds: give --budget-usd or --budget-tokens, too"
+                "--budget-per and --budget-allow-unpriced are of a budget: give --budget-usd or --budget-tokens, too"
             )
         return None
     from contextkit.ledger.budget import Budget

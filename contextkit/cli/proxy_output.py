@@ -71,6 +71,8 @@ def summary_of(report: Json) -> Iterator[str]:
     yield f"{calls} call{'' if calls == 1 else 's'} · {report['text']}"
     if refused := report.get("refused"):
         yield f"refused, as the budget had no room: {refused} call{'' if refused == 1 else 's'}"
+    if sockets := report.get("websockets"):
+        yield f"not read: {sockets} web socket{'' if sockets == 1 else 's'}, whose calls are in none of these figures"
     if passed:
         yield f"passed on unread: {passed} other request{'' if passed == 1 else 's'}"
     skipped = report.get("skipped")
@@ -87,7 +89,8 @@ class ConsoleOutput:
     def __init__(self, *, is_json: bool, is_quiet: bool) -> None:
         """Everything as JSON, or nothing but the first and the last word."""
         self._is_json, self._is_quiet, self._has_begun = is_json, is_quiet, False
-        self._n_refused = 0
+        self._told = {"refused": 0, "websocket": 0}
+        """How many the summary adds up."""
         self._texts: SimpleQueue[str | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="contextkit-terminal", daemon=True)
         self._thread.start()
@@ -107,10 +110,11 @@ class ConsoleOutput:
     def report(self, report: Json) -> None:
         """A call, the summary, or trouble."""
         kind = next((kind for kind in _PLAIN if kind in report), "exchange")
-        if kind == "refused":
-            self._n_refused += 1
-        elif kind == "summary" and self._n_refused:
-            report = {**report, "refused": self._n_refused}
+        if kind in self._told:
+            self._told[kind] += 1
+        elif kind == "summary":
+            counted = {"refused": self._told["refused"], "websockets": self._told["websocket"]}
+            report = {**report, **{name: n for name, n in counted.items() if n}}
         if "skipped" in report and kind == "exchange":
             return  # the summary tells how many they were
         if kind == "trouble":
@@ -140,6 +144,7 @@ _PLAIN: dict[str, Callable[[Json], Iterator[str]]] = {
     "summary": summary_of,
     "passed": lambda report: iter([f"  passed on unread: {report['passed']['text']}"]),
     "refused": lambda report: iter([f"  refused: {report['refused']['path']}: {report['refused']['text']}"]),
+    "websocket": lambda report: iter([f"  not read: {report['websocket']['path']}: {report['websocket']['text']}"]),
     "exchange": lines_of,
 }
 """Key that a report has → its lines."""

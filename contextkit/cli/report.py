@@ -19,6 +19,7 @@ import click
 
 from contextkit.cli.terminal import check_file, for_programs
 from contextkit.errors import UsageError
+from contextkit.private_files import check_replaceable, replacing
 from contextkit.terminal import echo, echo_error, echo_json
 
 
@@ -70,23 +71,17 @@ def written(records: Iterable[Record], to: str) -> int:
 
     Raises `UsageError` where that file is there already. What was begun and not ended is taken away again.
     """
-    from contextkit.ledger.calls import Exchange, encode
-    from contextkit.ledger.ledger import HEADER
-    from contextkit.private_files import private_opener
+    from contextkit.ledger.calls import HEADER, Chain, Exchange, encode
 
-    path, n = Path(to), 0
-    part = path.with_name(f"{path.name}.part")
-    if path.exists():
+    n, end = 0, Chain()
+    if os.path.lexists(to):
         raise UsageError(f"{to} is there already; name a new file, or remove it first")
-    try:
-        with open(part, "wb", opener=private_opener) as file:
-            file.write(HEADER)
-            for record in records:
-                n += isinstance(record, Exchange)
-                file.write(encode(_redacted(record)) + b"\n")
-        os.replace(part, path)  # noqa: PTH105 - whole or not at all
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(to) as file:
+        file.write(HEADER)
+        for record in records:
+            n += isinstance(record, Exchange)
+            line, end = end.add(encode(_redacted(record)))
+            file.write(line)
     return n
 
 
@@ -283,6 +278,7 @@ def command(
         if watch.is_stopped:
             echo_error("partial: these are the figures of what was read before Ctrl-C")
             raise click.exceptions.Exit(130)
+    exit_if_incomplete(faults)
 
 
 def _check_not_empty(contents: Contents, faults: Faults, options: Options) -> None:
@@ -336,14 +332,10 @@ def _writable(html: str | None, paths: Sequence[str]) -> str | None:
         check_file("--html", html)
         if any(Path(path).exists() and Path(html).exists() and Path(path).samefile(html) for path in paths):
             raise click.BadParameter(f"{html} is one of the files to report: name another one", param_hint="'--html'")
-        is_new = not Path(html).exists()
         try:
-            with Path(html).open("ab"):
-                pass
+            check_replaceable(html)
         except OSError as error:
             raise click.BadParameter(f"{html} cannot be written: {error.strerror}", param_hint="'--html'") from error
-        if is_new:
-            Path(html).unlink()
     return html
 
 
@@ -363,6 +355,7 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
         records = records_of(files, set(paths), faults, None)
         echo(f"{written(_any_of(records, faults), to):,} calls written to {to}")
         print_faults(faults, is_verbose=options.is_verbose)
+        exit_if_incomplete(faults)
         return
     if not paths:
         raise click.UsageError(
@@ -478,24 +471,22 @@ def _columns(options: Options) -> Columns | None:
 
 
 def records_of(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
-    """The records of all files; one that was not named itself and cannot be read is a fault."""
+    """The records of all files; one that cannot be read is a fault, unless it is all that was named."""
     from contextkit.importers.parallel import reading
 
     with reading(files, faults) as read:
         for file in watch.parts(files) if watch else files:
-            rows = _of(file, read, file in named, faults)
+            rows = _of(file, read, named, faults)
             yield from watch.share(rows, _about(file)) if watch else rows
 
 
-def _of(file: str, read: Callable[[str], Iterator[Record]], is_named: bool, faults: Faults) -> Iterator[Record]:
+def _of(file: str, read: Callable[[str], Iterator[Record]], named: set[str], faults: Faults) -> Iterator[Record]:
     from contextkit.errors import UnreadableLog
 
     try:
         yield from read(file)
     except UnreadableLog as error:
-        if is_named:
-            raise
-        faults.refuse(file, error)
+        faults.refuse(file, error, named)
 
 
 def _about(file: str) -> int:
@@ -508,7 +499,8 @@ def _show(contents: Contents, columns: Columns | None, options: Options) -> None
     if options.html and columns:
         from contextkit.report.html.page import page
 
-        Path(options.html).write_text(page(contents, columns), encoding="utf-8", newline="\n")
+        with replacing(options.html) as file:
+            file.write(page(contents, columns).encode())
     if options.face == "json":
         from contextkit.report.json import document
 
@@ -540,6 +532,12 @@ def print_faults(faults: Faults, *, is_verbose: bool = True) -> None:
         echo_error(str(fault))
     if len(faults) > len(faults.kept):
         echo_error(f"and {len(faults) - len(faults.kept)} more of the same")
+
+
+def exit_if_incomplete(faults: Faults) -> None:
+    """End with exit code 1 where a source was not read, or not to its end: what was printed lacks it."""
+    if faults.is_incomplete:
+        raise click.exceptions.Exit(1)
 
 
 # A live session

@@ -12,7 +12,6 @@ from contextkit.terminal import echo
 if TYPE_CHECKING:
     from contextkit.analysis.engines import Engine
     from contextkit.providers.anthropic.blocks import BillingHeader
-    from contextkit.providers.scripted import ReplySource
 
 
 @click.command("serve")
@@ -20,14 +19,6 @@ if TYPE_CHECKING:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Anything but loopback opens it to the network.")
 @click.option(
     "--allow-host", "allow_hosts", multiple=True, metavar="NAME", help="Also answer to this host: host.docker.internal."
-)
-@click.option(
-    "--replies",
-    "source",
-    type=click.Choice(["echo", "transformer"]),
-    default="echo",
-    show_default=True,
-    help="transformer: the reference model says them, and its KV cache makes the bill (extra `numpy`).",
 )
 @click.option(
     "--script",
@@ -63,7 +54,6 @@ def command(
     port: int,
     host: str,
     allow_hosts: tuple[str, ...],
-    source: str,
     script_path: str | None,
     session_path: str | None,
     frozen: bool,
@@ -80,7 +70,6 @@ def command(
     ANTHROPIC_BASE_URL=http://127.0.0.1:8089 ANTHROPIC_API_KEY=any python my_agent.py
     curl http://127.0.0.1:8089/_contextkit/ledger
     contextkit serve --cache vllm --block-size 16 --capacity-tokens 65536
-    contextkit serve --replies transformer
     """
     from contextkit.server.local import serve
 
@@ -93,12 +82,6 @@ def command(
     }
     if script_path and session_path:
         raise click.UsageError("--script and --session both say what to reply: give one")
-    if source == "transformer":
-        if script_path or session_path:
-            raise click.UsageError("--replies transformer says what to reply, and so does a script: give one")
-        model, engine = _transformer(cache, options)
-        serve(replies=model, is_frozen=frozen, cache=engine, announce=_announce, **shared)
-        raise click.Abort
     replies = _replies(script_path) if script_path else _recorded(session_path) if session_path else None
     serve(replies=replies, is_frozen=frozen, cache=_engine(cache, options), announce=_announce, **shared)
     raise click.Abort  # it only comes back from Ctrl-C
@@ -112,22 +95,6 @@ def _engine(name: str | None, options: dict[str, int | str | None]) -> Engine | 
     if name is None and options_used:
         raise click.UsageError(f"--{options_used[0].replace('_', '-')} is an engine's: name it with --cache")
     return None if name is None else engine(name, **options)
-
-
-def _transformer(cache: str | None, options: dict[str, int | str | None]) -> tuple[ReplySource, Engine]:
-    """The reference model as what replies and as what bills; raises `UsageError` for a cache or an option it has not."""
-    from contextkit.analysis.engines import Engine
-    from contextkit.cli.transformer_server import TransformerServer
-
-    options_used = {option: value for option, value in options.items() if value is not None}
-    wrong = [option for option in options_used if option not in ("block_size", "capacity_tokens")]
-    if cache not in (None, "vllm") or wrong:
-        what = f"--cache {cache}" if not wrong else f"--{wrong[0].replace('_', '-')}"
-        raise click.UsageError(
-            f"{what}: the transformer keeps its cache in vLLM's blocks, and takes --block-size and --capacity-tokens"
-        )
-    model = TransformerServer(**{option: int(value) for option, value in options_used.items()})
-    return model, Engine("vllm", model)
 
 
 def _announce(url: str) -> None:

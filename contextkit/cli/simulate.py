@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from contextkit.canonical import canonical
 from contextkit.cli.terminal import check_file
 from contextkit.errors import UsageError
+from contextkit.private_files import replacing
 from contextkit.terminal import echo_error, echo_json
 
 if TYPE_CHECKING:
@@ -452,7 +453,8 @@ def _write_page(comparison: Comparison, traces: Sequence[str], path: str) -> Non
     title = f"Hit rate by capacity: {', '.join(Path(name).name or name for name in traces)}"
     sizes = ", ".join(map(str, comparison.sizes))
     subtitle = f"{counts.requests:,} requests, {counts.blocks or 0:,} blocks of {sizes} tokens, {counts.tokens:,} tokens of prompt"
-    Path(path).write_text(page(title, subtitle, _lines(comparison)), "utf-8", newline="\n")
+    with replacing(path) as file:
+        file.write(page(title, subtitle, _lines(comparison)).encode())
     echo_error(f"{path} written")
 
 

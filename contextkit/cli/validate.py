@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from contextkit.analysis.validation import Lifetime, Score, Scoreboard, Validation
-from contextkit.cli.report import print_faults
+from contextkit.cli.report import exit_if_incomplete, print_faults
 from contextkit.cli.terminal import for_programs
 from contextkit.errors import UnreadableLog
 from contextkit.report.markdown import escaped
@@ -55,7 +55,7 @@ def command(paths: tuple[str, ...], as_json: bool, as_markdown: bool, verbose: b
     faults, validation = Faults(), Validation()
     with watching() as watch:
         for name in _files(paths, faults, watch):
-            _add(validation, name, name in paths, faults, watch)
+            _add(validation, name, paths, faults, watch)
         watch.finish()
         if not watch.is_stopped:
             check_any_read(faults)
@@ -70,6 +70,7 @@ def command(paths: tuple[str, ...], as_json: bool, as_markdown: bool, verbose: b
         if watch.is_stopped:
             echo_error("interrupted: these are the scores of what was read so far")
             raise click.exceptions.Exit(130)
+    exit_if_incomplete(faults)
 
 
 def _files(paths: Sequence[str], faults: Faults, watch: Watch) -> Iterator[str]:
@@ -78,17 +79,15 @@ def _files(paths: Sequence[str], faults: Faults, watch: Watch) -> Iterator[str]:
     yield from watch.parts(files_at(paths, faults))
 
 
-def _add(validation: Validation, name: str, is_named: bool, faults: Faults, watch: Watch) -> None:
-    """The records of one file; one that was not named itself and cannot be read is a fault."""
+def _add(validation: Validation, name: str, named: Sequence[str], faults: Faults, watch: Watch) -> None:
+    """The records of one file; one that cannot be read is a fault, unless it is all that was named."""
     from contextkit.importers.registry import records_at
 
     try:
         known, records = records_at(name, faults)
         validation.add(known.program or known.name, watch.stoppable(records))
     except UnreadableLog as error:
-        if is_named:
-            raise
-        faults.refuse(name, error)
+        faults.refuse(name, error, named)
 
 
 # What is shown

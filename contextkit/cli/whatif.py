@@ -15,7 +15,7 @@ from contextkit.analysis.counterfactual.answer import Answer, WhatIf
 from contextkit.analysis.counterfactual.fix import ASSUMPTIONS
 from contextkit.canonical import canonical, parse
 from contextkit.cli.models import say_assumed
-from contextkit.cli.report import print_faults
+from contextkit.cli.report import exit_if_incomplete, print_faults
 from contextkit.errors import UnreadableLog
 from contextkit.ledger.summary import dollars
 from contextkit.terminal import echo_error, echo_json, rich_console, sanitize_for
@@ -252,6 +252,7 @@ def command(
         if watch.is_stopped:
             echo_error("interrupted: these are the figures of what was read and replayed so far")
             raise click.exceptions.Exit(130)
+    exit_if_incomplete(faults)
 
 
 def _answered(
@@ -286,9 +287,7 @@ def _records(paths: tuple[str, ...], faults: Faults, watch: Watch) -> Iterator[R
             try:
                 yield from read(name)
             except UnreadableLog as error:
-                if name in paths:
-                    raise
-                faults.refuse(name, error)
+                faults.refuse(name, error, paths)
 
 
 def _show(found: WhatIf, *, as_json: bool, is_whole: bool) -> None:

@@ -7,6 +7,7 @@ same names.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from contextkit.log.entry import Entry
 from contextkit.log.log import Log
 from contextkit.log.registry import ListedSessions
 from contextkit.log.sqlite import SQLiteStorage
-from contextkit.log.storage import JSONLStorage
+from contextkit.log.storage import JSONLStorage, cannot_open
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
 from contextkit.tools.mask import Limits
@@ -362,9 +363,14 @@ TOOLS_ONLY = Phases({"agent": Phase()}, start="agent")
 denied beside the table."""
 
 
-def table_of(phases: Any, origin: Origin | None) -> Any:
-    """The table of phases of a conversation: the one given, else the one that goes with its origin."""
-    return TOOLS_ONLY if phases is None and origin is not None and origin.has_tools_only else phases
+def table_of(phases: Any, origin: Origin | None, phase: str | None) -> Any:
+    """The table of phases of a conversation: the one given, else the one that goes with its origin.
+
+    A sub-agent whose process died before it entered a phase is still denied what it was denied.
+    """
+    if phases is not None or origin is None:
+        return phases
+    return TOOLS_ONLY if origin.has_tools_only or (origin.denied and phase is None) else None
 
 
 def subset_of(tools: Iterable[Any], whole: Toolbox) -> tuple[Toolbox, frozenset[str]] | None:
@@ -423,7 +429,7 @@ class AgentState:
 def read_state(lane: str, log: Path) -> AgentState:
     """The state that the file of a log says: its first line and those from its last reply on are read.
 
-    Takes no lock and raises nothing; what cannot be read is `damaged`.
+    Takes no lock; what cannot be read is `damaged`. Raises `StorageError` where as many files are open as may be.
     """
     return _state_in(lane, lambda: (JSONLStorage.read(log), JSONLStorage.read_backwards(log)))
 
@@ -448,7 +454,11 @@ def _state_in(lane: str, read: Callable[[], tuple[Iterator[Entry], Iterator[Entr
             return AgentState(lane, "damaged", damage="it is empty, or not the log of a sub-agent")
         state = _state_from_end(lane, backwards)
         return replace(state, call=origin.call)
-    except (OSError, StorageError, KeyError, TypeError, AttributeError, ValueError) as fault:
+    except OSError as fault:
+        if fault.errno in (errno.EMFILE, errno.ENFILE):
+            raise cannot_open(Path(fault.filename), fault) from fault
+        return AgentState(lane, "damaged", damage=f"{type(fault).__name__}: {fault}")
+    except (StorageError, KeyError, TypeError, AttributeError, ValueError) as fault:
         return AgentState(lane, "damaged", damage=f"{type(fault).__name__}: {fault}")
 
 

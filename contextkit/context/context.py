@@ -208,8 +208,8 @@ class Context:
 
         own_memory = memory_of(memory, origin)
         self._turns = Turns()
-        self._phases = PhaseState(self.log.entries, self._turns)
         self._late, self._changes = LateTools(), ChangeEvents()
+        self._phases = PhaseState(self.log.entries, self._turns, self._late)
         toolbox = Toolbox(() if tools is None else tools)
         declared = toolbox.definitions() if is_fresh else declared_in(self.log.entries)
         self._memory = MemoryState(own_memory, variation, self._turns, declared)
@@ -237,7 +237,7 @@ class Context:
         if origin is not None and origin.plan is not None:
             toolbox = Toolbox(self._memory.rebound(toolbox))
         self.toolbox = self._memory.joined(toolbox)
-        permit = permit_of(table_of(phases, origin), self.toolbox, self._limits())
+        permit = permit_of(table_of(phases, origin, self._phases.phase), self.toolbox, self._limits())
         self.ledger = Ledger() if ledger is None else ledger
         self._owned: tuple[Log | Ledger, ...] = (self.log, self.ledger)
         self._prompts = PromptStore()
@@ -385,9 +385,13 @@ class Context:
     # The loop
     # ------------------------------------------------------------------------------------------------------------------
 
-    def user(self, content: Any) -> Entry:
-        """Something the user says: text, a part, or a list of them. Durable when this returns; waits behind open calls."""
-        return self._append("user", {"content": content_parts(content)})
+    def user(self, content: Any, *, once: bool = False) -> Entry:
+        """Something the user says: text, a part, or a list of them. Durable when this returns; waits behind open calls.
+
+        `once`: where the log holds the same words of the user already, nothing is appended and their entry is returned,
+        so that a program that starts again does not repeat its task.
+        """
+        return self._append("user", {"content": content_parts(content)}, once=once)
 
     def notice(self, news: str | Change, *, until_user: bool = False) -> Entry:
         """Something the program says, in band: history stays as it is.
@@ -421,9 +425,11 @@ class Context:
                     "or context.interrupt(…)"
                 )
             layout, after, epoch = self._layout(), self._turns.n - 1, self._turns.epoch
-            mask = self._phases.lowered(provider, overrides)
+            mask = self._phases.lowered(provider, overrides, self.toolbox)
             route = routing(provider, layout, self._root)
             params, headers = parameters(provider, overrides, {**route.fields, **mask.fields}, route.headers)
+            if layout.n <= layout.columns.level_ends[-1] and not is_prewarm(params):
+                raise UsageError("the conversation has no message yet: call context.user(…) first")
             continued = self._server.request(provider, self._turns, layout, params, is_prewarm(params))
         return self._account.request(provider, layout, params, headers, after, epoch, mask, continued)
 
@@ -472,6 +478,14 @@ class Context:
         `has_begun`: its response had begun, so it was billed and has warmed the cache.
         """
         self._account.failed(self._answered_request(request), error, None, self._clock() if has_begun else None)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was said yet: no user turn, no reply and no result, neither here nor in what a fork shares.
+
+        What the program announced (notices, pins, phases, tools, another head) does not count.
+        """
+        return self._turns.first_user is None and self._turns.last_assistant is None
 
     @property
     def calls(self) -> list[Call]:
@@ -1169,17 +1183,32 @@ class Context:
 
         After a crash it opens them as `agent` does; those that are open already are given as they are. The arguments
         are for those that have a head of their own. A damaged log is left out, with a warning that says what is wrong.
+        An agent that is open holds one file descriptor. Raises `StorageError` where not all can be opened, and opens
+        none then.
         """
         is_open: dict[str, Any] = {agent.lane: agent for agent in list(self._agents)}
-        agents: list[Self] = []
-        for state in self.agent_states:
+        states = self.agent_states
+        for state in states:
             if state.status == "damaged":
                 warnings.warn(sanitize(f"sub-agent {state.lane} was left out: its log {state.damage}"), stacklevel=2)
-            elif state.lane in is_open:
-                if not state.finished:
-                    agents.append(is_open[state.lane])
-            elif not state.finished:
-                agents.append(self._reopened(state.lane, provider, tools, phases, memory, is_for_all=True))
+        due = [state.lane for state in states if not state.finished and state.status != "damaged"]
+        agents: list[Self] = []
+        with ExitStack() as opened:
+            try:
+                for lane in due:
+                    agents.append(
+                        is_open.get(lane) or self._reopened(lane, provider, tools, phases, memory, is_for_all=True)
+                    )
+                    if lane not in is_open:
+                        opened.callback(self._agents.discard, agents[-1])
+                        opened.callback(agents[-1].close)
+            except BaseException as failure:
+                failure.add_note(
+                    f"{len(agents)} of {len(due)} sub-agents were open; those this call opened are closed again. "
+                    "context.agent(lane) opens one, context.agent_states lists them"
+                )
+                raise
+            opened.pop_all()
         return agents
 
     def agent(
@@ -1217,16 +1246,24 @@ class Context:
     # Appending
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _append(self, kind: Kind, body: Json) -> Entry:
-        """Write an entry, and behind it those that are then due."""
+    def _append(self, kind: Kind, body: Json, *, once: bool = False) -> Entry:
+        """Write an entry, and behind it those that are then due; `once`: unless the log holds it, of a call since the
+        last reply.
+        """
         with self._lock:
             self._settle()
-            entry = self._write(kind, body)
+            if once and (held := self._held(kind, canonical(body))) is not None:
+                return held
+            entry = self._write(kind, self._phases.marked(body) if kind == "assistant" else body)
             if kind == "assistant":
                 self._late_refusals.clear()
             with suppress(*_RETRYABLE):  # the entry is durable: who calls again would write it twice
                 self._write_due()
         return entry
+
+    def _held(self, kind: Kind, body: bytes) -> Entry | None:
+        first = 0 if kind == "user" else self._turns.last_assistant  # the ids of calls are those of one reply
+        return next((entry for entry in self.log[first:] if entry.kind == kind and entry.body == body), None)
 
     def _append_turn(self, kind: Kind, body: Json, *, is_new: bool) -> Entry:
         """Append a turn of somebody's message list; a new result lives as the memory's rules say, others as they are."""
@@ -1402,8 +1439,8 @@ class Context:
             call.arguments,
             call.was_started,
             call.is_cut,
-            tool,
-            self._append,
+            None if tool is None else tool.permitted(lambda: self._phases.refusal(call.name, call.arguments)),
+            lambda call_id: self._append("begun", {"call_id": call_id}, once=True),
             self.result,
             lambda name: self._phases.refusal(name, call.arguments),
         )
@@ -1468,7 +1505,7 @@ class Context:
 
     def _may_call(self, name: str) -> bool:
         """Whether the model has a tool and may call it now."""
-        is_there = name in self.toolbox.names or any(tool.name == name for tool in self._late.tools)
+        is_there = name in self.toolbox.names or name in self._late
         return is_there and self._phases.refusal(name) is None
 
     def _report_loss(self, items: Sequence[SurvivalItem], *, is_done: bool) -> None:
@@ -1668,7 +1705,7 @@ class Context:
         """What a sub-agent has from this conversation as it is now."""
         state, permit = self._phases, self._phases.permit
         tools = {tool.name: tool for tool in (*self.toolbox, *self._late.tools, *catalogues(self.toolbox).values())}
-        denied = frozenset(name for name, tool in tools.items() if state.forbids(tool)) | self._limits().denied
+        denied = state.denied(tools) | self._limits().denied
         table_names: frozenset[str] | None = None
         if is_inherited and permit is not None:
             table_names = frozenset(tools) if permit.limits.known is None else permit.limits.known

@@ -85,6 +85,16 @@ def permit_of(phases: Phases | Permit | None, toolbox: Toolbox, limits: Limits =
     return permit
 
 
+REFUSED = "refused"
+"""Field of a reply's entry: ids of calls that may not be made → why, in words for the model."""
+
+
+def _refused_in(reply: Entry) -> Mapping[str, str]:
+    """What the entry of a reply says is refused."""
+    refused = parse(reply.body).get(REFUSED) if b'"refused":' in reply.body else None
+    return refused if isinstance(refused, dict) else {}
+
+
 _PHASE_KINDS: frozenset[Kind] = frozenset({"phase", "epoch"})
 _CALL_KINDS: frozenset[Kind] = frozenset({"assistant", "result"})
 
@@ -94,9 +104,10 @@ class PhaseState:
 
     __slots__ = (
         "_is_stale",
+        "_late",
         "_log",
         "_next_permit",
-        "_refuses",
+        "_refused",
         "_removed",
         "_turns",
         "entry",
@@ -105,8 +116,8 @@ class PhaseState:
         "reads",
     )
 
-    def __init__(self, log: Sequence[Entry], turns: Turns) -> None:
-        self._log, self._turns = log, turns
+    def __init__(self, log: Sequence[Entry], turns: Turns, late: LateTools) -> None:
+        self._log, self._turns, self._late = log, turns, late
         self.reads = _PHASE_KINDS
         self.permit: Permit | None = None
         """Table and toolbox; None for a conversation without phases."""
@@ -120,8 +131,8 @@ class PhaseState:
         """Whether an epoch took out what the model was told."""
         self._next_permit: Permit | None = None
         """The permit that an epoch with other tools will bring."""
-        self._refuses = False
-        """Whether calls that may not be made are to be answered: only while nobody can be running them."""
+        self._refused: Mapping[str, str] = {}
+        """Calls of the last reply that could not be made when it came → why, as the entry of the reply says."""
 
     def begin(self, permit: Permit | None) -> None:
         """Continue under this permit. Raises `UsageError` where the log is in a phase the table does not have, or has no
@@ -130,8 +141,8 @@ class PhaseState:
         if self.phase is not None and (permit is None or self.phase not in permit.phases):
             raise UsageError(self._unknown_phase(permit))
         self.use(permit)
-        # of calls made before this phase was entered by hand, those that may not be made were refused then
-        self._refuses = permit is not None and self.entry < (self._turns.last_assistant or 0)
+        if permit is not None and self._turns.last_assistant is not None:
+            self._refused = _refused_in(self._log[self._turns.last_assistant])
 
     def use(self, permit: Permit | None) -> None:
         """Use this permit from here on."""
@@ -150,7 +161,17 @@ class PhaseState:
                 self.use(self._next_permit)
                 self._next_permit = None
         elif entry.kind == "assistant":
-            self._refuses = True
+            self._refused = _refused_in(entry)
+
+    def marked(self, reply: dict[str, Json]) -> dict[str, Json]:
+        """A reply about to be kept, with why those of its calls are refused that may not be made.
+
+        What the entry says is all that is refused without being run, so a crash, and whatever is done before or after
+        it, answers no other call.
+        """
+        reasons = {call["id"]: self.refusal(call["name"], call["arguments"]) for call in reply["calls"]}
+        refused = {call_id: why for call_id, why in reasons.items() if why is not None}
+        return {**reply, REFUSED: refused} if refused else reply
 
     def due(self) -> tuple[Kind, Json] | None:
         """The phase to tell the model, or the answer to a call that may not be made and was not begun."""
@@ -162,12 +183,10 @@ class PhaseState:
             return "phase", self._body(self.permit, self.phase, is_first=True)
         if not self.permit.hidden(self.phase) <= self._removed:  # tools that came late, in a phase without them
             return "phase", self._body(self.permit, self.phase, is_first=False)
-        if self._refuses:
-            for call in self._turns.open_calls:
-                reason = None if call.was_started else self.refusal(call.name, call.arguments)
-                if reason is not None:
-                    return "result", {"call_id": call.call_id, "name": call.name, **answer(InvalidCall(reason), True)}
-            self._refuses = False
+        for call in self._turns.open_calls if self._refused else ():
+            if call.call_id in self._refused and not call.was_started:
+                refusal = answer(InvalidCall(self._refused[call.call_id]), True)
+                return "result", {"call_id": call.call_id, "name": call.name, **refusal}
         return self._next_phase(self.permit, self.phase)
 
     def entering(self, name: str) -> Json | None:
@@ -196,32 +215,36 @@ class PhaseState:
     def refusal(self, name: str, arguments: Arguments | None = None) -> str | None:
         """Why a call may not be made now, in words for the model; None where it may.
 
-        With `arguments`, a call of `call_tool` is refused too where it names a tool that the caller of this agent could
-        not call.
+        The answer for every road to a tool, and the same at every endpoint. With `arguments`, a call of `call_tool` is
+        one of the tool that it names too.
         """
         if self.permit is None or self.phase is None:
             return None
+        refusal = self.permit.refusal(self.phase, name, self._late)
         target = arguments.get("name") if name == call_tool.name and isinstance(arguments, Mapping) else None
-        if isinstance(target, str) and target in self.permit.limits.denied:
-            return f"{target!r} may not be called by this agent: the one that spawned it may not call it either"
-        return self.permit.refusal(self.phase, name)
+        if refusal is not None or not isinstance(target, str):
+            return refusal
+        return self.permit.refusal(self.phase, target, (target,))  # one that is not there is answered by the bridge
 
-    def forbids(self, tool: Tool) -> bool:
-        """Whether a tool of this conversation may not be called now, neither by its name nor, where it came late,
-        through `call_tool`.
+    def denied(self, names: Iterable[str]) -> frozenset[str]:
+        """Of these tools the names, and the families, that a sub-agent spawned now may never call."""
+        permit, phase = self.permit, self.phase
+        if permit is None or phase is None:
+            return frozenset()
+        return frozenset(name for name in names if not permit.allows(phase, name)) | frozenset(
+            permit.phases[phase].deny
+        )
+
+    def lowered(self, provider: Provider, overrides: Mapping[str, Json], toolbox: Toolbox) -> Lowered:
+        """The fields by which the next request says what may be called.
+
+        Warns where none of the tools that the phase allows is in `toolbox`, can be found by a search of it, or came late.
         """
         if self.permit is None or self.phase is None:
-            return False
-        if tool.name in self.permit.toolbox.names:
-            return self.permit.refusal(self.phase, tool.name) is not None
-        has_bridge = call_tool.name in self.permit.mask(self.phase).allowed
-        allows = self.permit.limits.allows(self.permit.phases[self.phase], tool)
-        return tool.name in self.permit.limits.denied or not (allows or has_bridge)
-
-    def lowered(self, provider: Provider, overrides: Mapping[str, Json]) -> Lowered:
-        """The fields by which the next request says what may be called."""
-        if self.permit is None or self.phase is None:
             return NOTHING
+        there = {*toolbox.names, *catalogues(toolbox), *(tool.name for tool in self._late.tools)}
+        if missing := self.permit.report_missing(self.phase, sorted(there)):
+            warnings.warn(sanitize(missing), stacklevel=3)
         return lower(self.permit, self.phase, provider, overrides, self.entry)
 
     def _next_phase(self, permit: Permit, phase: str) -> tuple[Kind, Json] | None:
@@ -229,8 +252,9 @@ class PhaseState:
         last = next((entry for entry in reversed(self._log) if entry.kind != "opened"), None)
         if last is None or last.kind != "result":
             return None
-        bodies = (parse(self._log[sequence].body) for sequence in self._turns.answers)
-        target = permit.step(phase, [(body["name"], body["is_error"]) for body in bodies])
+        bodies = [parse(self._log[sequence].body) for sequence in self._turns.answers]
+        made = [(body["name"], body["is_error"]) for body in bodies if body["call_id"] not in self._refused]
+        target = permit.step(phase, made)
         return None if target == phase else ("phase", self._body(permit, target, is_first=False))
 
     def _body(self, permit: Permit, phase: str, *, is_first: bool) -> Json:
@@ -352,6 +376,10 @@ class LateTools:
         """Let these answer their calls, now that they are announced."""
         self._tools.update((tool.name, tool) for tool in tools if tool.name in self._tools)
 
+    def __contains__(self, name: object) -> bool:
+        """Whether a tool of that name was announced, or a search found it, as the log says."""
+        return name in self._tools or name in self.found_at
+
     def entry_of(self, name: str) -> int:
         """Sequence of the entry that announced a tool. Raises `KeyError`."""
         return self._entries[name]
@@ -401,18 +429,15 @@ def check_joining(provider: Provider, declared: Sequence[Json], body: Json) -> N
 
 
 def widened(permit: Permit | None, late: LateTools, provider: Provider, toolbox: Toolbox) -> Permit | None:
-    """A permit that covers tools that came late or were found too, where the model calls them by name, not through
-    `call_tool`.
+    """A permit whose masks cover tools that came late or were found too, where this endpoint calls them by name, not
+    through `call_tool`.
     """
     if permit is None:
         return None
     found = late.discovered(toolbox).values() if searching(_endpoint(provider)).calls == BY_NAME else ()
-    joined = {tool.name: tool for tool in (*found, *(late.tools if is_direct(_endpoint(provider)) else ()))}
-    replaced = {*joined, *catalogues(toolbox)}
-    remaining = [tool for tool in permit.toolbox if tool.name not in replaced]
-    if not joined and len(remaining) == len(permit.toolbox):
-        return permit
-    return permit.over(Toolbox([*remaining, *joined.values()]))
+    return permit.widened(
+        {tool.name: tool for tool in (*found, *(late.tools if is_direct(_endpoint(provider)) else ()))}
+    )
 
 
 def _endpoint(provider: Provider) -> Endpoint:

@@ -17,7 +17,7 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, parse
-from contextkit.errors import InvalidCall, UsageError
+from contextkit.errors import UsageError
 from contextkit.log.entry import Entry
 from contextkit.providers.request import Request
 from contextkit.terminal import sanitize
@@ -27,11 +27,6 @@ Context = Any
 """A `Context`, whose module imports this one."""
 Approval = bool | str
 """True to run a call; False, or a reason in words for the model, to refuse it."""
-INTERRUPTED = (
-    "interrupted: the program ended while this call ran, so its effect may or may not have happened; "
-    "check before calling it again"
-)
-"""Answers a call that an earlier process began and did not finish."""
 _UNREAD = "a result of {!r} was not read by a side call ({}), so it lives in the window as it would without one"
 MOST_SIDE_REQUESTS = 2
 """Requests of one side call, until its result lives in another way."""
@@ -170,22 +165,14 @@ def _refusal(approval: Approval) -> str:
     return "the call was not approved" if approval is False else str(approval)
 
 
-def _is_run(call: Call) -> bool:
-    """Whether running it calls a function: not for a call that was cut, or of a tool that does not exist or has none."""
-    return call.tool is not None and call.tool.function is not None and not call.is_cut
-
-
 def _answer_open(context: Context, client: Any, approve: Callable[[Call], Approval] | None, tries: int) -> None:
     for call in context.calls:
-        if call.was_started:
-            context.result(call, InvalidCall(INTERRUPTED))
-            continue
-        why = call.refusal or ("" if approve is None or call.is_cut else _refusal(approve(call)))
+        why = "" if call.was_started else call.refusal or ""
+        if not why and approve is not None and not call.is_cut and not call.was_started:
+            why = _refusal(approve(call))
         if why:
             call.deny(why)
             continue
-        if _is_run(call):
-            call.begin()
         value = call.run(tries)
         context.result(call, _read_by_side_call(context, client, call, value) or value)
 
@@ -200,19 +187,14 @@ async def _aanswer_open(
     gate = asyncio.Semaphore(limit)
 
     async def answer(call: Call) -> None:
-        if call.was_started:
-            await asyncio.to_thread(context.result, call, InvalidCall(INTERRUPTED))
-            return
         async with gate:
-            why = call.refusal or ""
-            if not why and approve is not None and not call.is_cut:
+            why = "" if call.was_started else call.refusal or ""
+            if not why and approve is not None and not call.is_cut and not call.was_started:
                 approval = approve(call)
                 why = _refusal(await approval if isawaitable(approval) else approval)
             if why:
                 await asyncio.to_thread(call.deny, why)
                 return
-            if _is_run(call):
-                await asyncio.to_thread(call.begin)
             value = await call.arun(tries)
             side = await _aread_by_side_call(context, client, call, value)
         await asyncio.to_thread(context.result, call, side or value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
@@ -286,7 +286,15 @@ _MODEL["granularity_tokens"] = lambda where, value: max(1, _tokens(where, value)
 _TABLES: dict[str, tuple[dict[str, Kind], tuple[str, ...]]] = {
     "models": (_MODEL, ("name",)),
     "prices": (
-        {"provider": _name, "model": _name, **_RATES, "valid_from": _date, "tiers": _tiers, **_ORIGIN},
+        {
+            "provider": _name,
+            "model": _name,
+            **_RATES,
+            "valid_from": _date,
+            "tiers": _tiers,
+            "corrects": _flag,
+            **_ORIGIN,
+        },
         ("provider", "model", "input", "output"),
     ),
     "service_tiers": (
@@ -318,6 +326,61 @@ def client(name: str) -> Mapping[str, Any]:
     """
     row: Mapping[str, Any] = next(row for row in built_in_table("clients.toml")["clients"] if row["name"] == name)
     return row
+
+
+@lru_cache(maxsize=1)
+def _providers() -> Mapping[str, Mapping[str, Any]]:
+    """Name of a provider, its id among them → its row of `providers.toml`."""
+    rows = built_in_table("providers.toml")["providers"]
+    return {name: row for row in rows for name in (row["id"], *row["names"])}
+
+
+def provider_id(name: str) -> str:
+    """Return the id that prices are looked up under, for a provider's name in anybody's words.
+
+    A name that no row has is its own id, but for what an SDK puts behind a dot: `xai.chat`.
+
+    >>> provider_id("openai-codex"), provider_id("Amazon_Bedrock"), provider_id("xai.chat"), provider_id("our-host")
+    ('openai', 'aws', 'x-ai', 'our-host')
+    """
+    key = re.sub(r"[_ ]", "-", name.strip().lower())
+    row = _providers().get(key) or _providers().get(key.partition(".")[0])
+    return key if row is None else str(row["id"])
+
+
+def is_provider(id: str) -> bool:
+    """Whether `providers.toml` has a row of this id."""
+    return id in _providers()
+
+
+def vendor_priced(id: str) -> Mapping[str, Any] | None:
+    """Return the row of a host where a model without a price of the host's own costs what its vendor asks.
+
+    None for others.
+    """
+    row = _providers().get(id)
+    return row if row and row.get("sells_at") == "vendor" else None
+
+
+def betas_for(feature: str) -> tuple[str, ...]:
+    """Return the beta names that opt in to a feature of `betas.toml`, the one to recommend first.
+
+    >>> betas_for("messages.output_config")
+    ('mid-conversation-output-config-2026-07-01', 'per-turn-control-2026-07-01')
+    """
+    return tuple(row["name"] for row in built_in_table("betas.toml")["betas"] if feature in row.get("opens", ()))
+
+
+def unknown_betas(betas: Iterable[str]) -> list[str]:
+    """Return the beta names that no row of `betas.toml` has, sorted."""
+    return sorted(set(betas).difference(row["name"] for row in built_in_table("betas.toml")["betas"]))
+
+
+def may_use(betas: Iterable[str], opting_in: Iterable[str]) -> bool:
+    """Whether a request with `betas` may use what any of `opting_in` opts in to: one of them is there, or a name that
+    no row has, which may be another name of it.
+    """
+    return not set(opting_in).isdisjoint(betas) or bool(unknown_betas(betas))
 
 
 # Which files
@@ -388,7 +451,8 @@ def built_in() -> Facts:
 
 @lru_cache(maxsize=8)
 def built_in_table(name: str) -> Mapping[str, Any]:
-    """Return a file of this folder, parsed once: `models.toml`, `parameters.toml`, `rules.toml`, `clients.toml`.
+    """Return a file of this folder, parsed once: `models.toml`, `parameters.toml`, `rules.toml`, `clients.toml`,
+    `betas.toml`.
 
     Its rows are not checked here: a test does that once and for all.
     """

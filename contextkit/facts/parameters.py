@@ -46,6 +46,28 @@ class Keying:
         return any(listed.startswith(f"{name}.") for listed in (*self.levels, *self.neutral))
 
 
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "anthropic_messages": ("anthropic",),
+    "openai_chat": ("openai", "engines"),
+    "openai_responses": ("openai", "engines"),
+    "bedrock_converse": ("bedrock",),
+    "gemini": ("gemini",),
+    "gemini_interactions": ("gemini-interactions",),
+}
+"""Endpoint → tables of `facts/parameters.toml` with its fields; compatible hosts and engines take OpenAI's bodies."""
+
+
+def is_listed(endpoint: str, name: str) -> bool:
+    """Return whether a table of the endpoint has a row for a field.
+
+    >>> is_listed("gemini", "cached_content"), is_listed("anthropic_messages", "temprature")
+    (True, False)
+    """
+    head, *words = name.split("_")
+    camel = head + "".join(word[:1].upper() + word[1:] for word in words)  # Google takes both spellings
+    return any(table.is_listed(name) or table.is_listed(camel) for table in map(keying, TABLES[endpoint]))
+
+
 def keying(endpoint: str) -> Keying:
     """Return the table of an endpoint; raises `KeyError` for a name that is not in `facts/parameters.toml`.
 

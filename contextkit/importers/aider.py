@@ -19,7 +19,7 @@ from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import natural, parsed, plausible
+from contextkit.importers.transcript import parsed, plausible
 from contextkit.ledger.calls import Record
 
 _EVENT = re.compile(rb'\{\s*"event"\s*:\s*"[\w ./-]+"\s*,\s*"properties"\s*:\s*\{')
@@ -60,7 +60,7 @@ def _message(
     if calls.is_new(f"{event.get('user_id')} {event.get('time')} {sorted(said.items())}"):
         named = str(said.get("main_model") or "").replace("None", "")  # as aider writes that there is none
         provider, model = provider_and_model("", named)
-        output = natural(said.get("completion_tokens"))
+        output = calls.source.count(number, said.get("completion_tokens"))
         usage = Usage(output=output) if output else None
         name, ended = f"{session}/{number}", plausible(event.get("time"))
         usd = table(said).get("cost")

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from contextkit.importers.source import load_json
 from contextkit.providers.response_facts import ResponseFacts
 
 
@@ -128,6 +129,6 @@ def _unpacked(packed: str) -> bytes:
 
 def _json(text: str | bytes) -> Any:
     try:
-        return orjson.loads(text)
+        return load_json(text)
     except orjson.JSONDecodeError:
         return None

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from contextkit.facts.load import is_provider, provider_id
 from contextkit.models import find_model, model_named
 
 _ENDPOINTS = {
@@ -21,30 +22,11 @@ _ENDPOINTS = {
     "openrouter_generation": "openrouter",
 }
 """Endpoint, or names of its counters → the only provider that has it."""
-_ALIASES = {
-    "bedrock": "aws",
-    "aws_bedrock": "aws",
-    "amazon_bedrock": "aws",
-    "vertex_ai": "google",
-    "vertexai": "google",
-    "gemini": "google",
-    "google_genai": "google",
-    "gcp": "google",
-    "azure_openai": "azure",
-    "azure_ai": "azure",
-    "xai": "x-ai",
-    "moonshot": "moonshotai",
-    "fireworks_ai": "fireworks",
-    "together_ai": "together",
-    "z.ai": "zai",
-    "claude": "anthropic",
-}
-"""Other names of the providers that prices are known of."""
 _CLOUDS = {"bedrock-2023-05-31": "aws", "vertex-2023-10-16": "google"}
 """`anthropic_version` of a body → the cloud that takes it."""
-_NAMED = re.compile(r"/(?:models?|deployments)/([^/:?]+)")
+_NAMED = re.compile(r"/(?:models?|deployments)/+((?:[^/:?%]|%(?!3a))+)", re.IGNORECASE)
 _PROJECT = re.compile(r"/projects/([^/?]+)/locations/([^/?]+)/")
-_REGIONAL = re.compile(r"/model/([^/?]+)/(?:converse|invoke)")
+_REGIONAL = re.compile(r"/model/+([^/?]+)/+(?:converse|invoke)", re.IGNORECASE)
 
 
 @lru_cache(maxsize=1024)
@@ -91,9 +73,8 @@ def _by_address(url: str) -> str:
 def _by_name(given: str) -> str:
     from genai_prices.data_snapshot import get_snapshot
 
-    name = given.strip().lower().replace(" ", "_")
-    name = _ALIASES.get(name, name.replace("_", "-"))
-    return name if any(one.id == name for one in get_snapshot().providers) else ""
+    name = provider_id(given)
+    return name if is_provider(name) or any(one.id == name for one in get_snapshot().providers) else ""
 
 
 def _by_model(model: str, endpoint: str) -> str:

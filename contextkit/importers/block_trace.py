@@ -35,7 +35,7 @@ import orjson
 
 from contextkit.analysis.blocks.request import BlockRequest
 from contextkit.errors import UnreadableLog
-from contextkit.importers.source import Source, open_file, standard_input
+from contextkit.importers.source import Source, load_json, open_file, standard_input
 from contextkit.ledger.calls import BlockIds, Exchange
 
 MOONCAKE_BLOCK = 512
@@ -167,7 +167,7 @@ def _mooncake_line(session: str, line: bytes, offset: int) -> BlockRequest:
 
 def _object(text: bytes) -> dict[str, Any]:
     """The object that a line or a file holds; raises `TypeError` for another value."""
-    value = orjson.loads(text)
+    value = load_json(text)
     if not isinstance(value, dict):
         raise TypeError("no JSON object")
     return value
@@ -243,14 +243,14 @@ def read(source: Source) -> Iterator[Exchange]:
 def _mended(source: Source, content: bytes) -> bytes:
     """A conversation, one that was cut up to its last whole request; as it stands where that does not help."""
     try:
-        orjson.loads(content)
+        load_json(content)
     except orjson.JSONDecodeError:
         at = len(content)
         for _ in range(MOST_TRIES):
             at = content.rfind(b"}", 0, max(0, at))
             for closing in (b"]}", b"]}]}"):  # behind a request, or behind one of a sub-agent
                 try:
-                    orjson.loads(content[: at + 1] + closing)
+                    load_json(content[: at + 1] + closing)
                 except orjson.JSONDecodeError:
                     continue
                 source.fault(0, "the file ends inside a value; every whole request before it was read")

@@ -27,6 +27,8 @@ ambiguous, the line is parsed.
 * Most builds before 2.1.181 write a reply's lines while it streams, and its last line too may hold the count of then:
   where the reply says no `stop_reason`, the output is a lower bound.
 * Builds before 1.0.9 (June 2025) say what they worked out that a call cost: `costUSD`; 0 says that they knew no price.
+* Ids that somebody masked (`REDACTED`) name nothing: then the lines of a reply are those that follow each other
+  (`parentUuid`) and say the same input.
 * Replies of the model `<synthetic>` are Claude Code's own text of an error: no call was billed.
 """
 
@@ -43,10 +45,10 @@ from typing import Any
 
 import orjson
 
-from contextkit.cache.usage import Usage, served, tier_fields
+from contextkit.cache.usage import NO_COUNT, Usage, natural, served, tier_fields
 from contextkit.importers.format import by_line, first_line
-from contextkit.importers.source import Source
-from contextkit.importers.transcript import dollars, has_blanks, natural, parsed, plausible, spelled
+from contextkit.importers.source import Source, load_json
+from contextkit.importers.transcript import dollars, has_blanks, parsed, plausible, recorded_id, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark
 from contextkit.models import find_model, model_named
 
@@ -79,12 +81,16 @@ _NAMES = (
 
 
 def key_of(line: bytes, near: bytes) -> bytes:
-    """Message and request of a reply as they are written; empty where the bytes do not show them beyond doubt."""
+    """Message and request of a reply as they are written; empty where the bytes do not show them beyond doubt, and
+    where one is masked.
+    """
     start, content = near.find(b'"id":"'), near.find(b'"content":')
     request = line.find(b'"requestId":"', -2 * NEAR)
     if not 0 <= start < content or request < 0 or near.find(b'"data":', 0, start) >= 0:
         return b""
-    return line[start + 6 : near.find(b'"', start + 6)] + line[request + 12 : line.find(b'"', request + 13)]
+    key = line[start + 6 : near.find(b'"', start + 6)] + line[request + 12 : line.find(b'"', request + 13)]
+    name, _, behind = key.decode("utf-8", "replace").partition('"')
+    return key if recorded_id(name) and recorded_id(behind) else b""
 
 
 def places(line: bytes, key: bytes) -> tuple[slice, bytes, slice, bytes]:
@@ -180,7 +186,7 @@ def without_content(line: bytes) -> dict[str, Any] | None:
     if not 0 <= content < behind:
         return None
     try:
-        record = orjson.loads(
+        record = load_json(
             line[:content] + line[behind:]
         )  # what stood inside the content leaves brackets that do not match
     except orjson.JSONDecodeError:
@@ -191,7 +197,7 @@ def without_content(line: bytes) -> dict[str, Any] | None:
 def object_of(line: bytes) -> dict[str, Any]:
     """A line whose bytes look like an object; an empty one where it is none, which no reader takes for anything."""
     try:
-        record = orjson.loads(line)
+        record = load_json(line)
     except orjson.JSONDecodeError:
         return {}
     return record if isinstance(record, dict) else {}
@@ -260,6 +266,8 @@ class Transcript:
         """Whose line was the last of any reply."""
         self.titles: dict[str, tuple[str, str]] = {}
         """Type of a line → the session it names, empty for that of the file, and its title."""
+        self.unnamed: tuple[str, bytes, bytes] = "", b"", b""
+        """Of the last line of a reply without ids: its `uuid`, the input it says, the key of its reply."""
         self.summaries: dict[str, str] = {}
         """`leafUuid` → summary, of lines that may be of another session."""
 
@@ -304,7 +312,7 @@ class Transcript:
             self.replies.note_own_words(line, near)
             self.reply = None
             return ()
-        replies, key, ready = self.replies, key_of(line, near) or _parsed_key(self.source, number, line), None
+        replies, key, ready = self.replies, key_of(line, near) or self._parsed_key(number, line), None
         reply = replies.open.get(key)
         if reply is not None:
             replies.more(reply, line)
@@ -315,6 +323,24 @@ class Transcript:
             self.source.fault(number, STRANGE)
         self.reply = reply
         return () if ready is None else replies.calls(ready)
+
+    def _parsed_key(self, number: int, line: bytes) -> bytes:
+        """As `key_of`, of a line that is parsed for it; empty for what is no reply."""
+        record = parsed(self.source, number, line) or {}
+        message = record.get("message")
+        if record.get("type") != "assistant" or not isinstance(message, dict):
+            return b""
+        name, request = recorded_id(message.get("id")), recorded_id(record.get("requestId"))
+        own = recorded_id(record.get("uuid")) or f"{self.source.name}:{number}"
+        if name or request or not (message.get("id") or record.get("requestId")):
+            return f'{name or (not request and own) or ""}"{request}'.encode("utf-8", "surrogatepass")
+        usage = message.get("usage")
+        billed = repr([usage.get(count) for count in _INPUT] if isinstance(usage, dict) else None).encode()
+        before, said, key = self.unnamed
+        if not before or record.get("parentUuid") != before or billed != said:
+            key = f'{own}"'.encode("utf-8", "surrogatepass")
+        self.unnamed = own, billed, key
+        return key
 
     def _title(self, kind: str, line: bytes) -> None:
         record = object_of(line)
@@ -369,16 +395,6 @@ read = by_line(Transcript)
 _TITLE_LINE = re.compile(rb'"type":"(custom-title|ai-title|summary)"')
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 """Type of a line that names a session → the key of its title; the user's own name first."""
-
-
-def _parsed_key(source: Source, number: int, line: bytes) -> bytes:
-    """As `key_of`, of a line that is parsed for it; empty for what is no reply."""
-    record = parsed(source, number, line) or {}
-    message = record.get("message")
-    if record.get("type") != "assistant" or not isinstance(message, dict):
-        return b""
-    name = message.get("id") or record.get("uuid") or f"{source.name}:{number}"
-    return f'{name}"{record.get("requestId") or ""}'.encode("utf-8", "surrogatepass")
 
 
 @dataclass(slots=True)
@@ -622,18 +638,15 @@ class _Replies:
         """The remarks on a reply, then its call, or its calls."""
         record = without_content(reply.line) or parsed(self.source, reply.number, reply.line) or {}
         message = record.get("message")
-        if (
-            record.get("type") != "assistant"
-            or not isinstance(message, dict)
-            or not isinstance(message.get("usage"), dict)
-        ):
+        if record.get("type") != "assistant" or not isinstance(message, dict):
             return ()
+        if not isinstance(message.get("usage"), dict):
+            message = {**message, "usage": {}}  # a reply whose bill was not recorded is a call all the same
         if message.get("model") == OWN_WORDS or record.get("isApiErrorMessage"):
             return ()
-        session = self.session = str(record.get("sessionId") or self.source.label)
-        identity = str(
-            message.get("id") or record.get("requestId") or record.get("uuid") or f"{session}/{reply.number}"
-        )
+        session = self.session = recorded_id(record.get("sessionId")) or self.source.label
+        ids = map(recorded_id, (message.get("id"), record.get("requestId"), record.get("uuid")))
+        identity = next(filter(None, ids), f"{session}/{reply.number}")
         times = self._times(reply, record)
         said = [*self._about(session, reply.lane, record), *self._changes(reply, identity, times, record, message)]
         return said + self._billed(reply, (identity, session, *times), message, dollars(record.get("costUSD")))
@@ -783,8 +796,8 @@ def _usage(source: Source, line: int, said: dict[str, Any]) -> Usage | None:
     total, split = said.get("cache_creation_input_tokens"), said.get("cache_creation")
     short, long = (split.get(_SHORT), split.get(_LONG)) if isinstance(split, dict) else (None, None)
     for count in (fresh, read, output, total, short, long):
-        if count is not None and (type(count) is not int or count < 0):
-            source.fault(line, "a token count that is no natural number; it is unknown")
+        if count is not None and natural(count) is None:
+            source.fault(line, NO_COUNT)
             return _usage(source, line, _natural(said))
     if (
         short is None or long is None or (total and not short + long)
@@ -813,3 +826,4 @@ def _natural(said: dict[str, Any]) -> dict[str, Any]:
 
 
 _COUNTS = ("input_tokens", "cache_read_input_tokens", "output_tokens")
+_INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")

@@ -24,9 +24,9 @@ import orjson
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
-from contextkit.importers.source import STDIN, Source, is_packed
+from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts, Reading
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
 
 ROO_INCLUDES = 1_761_955_200.0
@@ -80,7 +80,8 @@ def _records(
         return
     host, named = models.of(message, at)
     provider, model = provider_and_model(host, named)
-    usage = calls.usage(number, provider, _counts(said), _reading(said, host, at))
+    counts = Counts(*(calls.source.count(number, said.get(name)) for name in _NAMES))
+    usage = calls.usage(number, provider, counts, _reading(counts, said, host, at))
     if kind in SUMS:
         yield from calls.remark("sum", f"{task}/{kind}", SUMS[kind])
     lane = "main" if kind == CALL else kind
@@ -94,15 +95,10 @@ def _records(
         calls.remark_next("compaction", "the history was condensed")
 
 
-def _counts(said: dict[str, Any]) -> Counts:
-    sent, read, write, output = (
-        natural(said.get(name)) for name in ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
-    )
-    return Counts(sent, read, write, output)
+_NAMES = ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
 
 
-def _reading(said: dict[str, Any], host: str, at: float | None) -> Reading:
-    counts = _counts(said)
+def _reading(counts: Counts, said: dict[str, Any], host: str, at: float | None) -> Reading:
     protocol = said.get("apiProtocol")
     if counts.cached > (counts.prompt or 0):
         return "exclusive"
@@ -143,7 +139,7 @@ def _beside(source: Source, path: Path) -> dict[str, Any]:
     if not path.is_file() or is_packed(str(path)):
         return {}
     try:
-        value = orjson.loads(path.read_bytes())
+        value = load_json(path.read_bytes())
     except orjson.JSONDecodeError:
         source.fault(0, f"{path.name} beside it is no JSON: models are unknown where the messages do not name them")
         return {}

@@ -15,7 +15,7 @@ from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 _NAMES = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
@@ -52,12 +52,15 @@ def _records(
     calls: SessionCalls, number: int, place: int, message: dict[str, Any], session: str, lane: str
 ) -> Iterator[Record]:
     now, said = plausible(message.get("ts")), table(message.get("metrics"))
-    name = str(message.get("id") or f"{session}/{place}")
+    name = recorded_id(message.get("id")) or f"{session}/{place}"
     if message.get("role") == "user":
         calls.put(now)
-    elif said and calls.is_new(f"{name} {message.get('ts')}"):
+    elif not said:
+        calls.n_unbilled += message.get("role") == "assistant"
+    elif calls.is_new(f"{name} {message.get('ts')}"):
         info = table(message.get("modelInfo"))
         provider, model = provider_and_model(str(info.get("provider") or ""), str(info.get("id") or ""))
-        usage = calls.usage(number, provider, Counts(*(natural(said.get(one)) for one in _NAMES)), "inclusive")
+        counts = Counts(*(calls.source.count(number, said.get(one)) for one in _NAMES))
+        usage = calls.usage(number, provider, counts, "inclusive")
         row = recorded_call(name, session, provider, model, usage, now, lane=lane, usd=said.get("cost"))
         yield from calls.call(number, row)

@@ -33,9 +33,10 @@ from typing import Any
 import orjson
 
 from contextkit.cache.usage import Usage, tier_named
+from contextkit.facts.load import provider_id
 from contextkit.importers.format import by_line, first_line
-from contextkit.importers.source import Source
-from contextkit.importers.transcript import has_blanks, natural, parsed, plausible, spelled
+from contextkit.importers.source import Source, load_json
+from contextkit.importers.transcript import has_blanks, parsed, plausible, recorded_id, spelled
 from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
 from contextkit.ledger.misses import is_free_to_write
 
@@ -163,7 +164,7 @@ class Rollout:
             self.tier = "priority" if tier == "fast" else tier  # what Codex calls fast is OpenAI's priority
         elif payload.get("type") == "token_count" and isinstance(payload.get("info"), dict):
             if self._is_copy(plausible(record.get("timestamp"))):
-                self._add_counted(_counts(payload["info"].get("total_token_usage")))
+                self._add_counted(_counts(self.source, number, payload["info"].get("total_token_usage")))
                 self.n_copied += 1
                 return
             yield from self._counted(number, record, payload["info"])
@@ -176,13 +177,14 @@ class Rollout:
         own = payload.get("id") or payload.get("session_id")
         if self.has_head or not isinstance(own, str):
             return
+        own = recorded_id(own) or self.source.label
         self.has_head, self.session = True, own
-        self.forked_from = str(payload.get("forked_from_id") or "")
+        self.forked_from = recorded_id(payload.get("forked_from_id"))
         self.copied_at = at if self.forked_from else None
-        self.provider = str(payload.get("model_provider") or PROVIDER)
+        self.provider = provider_id(str(payload.get("model_provider") or PROVIDER))
         spawned = _spawned(payload.get("source"))
         if spawned is not None:
-            self.session, self.lane = str(spawned.get("parent_thread_id") or own), own
+            self.session, self.lane = recorded_id(spawned.get("parent_thread_id")) or own, own
             name = payload.get("agent_nickname") or spawned.get("agent_nickname") or payload.get("agent_role")
             self.about += [Remark("agent", f"{self.session}/{own}", name)] if isinstance(name, str) else []
         if isinstance(payload.get("cwd"), str):
@@ -204,7 +206,9 @@ class Rollout:
             self.effort = effort
 
     def _counted(self, number: int, record: dict[str, Any], info: dict[str, Any]) -> Iterator[Record]:
-        totals, last = _counts(info.get("total_token_usage")), _counts(info.get("last_token_usage"))
+        totals, last = (
+            _counts(self.source, number, info.get(name)) for name in ("total_token_usage", "last_token_usage")
+        )
         if totals is None and last is None:
             self.source.fault(number, "a token_count without counts; passed over")
             return
@@ -229,7 +233,8 @@ class Rollout:
             yield from self._call(number, interrupted, self.ended, None, "aborted")
             billed = last or billed
         yield from self._call(number, billed, *self._times(number, now))
-        self._end_call(natural(info.get("last_token_usage", {}).get("reasoning_output_tokens")) if last else None)
+        n_reasoning = info["last_token_usage"].get("reasoning_output_tokens") if last else None
+        self._end_call(self.source.count(number, n_reasoning))
 
     def _end_call(self, n_reasoning: int | None) -> None:
         """Go on to the next call; `n_reasoning` is what the one before it wrote of reasoning, None where nobody says."""
@@ -343,6 +348,8 @@ class Rollout:
 
     def finish(self) -> None:
         """Report what concerns the file as a whole."""
+        if self.said and not (self.n_calls or self.n_known or self.n_copied):
+            self.source.fault(0, "none of its replies says token counts; they are in no figure")
         if self.n_known:
             self.source.fault(
                 0, f"{self.n_known:,} calls stand in a file read before, as forks repeat them; counted once"
@@ -385,7 +392,7 @@ def _names(index: str, written_at_ns: int) -> dict[str, str]:
     names = {}
     for line in Path(index).read_bytes().splitlines():
         try:
-            row = orjson.loads(line)
+            row = load_json(line)
         except orjson.JSONDecodeError:
             continue
         if isinstance(row, dict) and isinstance(row.get("thread_name"), str):
@@ -393,13 +400,12 @@ def _names(index: str, written_at_ns: int) -> dict[str, str]:
     return names
 
 
-def _counts(said: object) -> Counts | None:
+def _counts(source: Source, line: int, said: object) -> Counts | None:
     if not isinstance(said, dict):
         return None
-    prompt, output = natural(said.get("input_tokens")), natural(said.get("output_tokens"))
-    if prompt is None or output is None:
-        return None
-    return prompt, natural(said.get("cached_input_tokens")), natural(said.get("cache_write_input_tokens")), output
+    names = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
+    prompt, read, write, output = (source.count(line, said.get(name)) for name in names)
+    return None if prompt is None or output is None else (prompt, read, write, output)
 
 
 def _fell(totals: Counts, before: Counts) -> bool:
@@ -414,7 +420,9 @@ def _rest(grown: Counts, last: Counts) -> Counts | None:
 
 
 def _less(totals: Counts, before: Counts) -> Counts:
-    read, write = (None if now is None else now - (was or 0) for now, was in zip(totals[1:3], before[1:3], strict=True))
+    read, write = (
+        None if now is None or was is None else now - was for now, was in zip(totals[1:3], before[1:3], strict=True)
+    )
     return totals[0] - before[0], read, write, totals[3] - before[3]
 
 

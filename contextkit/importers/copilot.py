@@ -26,7 +26,7 @@ from contextkit.importers.rows import table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import EARLIEST, natural, parsed, plausible
+from contextkit.importers.transcript import EARLIEST, parsed, plausible, recorded_id
 from contextkit.ledger.calls import Record, Remark
 
 PROVIDER = "github-copilot"
@@ -111,8 +111,9 @@ class _Log:
 
     def _message(self, number: int, event: dict[str, Any], data: dict[str, Any], now: float | None) -> None:
         """Hold a call back: the sum that it is part of may come."""
-        name = str(data.get("apiCallId") or data.get("requestId") or data.get("messageId") or event.get("id") or number)
-        output = natural(data.get("outputTokens")) or None
+        ids = (*(data.get(name) for name in ("apiCallId", "requestId", "messageId")), event.get("id"), number)
+        name = next(filter(None, map(recorded_id, ids)))
+        output = self.source.count(number, data.get("outputTokens")) or None
         held = self.held.get(name)
         if held is not None:  # one reply may be several messages, each with the output of all
             held.ended = now or held.ended
@@ -127,7 +128,8 @@ class _Log:
 
     def _billed(self, number: int, event: dict[str, Any], data: dict[str, Any], now: float | None) -> Iterator[Record]:
         """One call with its bill."""
-        name = str(data.get("apiCallId") or data.get("providerCallId") or event.get("id") or number)
+        ids = data.get("apiCallId"), data.get("providerCallId"), event.get("id"), number
+        name = next(filter(None, map(recorded_id, ids)))
         held = self.held.pop(name, None)
         if not self.calls.is_new(f"usage {name}"):
             return
@@ -146,11 +148,11 @@ class _Log:
     ) -> Iterator[Record]:
         """The sums of a stretch."""
         metrics = data.get("modelMetrics")
-        if not isinstance(metrics, dict) or not self.calls.is_new(f"shutdown {event.get('id') or now}"):
+        if not isinstance(metrics, dict) or not self.calls.is_new(f"shutdown {recorded_id(event.get('id')) or now}"):
             return
         for model, said in metrics.items():
             usage = self._usage(number, table(table(said).get("usage")))
-            count = natural(table(table(said).get("requests")).get("count"))
+            count = self.source.count(number, table(table(said).get("requests")).get("count"))
             mine = self._take(model, now)
             if model in self.billed:
                 yield from self._rest(number, model, usage, self.billed.pop(model), now)
@@ -199,7 +201,8 @@ class _Log:
 
     def _usage(self, number: int, said: dict[str, Any]) -> Usage | None:
         names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
-        return self.calls.usage(number, PROVIDER, Counts(*(natural(said.get(name)) for name in names)), "inclusive")
+        counts = Counts(*(self.source.count(number, said.get(name)) for name in names))
+        return self.calls.usage(number, PROVIDER, counts, "inclusive")
 
     def finish(self) -> Iterator[Record]:
         """What no shutdown added up."""

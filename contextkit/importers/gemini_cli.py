@@ -24,7 +24,7 @@ from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 PROVIDER = "google"
@@ -69,7 +69,9 @@ def read(source: Source) -> Iterator[Record]:
     for name, (number, message) in messages.items():
         if message.get("type") != "gemini":
             calls.put(plausible(message.get("timestamp")))
-        elif message.get("tokens") and calls.is_new(name):
+        elif not message.get("tokens"):
+            calls.n_unbilled += 1
+        elif calls.is_new(name):
             ended = plausible(message.get("timestamp"))
             usage = _usage(calls, number, table(message["tokens"]))
             model = str(message.get("model") or "unknown")
@@ -90,7 +92,8 @@ def _project(source: Source) -> str | None:
 
 def _keep(messages: dict[str, tuple[int, dict[str, Any]]], number: int, message: dict[str, Any]) -> None:
     """The latest line of a message, but none without tokens for one that has them."""
-    name = str(message.get("id") or f"{message.get('timestamp')} {message.get('type')} {message.get('tokens')}")
+    said = f"{message.get('timestamp')} {message.get('type')} {message.get('tokens')}"
+    name = recorded_id(message.get("id")) or said
     known = messages.get(name)
     if known is None or message.get("tokens") or not known[1].get("tokens"):
         messages[name] = number, message
@@ -121,9 +124,10 @@ def metadata_usage(
     The total tells whether the prompt holds the cached tokens and the output the thoughts; without a total it is as
     Gemini counts: cached inside, thoughts beside.
     """
-    sent, out, whole = natural(prompt), natural(output), natural(total)
-    read, thought, from_tools = natural(cached) or 0, natural(thoughts) or 0, natural(tool) or 0
-    if sent is None or out is None:
+    sent, out, whole = (calls.source.count(number, value) for value in (prompt, output, total))
+    omitted = (0 if value is None else calls.source.count(number, value) for value in (cached, thoughts, tool))
+    read, thought, from_tools = omitted
+    if sent is None or out is None or read is None or thought is None or from_tools is None:
         return None
     rest = None if whole is None else whole - sent - out - from_tools
     is_thought_inside = thought > 0 and rest in (0, read)

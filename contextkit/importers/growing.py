@@ -17,6 +17,8 @@ from typing import Any
 
 import orjson
 
+from contextkit.importers.source import load_json
+
 RECENT = 24
 """Bodies kept, those used last in front: as many conversations may take turns."""
 LEAST = 4096
@@ -67,13 +69,13 @@ class GrowingBodies:
     def parsed(self, raw: bytes) -> Any:
         """What `raw` says; raises `orjson.JSONDecodeError` as `orjson.loads` does."""
         if len(raw) < LEAST:
-            return orjson.loads(raw)
+            return load_json(raw)
         for index, known in enumerate(self._recent):
             if raw.startswith(known.front) and (grown := _grown(known, raw)):
                 self._recent.insert(0, self._recent.pop(index))
                 self._recent[0] = grown
                 return grown.fields
-        fields = orjson.loads(raw)
+        fields = load_json(raw)
         start = _start(raw, fields) if isinstance(fields, dict) else None
         if start:
             self._recent = [_ParsedBody(raw, fields, raw[: start[1] + _FRONT], *start), *self._recent[: RECENT - 1]]
@@ -125,7 +127,7 @@ def _grown(known: _ParsedBody, raw: bytes) -> _ParsedBody | None:
     if cut * 2 < stop or (new and (new[:1] != b"," or not n)):
         return None
     try:
-        said = orjson.loads(b"[%b]" % new[1:])
+        said = load_json(b"[%b]" % new[1:])
     except orjson.JSONDecodeError:
         return None
     fields = {**known.fields, known.name: [*known.fields[known.name][:n], *said]}
@@ -148,7 +150,7 @@ def _shared(known: _ParsedBody, raw: bytes, stop: int) -> tuple[int, int]:
         if not at:
             break
         try:
-            return said - len(orjson.loads(b"[%b]" % known.raw[at : known.close].lstrip(b", "))), at
+            return said - len(load_json(b"[%b]" % known.raw[at : known.close].lstrip(b", "))), at
         except orjson.JSONDecodeError:
             continue  # the end of a part of a message
     return 0, 0
@@ -179,7 +181,7 @@ def _close(known: _ParsedBody) -> int:
     try:
         while (at := _next(text, at)) < len(text) and text[at] != "]":
             at, n = _READER.raw_decode(text, at)[1], n + 1
-        after = list(orjson.loads(b'{"":[' + known.raw[known.start + at :]))[1:]
+        after = list(load_json(b'{"":[' + known.raw[known.start + at :]))[1:]
     except (orjson.JSONDecodeError, JSONDecodeError):
         return _NOWHERE
     names = list(known.fields)

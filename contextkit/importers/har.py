@@ -23,7 +23,7 @@ from contextkit.errors import MissingExtra
 from contextkit.importers.answers import amazon_events, answer_of
 from contextkit.importers.format import first_line
 from contextkit.importers.pairing import Body, Pairs, RecordedCall, body_of
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
 from contextkit.providers.calls import names_in_headers
@@ -223,7 +223,7 @@ def _entries(source: Source) -> Iterator[Any]:
     try:
         if start.startswith(b"\xef\xbb\xbf"):
             del start[:3]
-        entries = orjson.loads(start)["log"]["entries"]
+        entries = load_json(start)["log"]["entries"]
         yield from entries if isinstance(entries, list) else []
     except (orjson.JSONDecodeError, KeyError, TypeError):
         yield from _cut(source, start, iter(()))
@@ -248,7 +248,7 @@ def _cut(source: Source, held: bytearray, chunks: Iterator[bytes]) -> Iterator[A
         if end > 0:
             number += 1
             try:
-                yield orjson.loads(held[held.index(b"{") : end]) if entry is None else entry
+                yield load_json(held[held.index(b"{") : end]) if entry is None else entry
             except orjson.JSONDecodeError:
                 source.fault(number, "no JSON; passed over")
             del held[:end]
@@ -281,7 +281,7 @@ def _next_entry(held: bytearray) -> tuple[int, dict[str, Any] | None]:
     if not opening or behind < 0:
         return 0, None
     try:
-        entry = orjson.loads(held[opening.start(1) : behind].rstrip(b", \t\r\n"))
+        entry = load_json(held[opening.start(1) : behind].rstrip(b", \t\r\n"))
     except orjson.JSONDecodeError:
         return 0, None
     return (behind, entry) if isinstance(entry, dict) else (0, None)

@@ -12,24 +12,31 @@ to messages that stand elsewhere.
 from __future__ import annotations
 
 import io
+import lzma
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
-
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, load_json
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 MAGIC = b"PK\3\4"
 ADDED_UP = "all calls of this model"
+MOST_BYTES = 1 << 30
+"""What a file of the archive may unpack to: what says more of itself is no sample, and would fill the memory."""
+DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError),
+    *(ValueError, NotImplementedError, RuntimeError, KeyError),
+)
+"""What `zipfile` raises for an archive whose places, sizes, names, methods, checksums or contents are wrong."""
 _MEMBER = re.compile(rb"(?:header\.json|_journal/|samples/|summaries\.json)")
 _NAMES = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
 
@@ -76,14 +83,17 @@ def _archive(source: Source, calls: _Calls) -> Iterator[Record]:
             for name in members:
                 if name.startswith("samples/"):
                     yield from calls.sample(0, _member(source, archive, name))
-    except (zipfile.BadZipFile, EOFError) as error:
+    except DAMAGE as error:
         source.fault(0, f"a damaged .eval ({error}); what came before was read")
 
 
 def _member(source: Source, archive: zipfile.ZipFile, name: str) -> dict[str, Any]:
     try:
-        value = orjson.loads(archive.read(name))
-    except (orjson.JSONDecodeError, zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError) as error:
+        if archive.getinfo(name).file_size > MOST_BYTES:
+            source.fault(0, f"a file of the .eval of more than {MOST_BYTES >> 20:,} MiB; passed over")
+            return {}
+        value = load_json(archive.read(name))
+    except DAMAGE as error:
         source.fault(0, f"a file of the .eval that cannot be read ({type(error).__name__}); passed over")
         return {}
     return value if isinstance(value, dict) else {}
@@ -100,7 +110,8 @@ class _Calls(SessionCalls):
     def header(self, log: dict[str, Any]) -> None:
         """What a log says of the run as a whole."""
         about, stats = table(log.get("eval")), table(log.get("stats"))
-        self.run = str(about.get("eval_id") or about.get("run_id") or about.get("created") or self.run)
+        names = map(recorded_id, (about.get("eval_id"), about.get("run_id"), about.get("created"), self.run))
+        self.run = next(filter(None, names), self.run)
         self.started = plausible(stats.get("started_at")) or plausible(about.get("created")) or 0.0
         self.sums = table(stats.get("model_usage"))
 
@@ -159,7 +170,7 @@ class _Calls(SessionCalls):
         host, _, rest = model.partition("/")
         provider, asked = provider_and_model(host, rest) if rest else provider_and_model("", model)
         counts = table(said)
-        sent, read_, write, output, total = (natural(counts.get(name)) for name in _NAMES)
+        sent, read_, write, output, total = (self.source.count(number, counts.get(name)) for name in _NAMES)
         usage = self.usage(number, provider, Counts(sent, read_, write, output, total), "exclusive")
         row = recorded_call(
             name,

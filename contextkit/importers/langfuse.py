@@ -22,13 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import NO_COUNT, Usage, natural
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, in_time, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, Span, Traces, counted_usage
-from contextkit.importers.transcript import dollars, natural, plausible
+from contextkit.importers.transcript import dollars, plausible, recorded_id
 from contextkit.ledger.calls import Exchange, Record
+from contextkit.providers.usage import Report, ignore
 
 WRAPPERS = {"data": 2, "observations": 2}
 COUNTS: dict[str, tuple[str, ...]] = {
@@ -84,7 +85,7 @@ def read(source: Source) -> Iterator[Record]:
     """The generations of an export, trace by trace."""
     traces, n_known = Traces(source), 0
     for line, (at, row) in in_time(source, _timed(source), lambda timed: timed[0]):
-        name = str(row.get("id") or f"{source.label}/{line}")
+        name = recorded_id(row.get("id")) or f"{source.label}/{line} {at}"
         if source.is_new(b"langfuse", name.encode("utf-8", "surrogatepass")):
             yield from traces.put(_span(source, line, name, at, row))
         else:
@@ -198,11 +199,11 @@ def _usage(source: Source, line: int, row: Mapping[str, Any]) -> Usage | None:
             "output": row.get("completiontokens", row.get("outputusage")),
             "total": row.get("totalusage"),
         }
-    counts, reading = settled(said)
+    counts, reading = settled(said, lambda what: source.fault(line, what))
     return counted_usage(source, line, counts, reading)
 
 
-def settled(said: Mapping[str, Any]) -> tuple[Counts, Reading]:
+def settled(said: Mapping[str, Any], report: Report = ignore) -> tuple[Counts, Reading]:
     """The counts of a `usageDetails`, and what its total says of them: whether its input holds the cached tokens, its
     output the others.
 
@@ -211,7 +212,7 @@ def settled(said: Mapping[str, Any]) -> tuple[Counts, Reading]:
     >>> settled({"input": 191, "output": 291, "total": 2786, "input_cached_tokens": 2304})[1]
     'exclusive'
     """
-    found = {meaning: _first(said, names) for meaning, names in COUNTS.items()}
+    found = {meaning: _first(said, names, report) for meaning, names in COUNTS.items()}
     if found["write"] is None and (found["write_5m"] is not None or found["write_1h"] is not None):
         found["write"] = (found["write_5m"] or 0) + (found["write_1h"] or 0)
     counts = Counts(**found)
@@ -238,12 +239,11 @@ def _readings(prompt: int, whole: int) -> tuple[tuple[Reading, int], ...]:
     return (("inclusive", prompt), ("exclusive", whole)) if whole != prompt else (("exclusive", prompt),)
 
 
-def _first(said: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
-    for name in names:
-        count = said.get(name)
-        if count is not None and natural(count) is not None:
-            return int(count)
-    return None
+def _first(said: Mapping[str, Any], names: tuple[str, ...], report: Report) -> int | None:
+    count = next((said[name] for name in names if said.get(name) is not None), None)
+    if count is not None and natural(count) is None:
+        report(NO_COUNT)
+    return natural(count)
 
 
 def _others(said: Mapping[str, Any], side: str) -> int:

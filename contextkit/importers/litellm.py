@@ -25,7 +25,7 @@ import orjson
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import Row, bare, in_time, named, rows, table
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import dollars, plausible
+from contextkit.importers.transcript import dollars, plausible, recorded_id
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
 from contextkit.providers.usage import billed_usd_of, usage_of
 
@@ -75,7 +75,7 @@ def read(source: Source) -> Iterator[Record]:
     """The calls of a log by their times."""
     answered, n_known, projects = 0, 0, set[str]()
     for line, (at, row) in in_time(source, _calls(source), lambda call: call[0], _size):
-        name = str(row.get("requestid") or row.get("id") or f"{source.label}/{line}")
+        name = recorded_id(row.get("requestid")) or recorded_id(row.get("id")) or f"{source.label}/{line} {at}"
         if not source.is_new(b"litellm", name.encode("utf-8", "surrogatepass")):
             n_known += 1
         elif str(row.get("cachehit", "")).lower() in _ANSWERED:

@@ -30,9 +30,9 @@ from contextkit.importers.format import first_line
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
-from contextkit.importers.source import STDIN, Source, is_packed
+from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 MAGIC = b"SQLite format 3\0"
@@ -67,7 +67,7 @@ def read(source: Source) -> Iterator[Record]:
             if isinstance(row.get("info"), dict) and isinstance(row.get("messages"), list):
                 yield from _exported(calls, number, row["info"], row["messages"])
                 continue
-            session = str(row.get("sessionID") or source.label)
+            session = recorded_id(row.get("sessionID")) or source.label
             title, place = _noted(source, session)
             yield from calls.remark("project", session, place)
             yield from calls.remark("title", session, title)
@@ -80,14 +80,15 @@ def _exported(calls: SessionCalls, number: int, info: dict[str, Any], messages: 
 
     The sessions of a line of parents are in files of their own, so a sub-agent's is a lane of its parent.
     """
-    own, parent = str(info.get("id") or calls.source.label), info.get("parentID")
-    session, lane = (parent, own) if isinstance(parent, str) and parent else (own, "main")
+    own, parent = recorded_id(info.get("id")) or calls.source.label, recorded_id(info.get("parentID"))
+    session, lane = (parent, own) if parent else (own, "main")
     title = info.get("title")
     yield from calls.remark("project", session, info.get("directory"))
     if lane == "main" and isinstance(title, str) and not title.startswith(_NEW):
         yield from calls.remark("title", session, title)
-    for entry in messages:
+    for place, entry in enumerate(messages):
         message = table(table(entry).get("info"))
+        message["id"] = recorded_id(message.get("id")) or f"{own}/{place}"
         parts = table(entry).get("parts")
         steps = [part for part in parts if table(part).get("type") == "step-finish"] if isinstance(parts, list) else []
         if lane != "main":
@@ -105,7 +106,7 @@ def _noted(source: Source, session: str) -> tuple[str, str]:
         if source.name != STDIN and session.startswith("ses_") and session.isidentifier():
             for path in (storage / "session").glob(f"*/{session}.json"):
                 try:
-                    found = table(orjson.loads(path.read_bytes()))
+                    found = table(load_json(path.read_bytes()))
                 except (OSError, orjson.JSONDecodeError):
                     continue
         title, place = found.get("title"), found.get("directory")
@@ -184,7 +185,7 @@ class _Sessions:
 
     def _object(self, number: int, data: object) -> dict[str, Any] | None:
         try:
-            value = orjson.loads(data if isinstance(data, bytes) else b"")
+            value = load_json(data if isinstance(data, bytes) else b"")
         except orjson.JSONDecodeError:
             value = None
         if not isinstance(value, dict):
@@ -210,7 +211,7 @@ def _parts(source: Source, message: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = []
     for path in sorted(place.glob("prt_*.json")) if message.get("id") and place.is_dir() else []:
         try:
-            part = orjson.loads(path.read_bytes())
+            part = load_json(path.read_bytes())
         except (OSError, orjson.JSONDecodeError):
             source.fault(0, "a part of a message that cannot be read; the message's own tokens may stand for it")
             continue
@@ -231,11 +232,12 @@ def _message(
         calls.remark_next("compaction", "opencode summarised the history")
     provider, model = provider_and_model(str(message.get("providerID") or ""), str(message.get("modelID") or ""))
     error = table(message.get("error")).get("name")
-    own = str(message.get("id") or f"{session}/{number}")
+    own = recorded_id(message.get("id")) or f"{session}/{calls.source.label}/{number}"
     for place, said in enumerate(steps or [message]):
         usage = _usage(calls, number, provider, table(said.get("tokens")))
         name = f"{own}/{place}" if place else own
-        if not said.get("tokens") or not calls.is_new(name) or (usage is None and not error):
+        is_lost = not said.get("tokens") and bool(message.get("modelID"))
+        if not (usage or error or is_lost) or not calls.is_new(name):  # no call costs 0: such a reply was none
             continue
         yield from calls.call(
             number,
@@ -260,12 +262,9 @@ def _text(value: object) -> str:
 
 def _usage(calls: SessionCalls, number: int, provider: str, tokens: dict[str, Any]) -> Usage | None:
     cache = table(tokens.get("cache"))
-    fresh, output, total = (natural(tokens.get(name)) for name in ("input", "output", "total"))
-    read, write, reasoning = (
-        natural(cache.get("read")),
-        natural(cache.get("write")),
-        natural(tokens.get("reasoning")) or 0,
-    )
+    told = (*(tokens.get(name) for name in ("input", "output", "total")), cache.get("read"), cache.get("write"))
+    fresh, output, total, read, write = (calls.source.count(number, value) for value in told)
+    reasoning = calls.source.count(number, tokens.get("reasoning") or 0)
     if output is not None and total != (fresh or 0) + (read or 0) + (write or 0) + output:
-        output += reasoning
+        output = None if reasoning is None else output + reasoning
     return calls.usage(number, provider, Counts(fresh, read, write, output), "exclusive")

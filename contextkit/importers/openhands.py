@@ -20,7 +20,7 @@ from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import dollars, plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 ADDED_UP = "what the sums of a conversation grew by"
@@ -91,7 +91,7 @@ def _listed(calls: SessionCalls, number: int, session: str, lane: str, metrics: 
     costs, said = _objects(metrics.get("costs")), _objects(metrics.get("token_usages"))
     is_paired = len(costs) == len(said)
     for place, one in enumerate(said):
-        name = str(one.get("response_id") or f"{session}/{lane}/{place}")
+        name = recorded_id(one.get("response_id")) or f"{session}/{lane}/{place}"
         if not calls.is_new(name):
             continue
         provider, model = provider_and_model("", str(one.get("model") or metrics.get("model_name") or ""))
@@ -99,7 +99,8 @@ def _listed(calls: SessionCalls, number: int, session: str, lane: str, metrics: 
         ended, latency = plausible(cost.get("timestamp")), took.get(str(one.get("response_id")))
         started = ended - latency if ended is not None and isinstance(latency, int | float) and latency >= 0 else None
         at = plausible(started) or 0.0
-        usage = calls.usage(number, provider, _counts(one), "inclusive")
+        counts = Counts(*(calls.source.count(number, one.get(field)) for field in _NAMES))
+        usage = calls.usage(number, provider, counts, "inclusive")
         row = recorded_call(name, session, provider, model, usage, ended, at=at, lane=lane, usd=cost.get("cost"))
         yield from calls.call(number, row)
     if costs and not is_paired:
@@ -111,26 +112,22 @@ def _grown(
 ) -> Iterator[Record]:
     """What a snapshot says beyond the highest sums of its conversation so far."""
     said = table(metrics.get("accumulated_token_usage"))
-    counts = [natural(said.get(name)) or 0 for name in _NAMES]
-    cost = metrics.get("accumulated_cost")
-    dollars = float(cost) if isinstance(cost, int | float) else 0.0
+    counts = [0 if said.get(name) is None else calls.source.count(number, said[name]) for name in _NAMES]
+    cost = dollars(metrics.get("accumulated_cost")) or 0.0
     left, key = calls.source.faults.left, ("openhands", session, lane)
     before: Sums = left.get(key, (0, 0, 0, 0, 0.0))
-    if counts[0] <= before[0] and counts[3] <= before[3]:
+    tops = [was if now is None else max(now, was) for now, was in zip(counts, before[:4], strict=True)]
+    if tops[0] == before[0] and tops[3] == before[3]:
         return
-    sent, read_, write, output = (max(now - was, 0) for now, was in zip(counts, before[:4], strict=True))
-    left[key] = (*(max(now, was) for now, was in zip(counts, before[:4], strict=True)), max(dollars, before[4]))
+    grown = (None if now is None else top - was for now, top, was in zip(counts, tops, before[:4], strict=True))
+    left[key] = (*tops, max(cost, before[4]))
     provider, model = provider_and_model("", str(said.get("model") or metrics.get("model_name") or ""))
-    usage = calls.usage(number, provider, Counts(sent, read_, write, output), "inclusive")
+    usage = calls.usage(number, provider, Counts(*grown), "inclusive")
     yield from calls.remark("sum", f"{session}/{lane}", ADDED_UP)
-    name = f"{session}/{lane}/{counts[0]}+{counts[3]}"
-    usd = max(dollars - before[4], 0.0)
+    name = f"{session}/{lane}/{tops[0]}+{tops[3]}"
+    usd = max(cost - before[4], 0.0)
     yield from calls.call(number, recorded_call(name, session, provider, model, usage, at, lane=lane, usd=usd))
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _counts(said: dict[str, Any]) -> Counts:
-    return Counts(*(natural(said.get(name)) for name in _NAMES))

@@ -14,12 +14,13 @@ from typing import Any
 
 import orjson
 
+from contextkit.cache.usage import natural
 from contextkit.errors import UnreadableLog
 from contextkit.importers.answers import answer_of
 from contextkit.importers.format import first_line
 from contextkit.importers.pairing import Pairs, RecordedCall
-from contextkit.importers.source import Source
-from contextkit.importers.transcript import natural, parsed, plausible
+from contextkit.importers.source import Source, load_json
+from contextkit.importers.transcript import parsed, plausible
 from contextkit.ledger.calls import Record
 from contextkit.providers.response_facts import ResponseFacts
 
@@ -80,7 +81,7 @@ def _values(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
     """Objects, one a line, or all that one JSON value holds."""
     line = first_line(source.head)
     try:
-        is_by_line = isinstance(orjson.loads(line), dict)
+        is_by_line = isinstance(load_json(line), dict)
     except orjson.JSONDecodeError:
         is_by_line = line.startswith(b"{") and line.rstrip() != b"{"
     if is_by_line:
@@ -89,7 +90,7 @@ def _values(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
         )
         return
     try:
-        value = orjson.loads(source.whole())
+        value = load_json(source.whole())
     except orjson.JSONDecodeError as error:
         raise UnreadableLog(f"{source.name}: no JSON from line {error.lineno} on; give the whole export") from None
     held = value.get("data") if isinstance(value, dict) and isinstance(value.get("data"), list) else value

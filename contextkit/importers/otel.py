@@ -10,6 +10,9 @@ settings too.
 * A call is a span with a model and one of the operations that ask a model. Spans of agents, tools and workflows around
   it say whose lane it
   is; what they add up over their calls is not counted again (`spans.py`).
+* The AI SDK writes its own names (`ai.*`) beside the conventions'. Since version 6 its input includes what was cached
+  (`inputTokenDetails` says so); before, it is the provider's own count, which at Anthropic and Bedrock leaves it out, and
+  what was written stands in `ai.response.providerMetadata` only.
 * pydantic-ai leaves counts of 0 out: where it says one of the two cache counts, the other one is 0.
 * An event `pydantic_ai.cache.collapse`, and the attributes that go with it, are a verdict on the call.
 """
@@ -21,21 +24,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from contextkit.cache.usage import served
+from contextkit.cache.usage import natural, served
 from contextkit.importers.provider_names import provider_and_model
-from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of
-from contextkit.importers.source import Source
-from contextkit.importers.spans import Counts, Span, Traces, counted_usage, reading_by_total
-from contextkit.importers.transcript import dollars, plausible
+from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of, table
+from contextkit.importers.source import MOST_DIGITS, Source
+from contextkit.importers.spans import Counts, Reading, Span, Traces, counted_usage, reading_by_total
+from contextkit.importers.transcript import dollars, plausible, recorded_id
 from contextkit.ledger.calls import Exchange, Record, RemarkKind
 from contextkit.models import find_model
 
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "operation": ("gen_ai.operation.name", "llm.request.type", "openinference.span.kind", "traceloop.span.kind"),
-    "provider": ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system"),
-    "model": ("gen_ai.request.model", "llm.request.model", "llm.model_name"),
-    "answering_model": ("gen_ai.response.model", "llm.response.model"),
-    "id": ("gen_ai.response.id", "llm.response.id"),
+    "operation": (
+        "gen_ai.operation.name",
+        "ai.operationId",
+        "llm.request.type",
+        "openinference.span.kind",
+        "traceloop.span.kind",
+    ),
+    "provider": ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider"),
+    "model": ("gen_ai.request.model", "llm.request.model", "llm.model_name", "ai.model.id"),
+    "answering_model": ("gen_ai.response.model", "llm.response.model", "ai.response.model"),
+    "id": ("gen_ai.response.id", "llm.response.id", "ai.response.id"),
     "session": (
         "gen_ai.conversation.id",
         "session.id",
@@ -43,6 +52,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
         "traceloop.association.properties.session_id",
         "traceloop.association.properties.thread_id",
         "gen_ai.thread.id",
+        "ai.telemetry.metadata.sessionId",
     ),
     "agent": ("gen_ai.agent.name", "agent_name", "agent.name", "traceloop.entity.name", "gen_ai.agent.id"),
     "prompt": (
@@ -50,14 +60,19 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
         "gen_ai.usage.prompt_tokens",
         "llm.usage.prompt_tokens",
         "llm.token_count.prompt",
+        "ai.usage.inputTokens",
+        "ai.usage.promptTokens",
     ),
+    "uncached": ("ai.usage.inputTokenDetails.noCacheTokens",),
     "output": (
         "gen_ai.usage.output_tokens",
         "gen_ai.usage.completion_tokens",
         "llm.usage.completion_tokens",
         "llm.token_count.completion",
+        "ai.usage.outputTokens",
+        "ai.usage.completionTokens",
     ),
-    "total": ("gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total"),
+    "total": ("gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens"),
     "read": (
         "gen_ai.usage.cache_read.input_tokens",
         "gen_ai.usage.cache_read_input_tokens",
@@ -68,6 +83,8 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
         "gen_ai.usage.input_cached_tokens",
         "llm.usage.cache_read_input_tokens",
         "llm.token_count.prompt_details.cache_read",
+        "ai.usage.inputTokenDetails.cacheReadTokens",
+        "ai.usage.cachedInputTokens",
     ),
     "write": (
         "gen_ai.usage.cache_creation.input_tokens",
@@ -80,7 +97,9 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
         "gen_ai.usage.input_tokens.cache_write",
         "llm.usage.cache_creation_input_tokens",
         "llm.token_count.prompt_details.cache_write",
+        "ai.usage.inputTokenDetails.cacheWriteTokens",
     ),
+    "ai_sdk": ("ai.response.providerMetadata",),
     "tier": ("openai.response.service_tier", "gen_ai.openai.response.service_tier", "gen_ai.response.service_tier"),
     "usd": ("gen_ai.usage.cost", "operation.cost", "llm.cost.total"),
     "first": ("gen_ai.response.time_to_first_chunk", "gen_ai.server.time_to_first_token"),
@@ -89,7 +108,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "missed": ("pydantic_ai.cache.missed_tokens", "pydantic_ai.cache.wasted_tokens"),
 }
 """Meaning → its attributes, the conventions' own name first, then those of OpenLLMetry, Strands, pydantic-ai, Sentry,
-OpenInference."""
+OpenInference, the AI SDK (npm ai 4 to 7)."""
 ASKING = {
     "chat",
     "text_completion",
@@ -100,6 +119,10 @@ ASKING = {
     "inference",
     "message",
     "messages",
+    "ai.generatetext.dogenerate",
+    "ai.streamtext.dostream",
+    "ai.generateobject.dogenerate",
+    "ai.streamobject.dostream",
 }
 """Operations that ask a model, in small letters."""
 AGENTS = {"invoke_agent", "agent"}
@@ -304,14 +327,12 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
     if isinstance(wait, int | float) and ended is not None and 0 <= wait <= ended - at + 1:
         first = at + wait
     error = str(raw.get("error") or "error") if normalized.has_failed or "error" in raw else None
-    counts = _counts(normalized)
-    usage = counted_usage(
-        source, normalized.line, counts, "exclusive" if reading_by_total(counts) == "exclusive" else "inclusive"
-    )
+    counts = _counts(source, normalized)
+    usage = counted_usage(source, normalized.line, counts, _reading(raw, counts, provider))
     if usage is not None:
         usage = served(usage, {"service_tier": raw.get("tier")})
     return Exchange(
-        id=str(raw.get("id") or normalized.id),
+        id=recorded_id(raw.get("id")) or normalized.id,
         session="",
         lane="",
         at=at,
@@ -327,13 +348,32 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
     )
 
 
-def _counts(normalized: _NormalizedSpan) -> Counts:
-    prompt, read, write, output, total = (
-        _count(normalized.raw.get(name)) for name in ("prompt", "read", "write", "output", "total")
-    )
-    if normalized.scope.startswith(OMITS_ZEROS) and (read is not None or write is not None):
-        read, write = read or 0, write or 0
-    return Counts(prompt, read, write, output, total)
+def _reading(raw: Mapping[str, Any], counts: Counts, provider: str) -> Reading:
+    """Whether the input of a span holds what was cached."""
+    if "uncached" in raw:
+        return "exclusive"  # `_counts` took the uncached tokens for the prompt
+    if str(raw.get("operation", "")).startswith("ai."):
+        return "exclusive" if provider in ("anthropic", "aws") else "inclusive"
+    return "exclusive" if reading_by_total(counts) == "exclusive" else "inclusive"
+
+
+def _written_by_ai_sdk(raw: Mapping[str, Any]) -> object:
+    """What Anthropic or Bedrock wrote, as the AI SDK passes their own counts on."""
+    metadata = table(raw.get("ai_sdk"))
+    anthropic, bedrock = table(metadata.get("anthropic")), table(metadata.get("bedrock"))
+    written = anthropic.get("cacheCreationInputTokens")
+    return table(bedrock.get("usage")).get("cacheWriteInputTokens") if written is None else written
+
+
+def _counts(source: Source, normalized: _NormalizedSpan) -> Counts:
+    told = {name: _number(normalized.raw.get(name)) for name in ("prompt", "read", "write", "output", "total")}
+    if "uncached" in normalized.raw:
+        told["prompt"] = _number(normalized.raw["uncached"])
+    if told["write"] is None and "ai_sdk" in normalized.raw:
+        told["write"] = _written_by_ai_sdk(normalized.raw)
+    if normalized.scope.startswith(OMITS_ZEROS) and (told["read"] is not None or told["write"] is not None):
+        told.update({name: told[name] or 0 for name in ("read", "write")})
+    return Counts(**{name: source.count(normalized.line, value) for name, value in told.items()})
 
 
 def _times(source: Source, normalized: _NormalizedSpan) -> tuple[float, float | None]:
@@ -352,7 +392,7 @@ def _remarks(normalized: _NormalizedSpan) -> Iterator[tuple[RemarkKind, str]]:
     """What pydantic-ai says of the cache."""
     reason = str(normalized.raw.get("collapse") or ("unexpected" if COLLAPSE in normalized.events else ""))
     if reason:
-        missed = _count(normalized.raw.get("missed"))
+        missed = natural(_number(normalized.raw.get("missed")))
         yield "verdict", f"cache_collapse {reason}" + ("" if missed is None else f", {missed} tokens missed")
     if reason == "compacted":
         yield "compaction", "the provider compacted the history"
@@ -408,36 +448,25 @@ def _typed(value: object) -> Any:
         if (text := value.get("stringValue")) is not None:
             return text
         if (whole := value.get("intValue")) is not None:
-            return _count(whole)
+            return _number(whole)
     held = named(_object(value))
     return (
-        _count(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
+        _number(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
     )
 
 
 _KINDS = ("stringvalue", "doublevalue", "boolvalue")
 
 
-def _count(value: object) -> int | None:
-    """A count of tokens; OTLP writes integers of 64 bits as text, and some write them as floats."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+def _number(value: object) -> object:
+    """A whole number of 64 bits, which OTLP writes as text, and some as a float; what is none as it stands."""
+    if isinstance(value, str) and len(value) <= MOST_DIGITS and value.isascii() and value.isdigit():
         return int(value)
-    if isinstance(value, float) and value >= 0 and value.is_integer():
-        return int(value)
-    return value if type(value) is int and value >= 0 else None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _time(value: object) -> float | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        at = int(value)
-        if at > _NANOSECONDS:
-            return at / 1e9
-        value = at
-    return plausible(value)
-
-
-_NANOSECONDS = 1_577_836_800 * 10**9
-"""A count above it is one of nanoseconds, and of a clock that was set."""
+    return plausible(_number(value) if isinstance(value, str) else value)
 
 
 def _name(value: object) -> str:

@@ -18,15 +18,15 @@ from contextkit.cache.usage import Usage, tier_fields
 from contextkit.canonical import canonical
 from contextkit.importers.billed import cloud_in, model_in, provider_of
 from contextkit.importers.growing import GrowingBodies
-from contextkit.importers.source import STDIN, Source
-from contextkit.importers.transcript import plausible
+from contextkit.importers.source import STDIN, Source, load_json
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark, lane_name
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.calls import NO_NAMES, BlockReader, BodyCall, ClientNames, session_in
 from contextkit.providers.codecs import codec_of, endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import Histories, Unknown, named_in
-from contextkit.providers.usage import usage_fields_of, usage_of
+from contextkit.providers.usage import streamed_counters, usage_fields_of, usage_of
 
 MAIN = "main"
 BLOT = "[not kept]"
@@ -76,7 +76,7 @@ def body_of(given: Any, bodies: GrowingBodies | None = None) -> Body | None:
     if isinstance(given, str | bytes):
         raw = given if isinstance(given, bytes) else given.encode("utf-8", "surrogatepass")
         try:
-            fields = bodies.parsed(raw) if bodies else orjson.loads(raw)
+            fields = bodies.parsed(raw) if bodies else load_json(raw)
         except orjson.JSONDecodeError:
             return None
     return Body(fields, raw) if isinstance(fields, dict) and codec_of(fields, "") else None
@@ -158,7 +158,7 @@ class Pairs:
         session, lane = self._place(heard, fields, answer)
         raw = self._whole(raw, fields, answer)
         times = self._times(heard, answer, self.lanes.setdefault((session, lane), _Lane()))
-        identity = answer.id or heard.id or f"{self.source.label}:{heard.line}"
+        identity = recorded_id(answer.id) or recorded_id(heard.id) or f"{self.source.label}:{heard.line}"
         model = _requested_model(fields) or model_in(heard.url) or _text(heard.model) or answer.model or "unknown"
         model = model.removeprefix("models/")
         error = answer.error or heard.error or ("cut" if answer.is_stream and not answer.has_ended else None)
@@ -182,7 +182,7 @@ class Pairs:
             )
 
     def _is_new(self, heard: RecordedCall, answer: ResponseFacts, raw: bytes | None) -> bool:
-        name = answer.id or heard.id
+        name = recorded_id(answer.id) or recorded_id(heard.id)
         if name:
             return self.source.is_new(b"response", name.encode("utf-8", "surrogatepass"))
         when = heard.at or heard.ended_at
@@ -288,9 +288,11 @@ class Pairs:
         steps = answer.counts.get("iterations")
         if not isinstance(steps, list) or len(steps) < 2 or not all(isinstance(step, dict) for step in steps):
             steps = [answer.counts]
-        for number, step in enumerate(steps, 1):
+        for number, counters in enumerate(steps, 1):
+            step: Mapping[str, Any] = counters
             kind = _text(step.get("type")) or "message"
             part = lane if kind in ("message", "compaction") else f"{lane} {kind}"
+            step = streamed_counters(step, model) if answer.is_stream else step
             usage = usage_of({**tier_fields(answer.counts), **step}, lambda what: self.source.fault(line, what))
             if usage is not None and usage.write_5m and "cacheDetails" not in step and _asks_for_an_hour(fields):
                 usage = usage.with_written(0, usage.write_5m)  # Bedrock's sum says nothing of how long

@@ -118,6 +118,7 @@ class _Readers:
         for line, what in result["faults"]:
             self._faults.add(file, line, what)
         self._faults.add_counts(result["counts"])
+        self._faults.is_incomplete |= result["is_incomplete"]
         return map(_record, result["records"])
 
     def _accepted(self, answer: bytes) -> dict[str, Any] | None:
@@ -228,6 +229,7 @@ def _answer(file: str, met: _Met) -> bytes:
             "records": list(ProgramRemarks(known.program).added(records)),
             "faults": [(fault.line, fault.what) for fault in faults.kept],
             "counts": {what: n - Faults.MOST for what, n in faults.counts.items() if n > Faults.MOST},
+            "is_incomplete": faults.is_incomplete,
         }
         written = orjson.dumps(rest)
     except (UnreadableLog, TypeError, OSError):  # read here, which says what is wrong

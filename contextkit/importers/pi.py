@@ -43,9 +43,10 @@ from typing import Any
 import orjson
 
 from contextkit.cache.prompt import Prompt
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import Usage, natural
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable, UnreadableLog
+from contextkit.facts.load import provider_id
 from contextkit.importers.format import by_line
 from contextkit.importers.recording import (
     AssistantTurn,
@@ -63,8 +64,8 @@ from contextkit.importers.recording import (
     ToolResultTurn,
     UserTurn,
 )
-from contextkit.importers.source import Source, open_file
-from contextkit.importers.transcript import CUT, dollars, natural
+from contextkit.importers.source import Source, load_json, open_file
+from contextkit.importers.transcript import CUT, dollars
 from contextkit.ledger.calls import Exchange, Outline, Record, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline
@@ -121,7 +122,7 @@ def _exchange(session: str, lane: str, number: int, said: AssistantTurn, prompt:
         at=said.started_at,
         first_byte_at=None,
         ended_at=said.ended_at,
-        provider=said.provider,
+        provider=provider_id(said.provider),
         model=said.model,
         prompt=prompt,
         usage=said.usage,
@@ -421,12 +422,14 @@ class PiLines:
         self.lines.add(mark)
         self.placed.append(0 if self.calls is None else len(self.calls.sent.events))
         try:
-            record = orjson.loads(line)
+            record = load_json(line)
             if self.calls is None:
                 return self._begin(number, record)
             if record.get("type") == "session_info" and isinstance(record.get("name"), str) and record["name"].strip():
                 return (Remark("title", self.session, record["name"].strip()), *self._new(self._call(record)))
             call = self._call(record)
+            for count in _counts(record):
+                self.source.count(number, count)  # what is none is told here, where the line is known
         except _UnknownType as error:
             self.n_unknown[str(error)] = self.n_unknown.get(str(error), 0) + 1
             return ()
@@ -605,6 +608,16 @@ _STOPS: dict[str, Stop] = {
 }
 
 
+def _counts(record: dict[str, Json]) -> list[Json]:
+    """What stands in the places of the counters of a reply."""
+    message = record.get("message")
+    said = message.get("usage") if isinstance(message, dict) else None
+    return list(map(said.get, _COUNTERS)) if isinstance(said, dict) else []
+
+
+_COUNTERS = ("input", "cacheRead", "cacheWrite", "output")
+
+
 def _usage(counts: Json) -> Usage | None:
     """pi adds up writes of all lifetimes.
 
@@ -612,7 +625,7 @@ def _usage(counts: Json) -> Usage | None:
     """
     if not isinstance(counts, dict):
         return None
-    plain, read, write, output = (natural(counts.get(name)) for name in ("input", "cacheRead", "cacheWrite", "output"))
+    plain, read, write, output = (natural(counts.get(name)) for name in _COUNTERS)
     return (
         Usage(fresh=plain, read=read, write_5m=write, write_1h=0, output=output)
         if plain or read or write or output

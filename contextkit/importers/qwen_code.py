@@ -22,7 +22,7 @@ from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import parsed, plausible
+from contextkit.importers.transcript import parsed, plausible, recorded_id
 from contextkit.ledger.calls import Record, Remark
 
 _MESSAGE = re.compile(rb'"message"\s*:\s*\{\s*(?:"role"\s*:\s*"\w+"\s*,\s*)?"parts"')
@@ -58,6 +58,7 @@ def read(source: Source) -> Iterator[Record]:
 
 def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[Record]:
     now, said = plausible(row.get("timestamp")), table(row.get("usageMetadata"))
+    name = recorded_id(row["uuid"]) or f"{calls.source.label}/{number}"
     if row["type"] in ("user", "tool_result"):
         calls.put(now)
     elif row.get("subtype") == "chat_compression":
@@ -66,11 +67,13 @@ def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[
         title = table(row.get("systemPayload")).get("customTitle")
         if isinstance(title, str) and title.strip():
             yield Remark("title", str(row.get("sessionId") or calls.source.label), title.strip())
-    elif row["type"] == "assistant" and said and calls.is_new(str(row["uuid"])):
+    elif row["type"] == "assistant" and not said:
+        calls.n_unbilled += 1
+    elif row["type"] == "assistant" and calls.is_new(name):
         session, lane = str(row.get("sessionId") or calls.source.label), str(row.get("agentId") or "main")
         provider, model = provider_and_model("", str(row.get("model") or ""))
         usage = metadata_usage(calls, number, provider, *(said.get(f"{name}TokenCount") for name in _NAMES))
         yield from calls.remark("project", session, row.get("cwd"))
         if lane != "main":
             yield from calls.remark("agent", f"{session}/{lane}", row.get("agentName"))
-        yield from calls.call(number, recorded_call(str(row["uuid"]), session, provider, model, usage, now, lane=lane))
+        yield from calls.call(number, recorded_call(name, session, provider, model, usage, now, lane=lane))

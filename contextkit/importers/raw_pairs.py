@@ -21,7 +21,7 @@ from contextkit.importers.answers import answer_of
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.pairing import Body, Pairs, RecordedCall, body_of
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import moment, parsed, plausible
 from contextkit.ledger.calls import Record
 from contextkit.providers.calls import NO_NAMES, SESSION_NAMES, ClientNames, names_in_headers
@@ -102,7 +102,7 @@ def is_raw_pairs(head: bytes) -> bool:
     if not line.startswith(b"{") or b'"contextkit_ledger"' in line:
         return False
     try:
-        record = orjson.loads(line)
+        record = load_json(line)
     except orjson.JSONDecodeError:  # longer than the head, or truncated
         return any(b'"%s"' % name.encode() in line[:4096] for name in (*REQUESTS, *RESPONSES)) and any(
             name in line for name in _BODY_MARKERS
@@ -164,7 +164,7 @@ def _record(source: Source, number: int, line: bytes, bodies: GrowingBodies) -> 
             end = look(_CLOSING, opening.end())
             try:
                 rest, raw = (
-                    orjson.loads(line[: opening.start()] + line[end:]),
+                    load_json(line[: opening.start()] + line[end:]),
                     line[opening.end() - 1 : line.rfind(b"}", 0, end) + 1],
                 )
                 fields = bodies.parsed(raw)

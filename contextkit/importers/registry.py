@@ -15,7 +15,7 @@ from typing import Any
 
 from contextkit.errors import LogCorrupt, UnreadableLog
 from contextkit.importers.format import Format, ProgramRemarks, by_line, first_line, not_by_line
-from contextkit.importers.source import DAMAGED, STDIN, Faults, Source
+from contextkit.importers.source import STDIN, Faults, Source, damage, is_damage
 from contextkit.importers.transcript import LATEST
 from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.ledger import Ledger, Rows, check_header
@@ -28,7 +28,7 @@ class _Ours:
     def __init__(self, source: Source) -> None:
         self.source, self.has_head = source, False
         self._rows = Rows(source.name, self._damaged)
-        self._number, self._last = 0, b""
+        self._last = b""
 
     def hear(self, number: int, line: bytes) -> Iterable[Record]:
         """The next line."""
@@ -38,18 +38,14 @@ class _Ours:
             return ()
         if not line.endswith(b"\n"):
             self._last = line
-        self._number = number
         record = self._rows.read(number, line)
         if isinstance(record, Exchange) and not 0 <= record.at <= LATEST:
             self.source.fault(number, "a time before 1970 or after 9999, which has no price; the row is left out")
             return ()
         return () if record is None else (record,)
 
-    def _damaged(self, error: LogCorrupt) -> None:
-        if self._last:
-            self.source.fault(self._number, "an unfinished line; every line before it is whole")
-        else:
-            self.source.fault(self._number, DAMAGED)
+    def _damaged(self, number: int, error: LogCorrupt, what: str) -> None:
+        self.source.fault(number, "an unfinished line; every line before it is whole" if self._last else damage(what))
 
     def waiting(self) -> Iterable[Record]:
         """Nothing is held back."""
@@ -239,7 +235,7 @@ def format_of(source: Source) -> Format | None:
 
 def unknown(name: str) -> UnreadableLog:
     """The error for a file of no known format."""
-    return UnreadableLog(f"{name} line 1: of no known format; known are {', '.join(known.name for known in FORMATS)}")
+    return UnreadableLog(f"{name} line 1: of no known format; give one of {', '.join(known.name for known in FORMATS)}")
 
 
 def records_at(name: str, faults: Faults | None = None) -> tuple[Format, Iterator[Record]]:
@@ -268,17 +264,14 @@ def remarked_records_at(name: str, faults: Faults | None = None) -> Iterator[Rec
 def records_in(names: Iterable[str], faults: Faults) -> Iterator[Record]:
     """The records of all files that `names` lead to, file by file.
 
-    A file that was named itself and cannot be read raises `UnreadableLog`; one that was met in a folder or by a pattern
-    is a fault.
+    A file that cannot be read is a fault; where it is all that was named, it raises `UnreadableLog`.
     """
     named = [str(name) for name in names]
     for file in files_at(named, faults):
         try:
             yield from records_at(file, faults)[1]
         except UnreadableLog as error:
-            if file in named:
-                raise
-            faults.refuse(file, error)
+            faults.refuse(file, error, named)
 
 
 def check_any_read(faults: Faults, n_files_before: int = 0, n_refused_before: int = 0) -> None:
@@ -312,9 +305,9 @@ def ledger_at(path: str | Path) -> tuple[str, Ledger]:
     ledger = Ledger()
     for record in records:
         ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
-    damaged = next((fault for fault in faults.kept if fault.what == DAMAGED), None)
+    damaged = next((fault for fault in faults.kept if is_damage(fault.what)), None)
     if damaged is not None:
-        raise LogCorrupt(f"{damaged.file} line {damaged.line}: a damaged row; restore the file from a copy")
+        raise LogCorrupt(f"{damaged.file} line {damaged.line}: {damaged.what}")
     return known.name, ledger
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from contextkit.importers.source import Source
+from contextkit.importers.source import MOST_DIGITS, Source, load_json
 from contextkit.importers.transcript import CUT
 
 Row = tuple[int, dict[str, Any]]
@@ -103,7 +103,7 @@ def table(value: object) -> dict[str, Any]:
     """An object that may stand as text inside a cell; an empty one where there is none."""
     if isinstance(value, str) and value[:1] == "{":
         try:
-            value = orjson.loads(value)
+            value = load_json(value)
         except orjson.JSONDecodeError:
             return {}
     return value if isinstance(value, dict) else {}
@@ -111,7 +111,7 @@ def table(value: object) -> dict[str, Any]:
 
 def _of_line(source: Source, number: int, line: bytes, inside: Mapping[str, int]) -> Iterator[Row]:
     try:
-        value = orjson.loads(line)
+        value = load_json(line)
     except orjson.JSONDecodeError:
         yield from _scanned(source, line, number, inside, is_line=True)
         return
@@ -135,7 +135,7 @@ def _spread(source: Source, data: bytes, inside: Mapping[str, int]) -> Iterator[
     line.
     """
     try:
-        value = orjson.loads(data)
+        value = load_json(data)
     except orjson.JSONDecodeError:
         value = None
     if isinstance(value, dict) and not any(isinstance(value.get(key), list) for key in inside):
@@ -183,7 +183,7 @@ def _rows_depth(start: bytes, inside: Mapping[str, int]) -> int:
 
 def _whole(source: Source, line: int, data: bytes, inside: Mapping[str, int]) -> Iterator[Row]:
     try:
-        value = orjson.loads(data)
+        value = load_json(data)
     except orjson.JSONDecodeError:
         source.fault(line, CUT)
         return
@@ -225,11 +225,11 @@ def _text(source: Source) -> Iterator[str]:
 
 
 def _cell(cell: str) -> Any:
-    if cell.isascii() and cell.isdigit() and (cell == "0" or cell[0] != "0"):
+    if len(cell) <= MOST_DIGITS and cell.isascii() and cell.isdigit() and (cell == "0" or cell[0] != "0"):
         return int(cell)
     if cell[:1] in ("{", "["):
         try:
-            return orjson.loads(cell)
+            return load_json(cell)
         except orjson.JSONDecodeError:
             return cell
     return cell

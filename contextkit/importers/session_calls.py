@@ -34,6 +34,8 @@ class SessionCalls:
         """When the call before ended."""
         self.n_known = 0
         """Calls that were read before, here or in another file."""
+        self.n_calls = self.n_unbilled = 0
+        """Calls, and replies that say nothing of what was billed."""
         self._ended: dict[tuple[str, str], float] = {}
         self._said_next: dict[RemarkKind, str] = {}
         self._remarked: set[tuple[str, str]] = set()
@@ -68,6 +70,7 @@ class SessionCalls:
 
         Its `ended_at` is when the reply ended, its `at` when it was asked for; one of both may be unknown: None, and 0.
         """
+        self.n_calls += 1
         when, lane = call.ended_at or call.at, (call.session, call.lane)
         if not when:
             self.source.fault(line, UNTIMED)
@@ -86,6 +89,8 @@ class SessionCalls:
         """Report what concerns the file as a whole."""
         if self.n_known:
             self.source.fault(0, f"{self.n_known:,} of its calls were read before; counted once")
+        if self.n_unbilled and not self.n_calls:
+            self.source.fault(0, f"none of its {self.n_unbilled:,} replies says token counts; they are in no figure")
 
 
 def recorded_call(

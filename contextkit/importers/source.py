@@ -13,13 +13,16 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, cast
 
+import orjson
+
+from contextkit.cache.usage import NO_COUNT, natural
 from contextkit.errors import MissingExtra, UnreadableLog
 from contextkit.importers.dedup import DigestSet
 
@@ -32,8 +35,42 @@ HEAD = 1 << 16
 """Bytes in which a format shows itself."""
 DAMAGED = "a damaged row is left out (restore it from a copy); prompts of later calls that continue it are unknown"
 """What is said of a row that cannot be read, or whose checksum is not that of its content."""
+_REMEDIES = ("(restore the ledger from a copy)", "upgrade contextkit")
+
+
+def damage(what: str) -> str:
+    """The fault of a ledger's row, of what `Rows` says of it."""
+    return DAMAGED if not what else what if what.endswith(_REMEDIES) else f"{what} {_REMEDIES[0]}"
+
+
+def is_damage(fault: str) -> bool:
+    """Whether a fault is one of those."""
+    return fault == DAMAGED or fault.endswith(_REMEDIES)
+
+
 OTHER_KINDS = "and so on: more kinds of faults than are told apart"
 """Stands for what is too varied to be listed."""
+
+
+MOST_DIGITS = len(str(2**64))
+"""Of an integer that is written as text: a longer one is no number of any program, and Python refuses to read it."""
+MOST_LEVELS = 254
+"""Levels of nesting that are read: orjson writes no more, and Python prints and compares not many more."""
+
+
+def load_json(data: bytes | bytearray | str) -> Any:
+    """The value of JSON text, as `orjson.loads` gives it.
+
+    Raises `orjson.JSONDecodeError`, also for what is nested deeper than `MOST_LEVELS`.
+    """
+    value = orjson.loads(data)
+    n_openings = data.count("{") + data.count("[") if isinstance(data, str) else data.count(b"{") + data.count(b"[")
+    if n_openings > MOST_LEVELS:  # only then it may be so deep, and is asked of orjson, which is faster than a walk
+        try:
+            orjson.dumps(value)
+        except TypeError:
+            raise orjson.JSONDecodeError(f"nested deeper than {MOST_LEVELS} levels", "", 0) from None
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +102,8 @@ class Faults:
     """Files that were opened to be read."""
     n_refused: int = 0
     """Files of which nothing was read: of no known format, empty, unreadable."""
+    is_incomplete: bool = False
+    """Whether a file could not be opened or ends too early, or one that was named was refused: the exit code is 1."""
     left: dict[tuple[str, ...], Any] = field(default_factory=dict)
     """What a reader leaves for the next file of its kind: where cumulative counters stood."""
 
@@ -86,8 +125,11 @@ class Faults:
             kind = what if what in self.counts else OTHER_KINDS
             self.counts[kind] = self.counts.get(kind, 0) + n
 
-    def refuse(self, file: str, error: Exception) -> None:
-        """A file of which nothing was read, with the error that says why."""
+    def refuse(self, file: str, error: UnreadableLog, named: Collection[str] = ()) -> None:
+        """A file of which nothing was read, with the error that says why; raises it for the only file that was `named`."""
+        if file in named and len(named) == 1:
+            raise error
+        self.is_incomplete |= file in named
         self.n_refused += 1
         self.add(file, 0, str(error).removeprefix(f"{file} line 1: ").removeprefix(f"{file}: "))
 
@@ -113,14 +155,23 @@ class Source:
     def head(self) -> bytes:
         """The first `HEAD` bytes, unpacked; raises `UnreadableLog` for what nobody can open or unpack."""
         if self._head is None:
-            with translated_errors(self.name):
-                stream = _opened(self.name)
-                self._head = stream.read(HEAD)
+            try:
+                self._head = self._opened_head()
+            except UnreadableLog:
+                self.faults.is_incomplete = True
+                raise
+        return self._head
+
+    def _opened_head(self) -> bytes:
+        with translated_errors(self.name), ExitStack() as opened:
+            stream = _opened(self.name)
+            if self.name != STDIN:
+                opened.callback(stream.close)
+            head = stream.read(HEAD)
             if self.name == STDIN or not Path(self.name).is_file():
                 self._stream = stream  # what came by a pipe comes once
-            else:
-                stream.close()
-        return self._head
+                opened.pop_all()
+        return head
 
     def close(self) -> None:
         """Lets go of what came by a pipe and is not read on."""
@@ -138,6 +189,7 @@ class Source:
                 while piece := stream.read(size):
                     yield piece
         except UnreadableLog as error:
+            self.faults.is_incomplete = True
             self.fault(0, f"{str(error).removeprefix(f'{self.name}: ')}; what came before was read")
         finally:
             if stream and self.name != STDIN:
@@ -163,11 +215,22 @@ class Source:
                     if line[0] > _BLANK or not line.isspace():
                         yield number, line
         except UnreadableLog as error:
+            self.faults.is_incomplete = True
             self.fault(0, f"{str(error).removeprefix(f'{self.name}: ')}; what came before was read")
 
     def fault(self, line: int, what: str) -> None:
         """Say that something is wrong on a line; reading goes on."""
         self.faults.add(self.name, line, what)
+
+    def count(self, line: int, value: object) -> int | None:
+        """A count of tokens that stands on a line; None where there is none.
+
+        What stands there and is none is a fault.
+        """
+        count = natural(value)
+        if count is None and value is not None:
+            self.fault(line, NO_COUNT)
+        return count
 
     def is_new(self, *key: bytes) -> bool:
         """Whether nothing of this key was counted before in this run, in any file; from now on it was."""
@@ -179,9 +242,14 @@ def translated_errors(name: str) -> Iterator[None]:
     """What the system or a packer refuses, in our words."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as fault:
-        said = getattr(fault, "strerror", None) or str(fault)
+    except _packer_errors() as fault:
+        said = getattr(fault, "strerror", None) or str(fault) or type(fault).__name__
         raise UnreadableLog(f"{name}: {said}; give a whole file, plain or packed with gzip or zstd") from None
+
+
+def _packer_errors() -> tuple[type[Exception], ...]:
+    zstandard = sys.modules.get("zstandard")  # an extra, which may not be there
+    return (OSError, EOFError, zlib.error, lzma.LZMAError, *([zstandard.ZstdError] if zstandard else []))
 
 
 def _split(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -314,12 +382,50 @@ def _gzip(raw: IO[bytes]) -> IO[bytes]:
     return cast(IO[bytes], unpacked)
 
 
+class _Zstd(io.RawIOBase):
+    """Unpacks zstd frame by frame.
+
+    Raises `EOFError` where the last frame is cut, which the reader of zstandard takes for its end.
+    """
+
+    STEP = 256
+    """Packed bytes unpacked at once: they hold 64 blocks of 128 KB at most."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        super().__init__()
+        try:
+            import zstandard
+        except ImportError:
+            raise MissingExtra("reading what zstd packed", "zstd") from None
+        self._raw, self._unpacker = raw, zstandard.ZstdDecompressor()
+        self._frame = self._unpacker.decompressobj()
+        self._packed = self._unpacked = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        while not self._unpacked:
+            self._packed = self._packed or self._raw.read(self.STEP)
+            if not self._packed:
+                if not self._frame.eof:
+                    raise EOFError("the file ends inside what zstd packed")
+                return 0
+            if self._frame.eof:
+                self._frame = self._unpacker.decompressobj()
+            self._unpacked = self._frame.decompress(self._packed)
+            self._packed = self._frame.unused_data if self._frame.eof else b""
+        n = min(len(into), len(self._unpacked))
+        into[:n], self._unpacked = self._unpacked[:n], self._unpacked[n:]
+        return n
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
 def _zstd(raw: IO[bytes]) -> IO[bytes]:
-    try:
-        import zstandard
-    except ImportError:
-        raise MissingExtra("reading what zstd packed", "zstd") from None
-    return cast(IO[bytes], zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True))
+    return io.BufferedReader(_Zstd(raw), BUFFER)
 
 
 _PACKED: tuple[tuple[bytes, Callable[[IO[bytes]], IO[bytes]]], ...] = (

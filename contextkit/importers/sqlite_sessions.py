@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contextkit.errors import LogCorrupt, StorageError, UnreadableLog
-from contextkit.importers.source import DAMAGED, Source
+from contextkit.importers.source import Source, damage
 from contextkit.ledger.calls import Record
 from contextkit.ledger.ledger import Rows
 from contextkit.log.sqlite import MAGIC, call_lines, has_our_mark, is_of_another_program
@@ -38,15 +38,17 @@ def read(source: Source) -> Iterator[Record]:
         raise UnreadableLog(f"{source.name}: a SQLite file that is packed, or comes by a pipe; give the plain file")
     sessions: dict[str, Rows] = {}
     n_read = 0
+
+    def report(number: int, error: LogCorrupt, what: str) -> None:
+        source.fault(number, damage(what))
+
     try:
         for number, session, line in call_lines(path):
             n_read += 1
             if session not in sessions:
-                sessions[session] = Rows(source.name, lambda error: None)  # said below
+                sessions[session] = Rows(source.name, report)
             record = sessions[session].read(number, line)
-            if record is None:
-                source.fault(number, DAMAGED)
-            else:
+            if record is not None:
                 yield record
     except StorageError as fault:
         what = str(fault).removeprefix(f"{path.resolve()} ").removeprefix(f"{path} ")

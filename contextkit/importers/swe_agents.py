@@ -20,7 +20,7 @@ from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls, recorded_call
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import natural, plausible
+from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import Record
 
 ADDED_UP = "all calls of a run"
@@ -64,7 +64,7 @@ def _records(calls: SessionCalls, number: int, run: dict[str, Any]) -> Iterator[
             yield from _call(calls, number, f"{session}/{place}", session, asked, extra)
         elif extra.get("timestamp"):
             calls.put(plausible(extra["timestamp"]))
-    count = natural(stats.get("api_calls"))
+    count = calls.source.count(number, stats.get("api_calls"))
     if n_calls and count is not None and count > n_calls:
         calls.source.fault(number, f"{count - n_calls:,} of the calls of a run left no response; they are not counted")
     elif not n_calls and stats:
@@ -75,7 +75,7 @@ def _call(
     calls: SessionCalls, number: int, place: str, session: str, asked: str, extra: dict[str, Any]
 ) -> Iterator[Record]:
     answer = answer_of(extra["response"])
-    name = (answer.id if answer else "") or place
+    name = recorded_id(answer and answer.id) or place
     if answer is None:
         calls.source.fault(number, "a response that is none; passed over")
     elif calls.is_new(name):
@@ -96,7 +96,7 @@ def _call(
 
 
 def _sum(calls: SessionCalls, number: int, session: str, asked: str, stats: dict[str, Any]) -> Iterator[Record]:
-    output = natural(stats.get("tokens_received"))
+    output = calls.source.count(number, stats.get("tokens_received"))
     if calls.is_new(f"{session} {sorted(stats.items())}"):
         provider, model = provider_and_model("", asked)
         usage = Usage(output=output) if output else None

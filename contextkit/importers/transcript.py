@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from contextkit.importers.source import Source
+from contextkit.importers.source import Source, load_json
 from contextkit.providers.usage import MOST_USD
 
 EARLIEST = 1_577_836_800.0
@@ -19,6 +19,7 @@ LATEST = 253_402_300_799.0
 _MILLIONS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """(a number above this, counts so many a second): nanoseconds, microseconds, milliseconds; 1e11 seconds would be the
 year 5138."""
+_MOST_NANOSECONDS = LATEST * 1e9
 _OPEN = ord("{")
 _HEAD = 4096
 
@@ -53,7 +54,7 @@ CUT = "no JSON object, or one that was cut; passed over"
 def parsed(source: Source, number: int, line: bytes) -> dict[str, object] | None:
     """The object of a line; None, and a fault, where it is none."""
     try:
-        record = orjson.loads(line)
+        record = load_json(line)
     except orjson.JSONDecodeError:
         source.fault(number, CUT)
         return None
@@ -74,7 +75,7 @@ def moment(value: object) -> float | None:
         except ValueError:
             return None
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST_NANOSECONDS:
         return None
     for least, unit in _MILLIONS:
         if value > least:
@@ -92,13 +93,14 @@ def plausible(value: object) -> float | None:
     return at if at is not None and EARLIEST <= at <= LATEST else None
 
 
-def natural(value: object) -> int | None:
-    """A count of tokens, None for what is none: unknown is never zero.
+def recorded_id(value: object) -> str:
+    """An id as a program wrote it; empty where there is none, and where somebody masked it: a mask names many things.
 
-    >>> natural(5), natural(None), natural(-1), natural(True), natural("5")
-    (5, None, None, None, None)
+    >>> recorded_id("msg_01"), recorded_id("REDACTED"), recorded_id("msg_[redacted]"), recorded_id("********"), recorded_id(None)
+    ('msg_01', '', '', '', '')
     """
-    return value if type(value) is int and value >= 0 else None
+    text = str(value or "")
+    return "" if "redacted" in text.lower() or (len(text) > 2 and not text.strip("*xX")) else text
 
 
 def dollars(value: object) -> float | None:

@@ -15,6 +15,7 @@ from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -26,22 +27,33 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.economics.bill import Price
 from contextkit.economics.rhythm import Prior, Rhythm
-from contextkit.errors import ColdCacheRefused, InvalidCall, NotSerialisable, UnknownModel, UnreadableReply, UsageError
+from contextkit.errors import (
+    BudgetExceeded,
+    ColdCacheRefused,
+    InvalidCall,
+    NotSerialisable,
+    UnknownModel,
+    UnreadableReply,
+    UsageError,
+)
 from contextkit.ledger.budget import CHARGE, Budget, Hold, Limit, PlannedCall, may_be_billed, planned_call
 from contextkit.ledger.calls import Exchange, Outline, Remark
 from contextkit.ledger.cold import ColdCache, OnCold, at_risk_usd, is_cold, n_left, n_not_read, rewarming_usd
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.send_gate import SendGate
+from contextkit.ledger.transport import Call, observed, passing
 from contextkit.models import Model, model_named
 from contextkit.prices import cost_usd
 from contextkit.prompt.planner import NO_ENTRIES, CachedEntries, PlanningState
 from contextkit.prompt.prompt import PromptLayout
+from contextkit.providers.call_ids import with_unique_calls
+from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.masking import Lowered
 from contextkit.providers.provider import Provider, Reply, assistant_body, plain, sendable
 from contextkit.providers.rendering import as_read
 from contextkit.providers.request import Request
 from contextkit.providers.server_state import Continued
-from contextkit.providers.settings import is_prewarm
+from contextkit.providers.settings import is_prewarm, with_output_limit
 from contextkit.providers.usage import billed_usd_of
 
 _FAR_BELOW = 0.5
@@ -258,7 +270,7 @@ class Account:
         """
         now, prompt = self._clock(), provider.prompt(layout, params)
         if self.limits:
-            call = planned_call(provider.name, provider.model, prompt, params, now)
+            call, params = self._capped(provider, prompt, params, 1)
             for budget, session in self.limits:
                 budget.check(call, session)
         with self._lock:
@@ -280,7 +292,8 @@ class Account:
             at=now,
             mask=mask if mask.entry < 0 else mask.over(layout),
             observe=self.failed,
-            reserve=self.admit if self.limits or self.on_cold is not None else None,
+            reserve=partial(self.admit, provider) if self.limits or self.on_cold is not None else None,
+            observing=self._observing if self.limits else None,
             continued=continued,
             sending=self._sending,
             asending=self._asending,
@@ -317,7 +330,7 @@ class Account:
                 is_mixed = cache.is_ttl_interchangeable
             return self._pace.planning_state(ledger, model, now, epoch, calls_to_come, is_mixed=is_mixed)
 
-    def admit(self, request: Request) -> Hold:
+    def admit(self, provider: Provider, request: Request, n_attempts: int) -> Hold:
         """Ask `on_cold` where the cache is cold, then reserve in every budget.
 
         Raises `ColdCacheRefused`, what `on_cold` raises, and `BudgetExceeded`: nothing is sent then.
@@ -327,7 +340,39 @@ class Account:
             if cold is not None and self.on_cold(cold) is False:
                 raise ColdCacheRefused(f"{cold}; on_cold returned False, so nothing was sent", cold)
             self._warned = request
-        return self.reserve(request) if self.limits else Hold((), self._planned(request))
+        if not self.limits:
+            return Hold((), self._planned(request))
+        call, params = self._capped(provider, request.prompt, request.params, n_attempts)
+        if params is not request.params:
+            request.cap_output(params)
+        return self._reserve(request, call, n_attempts)
+
+    def _capped(
+        self, provider: Provider, prompt: Prompt, params: Mapping[str, Json], n_attempts: int
+    ) -> tuple[PlannedCall, Mapping[str, Json]]:
+        """The call, and its parameters, with the output capped where the whole budget is smaller than what it may cost.
+
+        The fewest tokens that are of use are asked for where there is room for less: whoever reserves them refuses.
+        """
+        call = planned_call(provider.name, provider.model, prompt, params, self._clock())
+        room, tightest = min(
+            ((budget.output_room(call, session, n_attempts), budget) for budget, session in self.limits),
+            key=lambda one: one[0],
+        )
+        n_output = room // call.n_answers
+        field = getattr(provider, "output_field", "max_completion_tokens")
+        capped = with_output_limit(provider.wire, params, n_output, field)
+        if room >= call.output_tokens or capped == params:
+            return call, params
+        if room < call.least_output:
+            return replace(call, output_tokens=call.least_output, is_least=True), params
+        asked = f"{call.output_tokens // call.n_answers:,} asked for" if call.has_output_limit else "none was set"
+        tightest.warn_capped(asked, n_output)
+        return replace(call, output_tokens=n_output * call.n_answers), capped
+
+    def _observing(self, request: Request, client: Any) -> Any | None:
+        """A copy of `client` that sets aside what each attempt of its SDK may cost; None where its attempts are not seen."""
+        return observed(client, _Attempts(self, request, request.wire.partition("_")[0]))
 
     def cold(self, request: Request) -> ColdCache | None:
         """What sending `request` now pays again of what the call before left; None where it reads that."""
@@ -357,15 +402,26 @@ class Account:
         ttl = written[-1] if written else provider.model.default_ttl_seconds
         return hit.expires_at, at_risk_usd(usage, provider.model, ttl, _price(provider.model, now))
 
-    def reserve(self, request: Request) -> Hold:
-        """Set aside what `request` may cost, in every budget. Raises `BudgetExceeded` where one has less left.
+    def reserve_again(self, request: Request) -> None:
+        """Set aside what another attempt to send `request` may cost. Raises `BudgetExceeded`."""
+        self._reserve(request, self._planned(request), 1)
+
+    def forfeit(self, request: Request) -> None:
+        """Charge what was set aside for `request`, and is not closed, its most: no one will hear of it any more."""
+        lost = Hold((), self._planned(request))
+        if isinstance(request.hold, Hold):
+            lost.follow(request.hold)
+        request.hold = lost
+
+    def _reserve(self, request: Request, call: PlannedCall, n_attempts: int) -> Hold:
+        """Set aside what so many attempts may cost, in every budget. Raises `BudgetExceeded` where one has less left.
 
         What an earlier attempt to send it has set aside stays as its charge: nobody said that it was not billed.
         """
-        hold = Hold(self.limits, self._planned(request))
+        hold = Hold(self.limits, call, n_attempts=n_attempts)
         earlier, request.hold = request.hold, hold
         if isinstance(earlier, Hold):
-            earlier.settle(None)
+            hold.follow(earlier)
         return hold
 
     @contextmanager
@@ -487,9 +543,18 @@ class Account:
         if self._noted is not None and self._noted[0] is request and self._noted[1] is error:
             return
         what = error if isinstance(error, str) else _named(error)
-        is_billed = was_answered or first_byte_at is not None or usage is not None
-        is_billed = is_billed or (isinstance(error, BaseException) and may_be_billed(error))
-        self._note(request, None, usage, first_byte_at, self._clock(), what, is_billed=is_billed)
+        is_answered = was_answered or first_byte_at is not None or usage is not None
+        is_billed = is_answered or (isinstance(error, BaseException) and may_be_billed(error))
+        self._note(
+            request,
+            None,
+            usage,
+            first_byte_at,
+            self._clock(),
+            what,
+            is_billed=is_billed,
+            is_answered=is_answered,
+        )
         if isinstance(error, BaseException):
             self.settled(request, error)
 
@@ -514,7 +579,6 @@ class Account:
         usd = _billed_usd(response)
         row = self._note(request, name, usage, first, now, error, is_billed=True, billed_usd=usd)
         self._remember(name, request.prompt, usage)
-        request.is_answered = True
         self._answered = request, response, row
 
     def _remember(self, name: str, prompt: Prompt, usage: Usage | None) -> None:
@@ -542,11 +606,13 @@ class Account:
         error: str | None,
         *,
         is_billed: bool,
+        is_answered: bool = True,
         billed_usd: float | None = None,
     ) -> Exchange:
         with self._lock:
             name = self._free_name() if name is None else name
-            charge = self._charge(request, usage, (self._session, self._lane, name, request.at), is_billed=is_billed)
+            key = self._session, self._lane, name, request.at
+            charge = self._charge(request, usage, key, is_billed=is_billed, is_answered=is_answered)
             if charge is not None:
                 self._recorder.ledger.remark(Remark(CHARGE, name, charge))
             exchange = Exchange(
@@ -576,8 +642,12 @@ class Account:
         key: tuple[str, str, str, float] | None = None,
         *,
         is_billed: bool,
+        is_answered: bool = True,
     ) -> str | None:
         """Charge a call that is over to the budgets; returns the remark that keeps what its bill does not say.
+
+        Attempts that nobody saw share the fate of the last one: where that was answered, or refused with a status, the
+        others were not billed; where nothing is known of it (`is_answered` is false), nothing is of the others.
 
         One that was sent without `Request.send` has nothing set aside: it is charged all the same.
         """
@@ -586,10 +656,9 @@ class Account:
             hold = Hold(self.limits, self._planned(request), is_sent=True)
         if not isinstance(hold, Hold):
             return None
-        if is_billed:
-            return hold.settle(usage, key)
-        hold.release(key)
-        return None
+        if not is_billed:
+            return hold.release(key)
+        return hold.settle(usage, key) if is_answered else hold.forfeit(key)
 
     def _planned(self, request: Request) -> PlannedCall:
         return planned_call(request.provider, request.model, request.prompt, request.params, self._clock())
@@ -614,6 +683,51 @@ class Account:
         if model not in self._caches:
             self._caches[model] = reference_cache(model_named(model, provider))
         return self._caches[model]
+
+
+class _Attempts:
+    """The attempts of an SDK to send one request, as they leave: the first one's reservation is made already."""
+
+    def __init__(self, account: Account, request: Request, sdk: str) -> None:
+        self._account, self._request, self._sdk = account, request, sdk
+        self._n = 0
+
+    def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> Call | None:
+        """An attempt is about to leave. Raises `BudgetExceeded`."""
+        self._n += 1
+        if self._n > 1:
+            try:
+                self._account.reserve_again(self._request)
+            except BudgetExceeded as exceeded:
+                self._account.forfeit(self._request)
+                error = passing(BudgetExceeded, self._sdk)(*exceeded.args)
+                error.__dict__.update(exceeded.__dict__)
+                raise error from None
+        hold = self._request.hold
+        return _Attempt(body or b"", hold) if isinstance(hold, Hold) else None
+
+    def close(self) -> None:
+        """The client is closed."""
+
+
+class _Attempt:
+    """One attempt: its reservation is released where it was not billed; else whoever receives the reply settles it."""
+
+    def __init__(self, body: bytes, hold: Hold) -> None:
+        self.body, self._hold = body, hold
+
+    def began(self, status: int, headers: Mapping[str, str]) -> None:
+        """The response begins."""
+        if status >= 300:
+            self._hold.release()
+
+    def feed(self, chunk: bytes) -> None:
+        """A chunk passes by."""
+
+    def ended(self, *, is_whole: bool, error: str = "", was_sent: bool = True) -> None:
+        """No more will come."""
+        if not was_sent:
+            self._hold.release()
 
 
 _ABORTS = (KeyboardInterrupt, GeneratorExit, CancelledError)
@@ -650,8 +764,12 @@ def read_reply(provider: Provider, response: Any) -> Reply:
 
 
 def _readable(provider: Provider, response: Any) -> Reply:
-    """`provider.reply`. Raises `NotSerialisable` for a reply the log cannot keep."""
+    """`provider.reply`, in which each call has an id of its own. Raises `NotSerialisable` for a reply the log cannot
+    keep.
+    """
     reply = provider.reply(response)
+    if len({call.id for call in reply.calls}) < len(reply.calls):
+        reply = replace(provider.reply(with_unique_calls(plain(response))), is_renamed=True)
     canonical(
         [reply.id, reply.native.model, reply.text, [[call.id, call.name, call.arguments] for call in reply.calls]]
     )
@@ -726,7 +844,10 @@ def take(
         account.received(request, reply, response, first_byte_at)
         return False
     body = {**_reply_body(reply, request.after), **({"withheld": list(withheld)} if withheld else {})}
-    body |= request.continued.stored(request.model.name, reply.id) if request.continued else {}
+    if reply.is_renamed:
+        _unkept(request)  # what the server keeps has the ids that came
+    elif request.continued:
+        body |= request.continued.stored(request.model.name, reply.id)
     if account.was_billed_before(reply.id, reply.usage) and is_kept(body):
         return True
     account.note_removed_reasoning(reply.id, reasons)

@@ -1,15 +1,17 @@
 """A spending limit: what calls have cost, what calls in flight may cost, and whether one more may be sent.
 
-A call reserves the most it can cost before it is sent, and its bill replaces the reservation. The most is: every prompt
-token at the most expensive input rate, and all the output that the request allows. A call that may have been billed and
-says nothing (a cut stream, a timeout) keeps its reservation as a charge. So the limit holds whatever comes back, with
-any number of calls in flight, up to the tokens by which a prompt was counted too low by more than a tenth.
+Each attempt to send a call reserves the most it can cost before it leaves, and its bill replaces the reservation. The
+most is: every prompt token at the most expensive input rate, and all the output that the request allows. An attempt that
+may have been billed and says nothing (a cut stream, a timeout) keeps its reservation as a charge. So the limit holds
+whatever comes back, with any number of calls in flight, up to the tokens by which a prompt was counted too low by more
+than a tenth.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +29,7 @@ from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import Model, model_named
 from contextkit.prices import bills_writes, cost_usd
-from contextkit.providers.settings import is_prewarm, output_tokens
+from contextkit.providers.settings import is_prewarm, output_tokens, whole_number
 from contextkit.terminal import sanitize
 
 Period = Literal["session", "day"]
@@ -35,6 +37,8 @@ CHARGE: Final = "charge"
 """Kind of the remark that keeps what a call was charged, where its bill does not say."""
 MARGIN = 1.1
 """Reserved prompt tokens over estimated ones: token counts are estimates (docs/validation.md)."""
+MIN_OUTPUT = 256
+"""Fewest tokens of output that a request is capped to: with fewer a reply is of little use."""
 _RECENT = 20
 """Calls whose bills correct the estimate of the next prompt."""
 _LARGE_TOKENS = 1_000
@@ -53,6 +57,9 @@ class Amount:
 
     def __sub__(self, other: Amount) -> Amount:
         return Amount(self.tokens - other.tokens, self.usd - other.usd)
+
+    def __mul__(self, times: int) -> Amount:
+        return Amount(self.tokens * times, self.usd * times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,14 @@ class PlannedCall:
     """As `Usage.service_tier` has it."""
     has_output_limit: bool = True
     """Whether the request says how much it may generate."""
+    n_answers: int = 1
+    """Answers it asks for, among which the output is divided."""
+    least_output: int = 0
+    """Fewest tokens of output with which it is of use, all answers together."""
+    is_least: bool = False
+    """Whether it asks for these, since the budget has no room for more."""
+    prompt: object = None
+    """What tells its prompt from every other."""
 
     def worst(self, prompt_tokens: int) -> Amount:
         """The most it can cost with a prompt of so many tokens: nothing is read from the cache, all output is used."""
@@ -140,16 +155,29 @@ def _is_doubtful(usage: Usage, names: Iterable[str]) -> bool:
 def planned_call(provider: str, model: Model, prompt: Prompt, params: Mapping[str, Json], at: float) -> PlannedCall:
     """The call that sends `prompt` with these parameters.
 
-    Its output is what the parameters allow, times the number of answers asked for; where they do not say, the rest of
-    the model's window.
+    Its output is what the parameters allow, times the number of answers asked for; where they do not say, or not in a
+    form that can be read, the rest of the model's window.
     """
     n_tokens = prompt.n_tokens
-    limit = 0 if is_prewarm(params) else output_tokens(params) or None
+    limit = output_tokens(params) or (0 if is_prewarm(params) else None)
     n_output = max(model.window_tokens - n_tokens, 0) if limit is None else limit
     ttls = {mark.ttl_seconds for mark in prompt.breakpoints if mark.is_written} | {model.default_ttl_seconds}
     tier = tier_named(_named_tier(params), params.get("speed"), params.get("inference_geo"))
-    most = n_output * _n_answers(params)
-    return PlannedCall(provider, model.name, n_tokens, most, at, tuple(sorted(ttls)), tier, limit is not None)
+    n_answers = _n_answers(params)
+    least = min(n_output, MIN_OUTPUT + _thinking_tokens(params))
+    return PlannedCall(
+        provider,
+        model.name,
+        n_tokens,
+        n_output * n_answers,
+        at,
+        tuple(sorted(ttls)),
+        tier,
+        limit is not None,
+        n_answers,
+        least * n_answers,
+        prompt=(prompt.namespaces, prompt.digests[prompt.n - 1]) if prompt.n else None,
+    )
 
 
 def _named_tier(params: Mapping[str, Json]) -> Json:
@@ -157,10 +185,22 @@ def _named_tier(params: Mapping[str, Json]) -> Json:
     return tier.get("type") if isinstance(tier, Mapping) else tier
 
 
+def _thinking_tokens(params: Mapping[str, Json]) -> int:
+    """What Claude may think, which `max_tokens` has to exceed."""
+    more = params.get("additionalModelRequestFields")
+    held = (params, more) if isinstance(more, Mapping) else (params,)
+    budgets = [thinking.get("budget_tokens") for one in held if isinstance(thinking := one.get("thinking"), Mapping)]
+    return max((whole_number(budget) or 0 for budget in budgets), default=0)
+
+
 def _n_answers(params: Mapping[str, Json]) -> int:
     nested = params.get("generationConfig")
-    n = params.get("n") or (nested.get("candidateCount") if isinstance(nested, Mapping) else None)
-    return n if isinstance(n, int) and n > 1 else 1
+    asked = (
+        params.get("n"),
+        params.get("best_of"),
+        nested.get("candidateCount") if isinstance(nested, Mapping) else None,
+    )
+    return max(1, *(whole_number(n) or 1 for n in asked))
 
 
 class Budget:
@@ -171,7 +211,18 @@ class Budget:
     (Amount(tokens=0, usd=0.0), Budget(usd=2.5, tokens=1000000, per='session'))
     """
 
-    __slots__ = ("_counted", "_errors", "_lock", "_scopes", "_unpriced", "per", "tokens", "usd")
+    __slots__ = (
+        "_claimable",
+        "_counted",
+        "_errors",
+        "_has_capped",
+        "_lock",
+        "_scopes",
+        "_unpriced",
+        "per",
+        "tokens",
+        "usd",
+    )
 
     def __init__(self, *, usd: float | None = None, tokens: int | None = None, per: Period = "session") -> None:
         """`usd`: dollars at list prices; `tokens`: input, cached or not, and output. At least one of them.
@@ -195,6 +246,9 @@ class Budget:
         self._counted: set[tuple[str, str, str, float]] = set()
         """Ledger rows that are counted."""
         self._unpriced: set[tuple[str, str]] = set()
+        self._has_capped = False
+        self._claimable: dict[object, Reservation] = {}
+        """Prompt → the last reservation for attempts that whoever made it does not see."""
 
     def __repr__(self) -> str:
         return f"Budget(usd={self.usd!r}, tokens={self.tokens!r}, per={self.per!r})"
@@ -214,17 +268,59 @@ class Budget:
         with self._lock:
             self._worst(call, session)
 
-    def reserve(self, call: PlannedCall, session: str, *, is_sent: bool = False) -> Reservation:
-        """Set aside what the call may cost at most.
+    def output_room(self, call: PlannedCall, session: str, n_attempts: int = 1) -> int:
+        """Tokens of output that `call` may ask for: its own, unless the whole budget is smaller than so many attempts of
+        it cost at most; then what is left has room for. Negative where that is none.
+        """
+        with self._lock:
+            scope = self._scope(call.at, session)
+            prompt_tokens = self._most_prompt_tokens(call.prompt_tokens)
+            used = scope.spent + scope.reserved
+
+            def is_too_much(n_output: int, used: Amount = used) -> bool:
+                worst = replace(call, output_tokens=n_output).worst(prompt_tokens)
+                return self._exceeding(used + worst * n_attempts) is not None
+
+            if not is_too_much(call.output_tokens, Amount()):
+                return call.output_tokens
+            return bisect_left(range(call.output_tokens + 1), True, key=is_too_much) - 1
+
+    def warn_capped(self, asked: str, capped: int) -> None:
+        """Say once that the output of requests is capped."""
+        if not self._has_capped:
+            self._has_capped = True
+            text = (
+                f"{self!r} is smaller than what one request could cost, so its output is capped: {asked}, lowered to "
+                f"{capped:,} tokens and to what is left from here on; raise the budget, or set max_tokens (Responses: "
+                "max_output_tokens) yourself"
+            )
+            warnings.warn(text, stacklevel=5)
+
+    def reserve(self, call: PlannedCall, session: str, *, is_sent: bool = False, n_attempts: int = 1) -> Reservation:
+        """Set aside what so many attempts to send the call may cost at most.
 
         Raises `BudgetExceeded` where that could exceed the limit; `is_sent` says that the call was made already, so
         that it counts whatever the limit is.
         """
-        with self._lock:
-            worst, prompt_tokens, scope = self._worst(call, session, is_checked=not is_sent)
-            scope.reserved, scope.n_open = scope.reserved + worst, scope.n_open + 1
         self._warn_unpriced(call)
-        return Reservation(self, scope, call, worst, prompt_tokens)
+        with self._lock:
+            worst, prompt_tokens, scope = self._worst(call, session, is_checked=not is_sent, n_attempts=n_attempts)
+            scope.reserved, scope.n_open = scope.reserved + worst * n_attempts, scope.n_open + 1
+            reservation = Reservation(self, scope, call, worst, prompt_tokens, n_attempts)
+            if n_attempts > 1:
+                self._claimable[call.prompt] = reservation
+        return reservation
+
+    def claim(self, call: PlannedCall) -> Reservation | None:
+        """One of the attempts that are set aside for a call with this prompt, where somebody else sees it leave; None
+        where there is none.
+        """
+        with self._lock:
+            reservation = self._claimable.get(call.prompt)
+            if reservation is None or reservation.n_claimed >= reservation.n_attempts:
+                return None
+            reservation.n_claimed += 1
+            return reservation
 
     def restore(self, ledger: Ledger, session: str) -> None:
         """Count what a ledger says was spent: by this session, or by every session on each day.
@@ -253,15 +349,22 @@ class Budget:
         name = session if self.per == "session" else datetime.fromtimestamp(at, UTC).date().isoformat()
         return self._scopes.setdefault(name, _Scope())
 
-    def _worst(self, call: PlannedCall, session: str, *, is_checked: bool = True) -> tuple[Amount, int, _Scope]:
+    def _worst(
+        self, call: PlannedCall, session: str, *, is_checked: bool = True, n_attempts: int = 1
+    ) -> tuple[Amount, int, _Scope]:
+        """The most that one attempt may cost, its prompt tokens, and where it is counted."""
         scope = self._scope(call.at, session)
         prompt_tokens = self._most_prompt_tokens(call.prompt_tokens)
         worst = call.worst(prompt_tokens)
-        would_be = scope.spent + scope.reserved + worst
-        for unit, limit, total in (("usd", self.usd, would_be.usd), ("tokens", self.tokens, would_be.tokens)):
-            if is_checked and limit is not None and total > limit:
-                raise self._exceeded(unit, limit, scope, worst, call)
+        exceeded = self._exceeding(scope.spent + scope.reserved + worst * n_attempts) if is_checked else None
+        if exceeded is not None:
+            raise self._exceeded(*exceeded, scope, worst, call, n_attempts)
         return worst, prompt_tokens, scope
+
+    def _exceeding(self, total: Amount) -> tuple[str, float] | None:
+        """Unit and value of the limit that a total exceeds."""
+        limits = ("usd", self.usd, total.usd), ("tokens", self.tokens, total.tokens)
+        return next(((unit, limit) for unit, limit, value in limits if limit is not None and value > limit), None)
 
     def _most_prompt_tokens(self, estimated: int) -> int:
         """The estimate with its margin, raised by as much as prompts of the last calls were counted too low."""
@@ -273,17 +376,28 @@ class Budget:
                 difference = max(difference, billed - guess)
         return math.ceil(estimated * factor * MARGIN) + difference
 
-    def _exceeded(self, unit: str, limit: float, scope: _Scope, worst: Amount, call: PlannedCall) -> BudgetExceeded:
-        amounts = {"spent": scope.spent, "reserved": scope.reserved, "would_be": scope.spent + scope.reserved + worst}
+    def _exceeded(
+        self, unit: str, limit: float, scope: _Scope, worst: Amount, call: PlannedCall, n_attempts: int
+    ) -> BudgetExceeded:
+        would_be = scope.spent + scope.reserved + worst * n_attempts
+        amounts = {"spent": scope.spent, "reserved": scope.reserved, "would_be": would_be}
         values = {name: getattr(amount, unit) for name, amount in amounts.items()}
         written = {name: _written(unit, value) for name, value in values.items()}
         most = getattr(worst, unit)
-        rest = "" if call.has_output_limit else ": the rest of the window, since the request sets no limit"
+        rest = ", the fewest that are of use" if call.is_least else ""
+        if not call.has_output_limit:
+            rest += (
+                " (the request sets no limit)" if rest else ": the rest of the window, since the request sets no limit"
+            )
         limiting = "lower" if call.has_output_limit else "set"
         limiting += " max_tokens (Responses: max_output_tokens) of the request"
+        times = times_advice = ""
+        if n_attempts > 1:
+            times = f", {n_attempts} times where the SDK tries again by itself,"
+            times_advice = "send it with request.send(client), which counts attempts as they leave, "
         text = (
             f"a call to {call.model} could cost up to {_written(unit, most)} ({call.prompt_tokens:,} tokens of prompt, nothing of it read "
-            f"from the cache, and {call.output_tokens:,} of output{rest}), and the budget is {_written(unit, limit)} per {self.per}: "
+            f"from the cache, and {call.output_tokens:,} of output{rest}){times} and the budget is {_written(unit, limit)} per {self.per}: "
             f"{written['spent']} are spent and {written['reserved']} reserved by calls in flight, so that would be up to "
             f"{written['would_be']}; nothing was sent"
         )
@@ -293,7 +407,7 @@ class Budget:
             unit=unit,
             limit=limit,
             **values,
-            in_code=f"raise it (Budget({unit}=…)), {limiting}, or compact the conversation",
+            in_code=f"raise it (Budget({unit}=…)), {times_advice}{limiting}, or compact the conversation",
             in_shell=f"raise it with {option}, or {limiting}",
         )
 
@@ -311,8 +425,11 @@ class Budget:
         with self._lock:
             scope = reservation.scope
             scope.n_open -= 1
+            if self._claimable.get(call.prompt) is reservation:
+                del self._claimable[call.prompt]
             # no float is left over where nothing is in flight
-            scope.reserved = scope.reserved - reservation.worst if scope.n_open else Amount()
+            set_aside = reservation.worst * reservation.n_attempts
+            scope.reserved = scope.reserved - set_aside if scope.n_open else Amount()
             scope.spent += charge
             if key is not None:
                 self._counted.add(key)
@@ -346,31 +463,46 @@ class _Scope:
 class Reservation:
     """What one call in flight may cost; closed once, by its bill or by the news that it was not billed."""
 
-    __slots__ = ("_budget", "_is_open", "_prompt_tokens", "call", "scope", "worst")
+    __slots__ = ("_budget", "_is_open", "_prompt_tokens", "call", "n_attempts", "n_claimed", "n_lost", "scope", "worst")
 
-    def __init__(self, budget: Budget, scope: _Scope, call: PlannedCall, worst: Amount, prompt_tokens: int) -> None:
+    def __init__(
+        self, budget: Budget, scope: _Scope, call: PlannedCall, worst: Amount, prompt_tokens: int, n_attempts: int
+    ) -> None:
         self._budget, self._is_open, self._prompt_tokens = budget, True, prompt_tokens
         self.scope, self.call = scope, call
         self.worst = worst
-        """The most it may cost."""
+        """The most that one attempt may cost."""
+        self.n_attempts = n_attempts
+        """How often it may be sent, where nobody sees the attempts."""
+        self.n_claimed = self.n_lost = 0
+        """Attempts that a watched client has seen leave; those of them of which nothing came back."""
 
     def settle(self, usage: Usage | None, key: _Key | None = None) -> tuple[Amount, bool]:
-        """Charge the call what it was billed, or what it may have been where `usage` does not say.
+        """Charge one attempt what it was billed, or what it may have been where `usage` does not say, and those that are
+        known to be lost their most.
 
-        Returns the charge, and whether the bill says all of it. `key` names the ledger row that repeats it. A second
-        call does nothing.
+        Returns the charge, and whether the bill says all of it; nothing where the reservation is closed. `key` names the
+        ledger row that repeats it.
         """
         charge, is_billed = self.call.bill(usage, self.worst, self._prompt_tokens)
-        if self._is_open:
-            self._is_open = False
-            self._budget._close(self, charge, usage, key)
-        return charge, is_billed
+        charge, is_billed = charge + self.worst * self.n_lost, is_billed and not self.n_lost
+        return (charge, is_billed) if self._close(charge, usage, key) else (Amount(), True)
+
+    def forfeit(self, key: _Key | None = None) -> Amount:
+        """Charge every attempt its most: what became of them is not known. Returns the charge."""
+        charge = self.worst * self.n_attempts
+        return charge if self._close(charge, None, key) else Amount()
 
     def release(self, key: _Key | None = None) -> None:
         """The call was not billed."""
-        if self._is_open:
-            self._is_open = False
-            self._budget._close(self, Amount(), None, key)
+        self._close(Amount(), None, key)
+
+    def _close(self, charge: Amount, usage: Usage | None, key: _Key | None) -> bool:
+        """Whether it was open."""
+        was_open, self._is_open = self._is_open, False
+        if was_open:
+            self._budget._close(self, charge, usage, key)
+        return was_open
 
 
 Limit = tuple[Budget, str]
@@ -380,31 +512,47 @@ Limit = tuple[Budget, str]
 class Hold:
     """The reservations of one call in every budget that limits it."""
 
-    __slots__ = ("_reservations",)
+    __slots__ = ("_lost", "_reservations")
 
-    def __init__(self, limits: Sequence[Limit], call: PlannedCall, *, is_sent: bool = False) -> None:
+    def __init__(
+        self, limits: Sequence[Limit], call: PlannedCall, *, is_sent: bool = False, n_attempts: int = 1
+    ) -> None:
         """Reserve in all of `limits`, or in none. Raises `BudgetExceeded`."""
+        self._lost = Amount()
+        """What earlier attempts to send the call were charged, whose fate is not known."""
         self._reservations: list[Reservation] = []
         try:
             for budget, session in limits:
-                self._reservations.append(budget.reserve(call, session, is_sent=is_sent))
+                self._reservations.append(budget.reserve(call, session, is_sent=is_sent, n_attempts=n_attempts))
         except BaseException:
             self.release()
             raise
 
-    def settle(self, usage: Usage | None, key: _Key | None = None) -> str | None:
-        """Charge the call; returns the text of the remark that keeps the charge, None where the bill says it."""
-        text = None
-        for reservation in self._reservations:
-            charge, is_billed = reservation.settle(usage, key)
-            if not is_billed:
-                text = f"{charge.tokens} tokens, {charge.usd!r} usd"
-        return text
+    def follow(self, earlier: Hold) -> None:
+        """Charge the attempts of `earlier`, which nobody has heard of, and remember that for the remark of this one."""
+        charges = [reservation.forfeit() for reservation in earlier._reservations]
+        self._lost = earlier._lost + (charges[-1] if charges else Amount())
 
-    def release(self, key: _Key | None = None) -> None:
-        """The call was not billed."""
+    def settle(self, usage: Usage | None, key: _Key | None = None) -> str | None:
+        """Charge one attempt; returns the text of the remark that keeps the charge, None where the bill says it."""
+        outcomes = [reservation.settle(usage, key) for reservation in self._reservations]
+        return self._remark([charge for charge, _ in outcomes], all(is_billed for _, is_billed in outcomes))
+
+    def forfeit(self, key: _Key | None = None) -> str | None:
+        """Charge every attempt its most; returns the text of the remark that keeps the charge."""
+        return self._remark([reservation.forfeit(key) for reservation in self._reservations], is_billed=False)
+
+    def release(self, key: _Key | None = None) -> str | None:
+        """The call was not billed; returns the text of the remark that keeps what earlier attempts were charged."""
         for reservation in self._reservations:
             reservation.release(key)
+        return self._remark([], is_billed=True)
+
+    def _remark(self, charges: list[Amount], is_billed: bool) -> str | None:
+        if (is_billed or not charges) and self._lost == Amount():
+            return None
+        total = self._lost + (charges[-1] if charges else Amount())
+        return f"{total.tokens} tokens, {total.usd!r} usd"
 
     @contextmanager
     def covering(self) -> Iterator[None]:

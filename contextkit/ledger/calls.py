@@ -6,25 +6,30 @@ One exchange, or one remark, as one line of JSON, and back, exactly.
 
 Takes a row, gives the bytes of its line without the newline; and the other way. Knows nothing of files.
 
-The last field of a line is `"sum"`: the first 16 hex digits of the SHA-256 of all bytes before it. A line without it,
-as older versions wrote them, is read unchecked.
+In a ledger, a line ends with its place: `"sequence"`, how many rows stand before it; `"prev"`, the `"sum"` of the row
+before; and `"sum"`, the first 16 hex digits of the SHA-256 of all bytes before that field. Each sum therefore covers
+every row before it. Lines of older versions have a sum and no place, or neither, and are read without.
 """
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
 from contextkit.cache.prompt import Breakpoint
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import NO_COUNT, Usage, natural
 from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import LogCorrupt, NotSerialisable
+from contextkit.errors import LogCorrupt, NewerFormat, NotSerialisable
 
+VERSION = 2
+"""Of the format of ledgers; stands in the first line. Rows of version 1 have no place."""
+HEADER = b'{"contextkit_ledger":%d}\n' % VERSION
 REROUTED = "upstream "
 """What a remark on a setting begins with where an aggregator moved to another host: `upstream alpha → beta`."""
 OTHER_PROJECT = "project "
@@ -188,15 +193,55 @@ Record = Exchange | Remark
 
 
 def encode(record: Record) -> bytes:
-    """The line of `record`, without its newline.
+    """`record` as JSON, without a place in a ledger; see `Chain.add`.
 
     Raises `NotSerialisable` for a name that has no UTF-8 form or a time that is not finite.
     """
     if isinstance(record, Remark):
-        row = canonical({"remark": record.kind, "about": record.about, "text": record.text})[:-1]
-    else:
-        row = _encode_exchange(record)[:-1]
-    return row + _SUM % checksum(row)
+        return canonical({"remark": record.kind, "about": record.about, "text": record.text})
+    return _encode_exchange(record)
+
+
+GENESIS = b"0" * 16
+"""What stands for the sum of the row before the first."""
+_PLACE = re.compile(rb',"sequence":(0|[1-9][0-9]*),"prev":"([0-9a-f]{16})","sum":"([0-9a-f]{16})"\}\r?\n?\Z')
+PLACE_BYTES = 160
+"""A place is no longer than this."""
+
+
+class Place(NamedTuple):
+    """Where a row stands in its ledger."""
+
+    sequence: int
+    """Rows before it."""
+    prev: bytes
+    """The sum of the row before."""
+    sum: bytes
+    """The sum of this row, 16 hex digits."""
+
+
+def place_of(line: bytes) -> Place | None:
+    """The place that a line states; None for a line of an older version."""
+    found = _PLACE.search(line[-PLACE_BYTES:])
+    return None if found is None else Place(int(found[1]), found[2], found[3])
+
+
+class Chain(NamedTuple):
+    """The end of a ledger: what the place of its next row follows from."""
+
+    n: int = 0
+    """Rows so far."""
+    sum: bytes = GENESIS
+    """The sum of the last row that has a place."""
+
+    def add(self, *rows: bytes) -> tuple[bytes, Chain]:
+        """The lines of rows that `encode` gave, newlines included, and the end of the ledger behind them."""
+        n, last, lines = *self, []
+        for row in rows:
+            covered = b'%b,"sequence":%d,"prev":"%b"' % (row[:-1], n, last)
+            n, last = n + 1, checksum(covered)
+            lines.append(b'%b,"sum":"%b"}\n' % (covered, last))
+        return b"".join(lines), Chain(n, last)
 
 
 def _encode_exchange(exchange: Exchange) -> bytes:
@@ -217,34 +262,85 @@ _LATER_FIELDS = ("billed_usd", "output_estimate")
 def decode(line: bytes) -> Record:
     """The exchange or the remark of a line.
 
-    Raises `LogCorrupt` for what is not a line of ours, or was changed since it was written; the caller says which one.
+    Raises `LogCorrupt` for what is not a line of ours, or was changed since it was written, and `NewerFormat` for one
+    that was not changed and says what this version does not know; the caller says which line.
     """
-    _check_sum(line.rstrip(b"\r\n"))
+    is_whole = has_sum(line)
+    if is_whole:
+        _check_sum(line.rstrip(b"\r\n"))
     try:
         row = parse(line) if _LONG in line.translate(_DIGITS) else loads(line)
-        return Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
+        if not is_whole and "prev" in row:
+            raise LogCorrupt("its checksum is not at its end")
+        record = Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
+        if not is_whole:
+            _check_values(record)
     except JSONDecodeError as error:
-        raise LogCorrupt(
-            f"not an exchange (NotSerialisable: line {error.lineno} column {error.colno}: not JSON ({error.msg}))"
-        ) from None
+        what = f"NotSerialisable: line {error.lineno} column {error.colno}: not JSON ({error.msg})"
     except (NotSerialisable, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LogCorrupt(f"not an exchange ({type(error).__name__}: {error})") from None
+        what = f"{type(error).__name__}: {error}"
+    else:
+        return record
+    if is_whole:
+        raise NewerFormat(f"a newer contextkit wrote it, and this one cannot read it ({what}): upgrade contextkit")
+    raise LogCorrupt(f"not an exchange ({what})")
 
 
-_SUM = b',"sum":"%b"}'
-_SUM_BYTES = 16
-_END_BYTES = len(_SUM % (b"0" * _SUM_BYTES))
+_SUM_START = b',"sum":"'
+_END_BYTES = len(_SUM_START) + 16 + len(b'"}')
+
+
+def has_sum(line: bytes) -> bool:
+    """Whether a line states its sum."""
+    return line.rstrip(b"\r\n")[-_END_BYTES:].startswith(_SUM_START)
 
 
 def checksum(row: bytes) -> bytes:
     """What stands in the field `sum` of a row, `row` being the bytes before that field."""
-    return sha256(row).hexdigest()[:_SUM_BYTES].encode()
+    return sha256(row).hexdigest()[:16].encode()
 
 
 def _check_sum(line: bytes) -> None:
-    row, end = line[:-_END_BYTES], line[-_END_BYTES:]
-    if end.startswith(_SUM[:8]) and end != _SUM % checksum(row):
+    if line[-_END_BYTES:] != b'%b%b"}' % (_SUM_START, checksum(line[:-_END_BYTES])):
         raise LogCorrupt("its checksum is not that of its content")
+
+
+def _check_values(record: Record) -> None:
+    """Raises `TypeError` or `ValueError` where a field holds what none is written with: for rows without a checksum."""
+    if isinstance(record, Remark):
+        _check_types((record.kind, record.about, record.text), str)
+        return
+    texts = (record.id, record.session, record.lane, record.provider, record.model, record.error or "")
+    _check_types(texts, str)
+    numbers = (record.first_byte_at, record.ended_at, record.billed_usd, record.output_estimate)
+    _check_types([record.at, *(number for number in numbers if number is not None)], int, float)
+    for usage in (record.usage, record.predicted):
+        if usage is not None:
+            _check_types((usage.service_tier, *(text for pair in usage.qualities for text in pair)), str)
+            counts = (usage.fresh, usage.read, usage.output, *(tokens for _, tokens in usage.writes or ()))
+            if any(count is not None and natural(count) is None for count in counts):
+                raise ValueError(NO_COUNT)
+    prompt = record.prompt
+    if isinstance(prompt, Outline):
+        columns = (prompt.ends_tokens, prompt.positions, prompt.entries)
+        if {len(prompt.digests)} != set(map(len, columns)):
+            raise ValueError("an outline with more of one column than of another")
+        _check_types((*prompt.namespaces, *prompt.digests, prompt.base), str)
+        marks = [(mark.segment, mark.ttl_seconds, mark.lookback) for mark in prompt.breakpoints]
+        _check_types([number for column in (*columns, *marks, (prompt.epoch,)) for number in column], int)
+    elif isinstance(prompt, BlockIds):
+        _check_types((prompt.size, *prompt.ids), int)
+    elif isinstance(prompt, Tokens):
+        _check_types((prompt.keep, *prompt.ids, *prompt.generated), int)
+        _check_types((prompt.space,), str)
+
+
+def _check_types(values: Iterable[Any], *kinds: type) -> None:
+    for value in values:
+        if type(value) not in kinds:
+            raise TypeError(f"a value of type {type(value).__name__}, not {kinds[-1].__name__}")
+        if isinstance(value, int | float) and not abs(value) < 2**64:  # larger ones are no time, size, count or id
+            raise ValueError("a number that is out of range")
 
 
 _DIGITS, _LONG = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(" ") for byte in range(256)), b"0" * 19

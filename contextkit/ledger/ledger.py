@@ -1,9 +1,8 @@
-"""The file of a ledger: lines are appended to it, whole or not at all, by one process for each object and by as many as
+"""The file of a ledger: rows are appended to it, whole or not at all, by one process for each object and by as many as
 open it.
 
-Takes lines that are encoded already; knows nothing of what they say. Each append is made under a lock of the operating
-system, so that the line of one process never stands inside that of another, and what a failed one left is taken away
-before anything follows it.
+Each append is made under a lock of the operating system, so that the line of one process never stands inside that of
+another, each row names the one before it, and what a failed append left is taken away before anything follows it.
 
 The trace of everything that was sent: one line an exchange, in memory or in a file that only grows.
 
@@ -32,42 +31,83 @@ from typing import Self
 
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import parse
-from contextkit.errors import LogCorrupt, LogLocked, NotSerialisable, StorageError, UnreadableLog, UsageError
-from contextkit.ledger.calls import Exchange, Outline, Record, Remark, Tokens, decode, encode
+from contextkit.errors import (
+    LogCorrupt,
+    LogLocked,
+    NewerFormat,
+    NotSerialisable,
+    StorageError,
+    UnreadableLog,
+    UsageError,
+)
+from contextkit.ledger.calls import (
+    GENESIS,
+    HEADER,
+    PLACE_BYTES,
+    VERSION,
+    Chain,
+    Exchange,
+    Outline,
+    Record,
+    Remark,
+    Tokens,
+    decode,
+    encode,
+    has_sum,
+    place_of,
+)
 from contextkit.ledger.prompts import Lane, outline, prompts_of
 from contextkit.log.sqlite import CallLines, SQLiteStorage
-from contextkit.log.storage import MODE, JSONLStorage, Storage, folder_at, is_same_file, is_unfinished
+from contextkit.log.storage import JSONLStorage, Storage, folder_at, is_same_file, is_unfinished
+from contextkit.private_files import open_private
+from contextkit.sequence_view import SequenceView
 from contextkit.terminal import sanitize
 
 if sys.platform != "win32":
     import fcntl
 
-_BINARY = getattr(os, "O_BINARY", 0)
-"""Windows would write two bytes for a newline without it."""
-
 
 class LedgerFile:
     """A ledger's file, open for more; made where it is not there yet. Raises `OSError` where it cannot be."""
 
-    __slots__ = ("_descriptor", "_header", "_pid", "path")
+    __slots__ = ("_descriptor", "_end", "_pid", "_size", "path")
 
-    def __init__(self, path: Path, header: bytes) -> None:
-        """`header`: the first line."""
+    def __init__(self, path: Path) -> None:
         self.path = path
         """Where it is."""
-        self._header, self._pid = header, os.getpid()
+        self._pid = os.getpid()
+        self._size, self._end = -1, Chain()
+        """Bytes of the file as this process last saw it, and the end of the ledger there."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
+        self._descriptor: int | None = open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
 
     def __del__(self) -> None:
         self.close()
 
-    def append(self, line: bytes) -> None:
-        """Hand one line to the operating system; the disk is not waited for.
+    def begin(self, good: int | None = None) -> bytes:
+        """Make the file ready for more, inside `alone`: give it its first line, and move what follows the first `good`
+        bytes to `<file>.torn`. That is returned. None: what follows the last whole line.
 
-        Raises `OSError` when the disk is full or fails, and nothing of the line is left then. Raises `LogLocked` in
-        another process than the one that opened it, `StorageError` where the file was replaced or deleted: nothing is
-        written then.
+        A first line of an older version is changed to this one's, so that an older contextkit says that it cannot read
+        what comes. Raises `UnreadableLog` for what is no ledger.
+        """
+        good = self._end_of_lines() if good is None else good
+        first = self._bytes(0, len(HEADER))
+        if good or not _begins_header(first):
+            check_header(first.partition(b"\n")[0], str(self.path))
+        tail = self._drop_tail(good)
+        if not good:
+            self._write(HEADER)
+        elif first != HEADER and len(first.partition(b"\n")[0]) + 1 == len(HEADER):
+            self._raise_version()
+        return tail
+
+    def append(self, *rows: bytes) -> None:
+        """Hand rows that `encode` gave to the operating system, in one write; the disk is not waited for.
+
+        Raises `OSError` when the disk is full or fails, and nothing of the rows is left then. Raises `LogLocked` in
+        another process than the one that opened it, `StorageError` where the file was replaced, deleted or cut: nothing
+        is written then.
         """
         if os.getpid() != self._pid:
             raise LogLocked(
@@ -80,8 +120,9 @@ class LedgerFile:
                 "or open the ledger again"
             )
         with self.alone():
-            self.drop_tail(self._end_of_lines())
-            self.write(line)
+            lines, end = self._last_row().add(*rows)
+            self._write(lines)
+            self._size, self._end = self._size + len(lines), end
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -101,11 +142,43 @@ class LedgerFile:
         else:
             yield
 
-    def write(self, line: bytes) -> None:
-        """Append `line`, behind the header where the file is empty; inside `alone`."""
+    def _last_row(self) -> Chain:
+        """The end of the ledger, read from the file where it has grown since this process appended."""
+        size = os.fstat(self._open()).st_size
+        if size < self._size:
+            raise StorageError(
+                f"{self.path} has {size:,} bytes and had {self._size:,}: rows were cut off while it was open; nothing was recorded, "
+                "restore it from a copy, or open the ledger again"
+            )
+        if size > self._size:
+            self._drop_tail(self._end_of_lines())
+            self._size = os.fstat(self._open()).st_size
+            place = place_of(self._bytes(max(0, self._size - PLACE_BYTES), self._size))
+            self._end = self._counted() if place is None else Chain(place.sequence + 1, place.sum)
+        return self._end
+
+    def _counted(self) -> Chain:
+        """The end of a ledger whose last row has no place: an older version wrote it."""
+        n, last = -1, GENESIS
+        with self.path.open("rb") as file:
+            for line in file:
+                n, place = n + 1, place_of(line)
+                last = last if place is None else place.sum
+        return Chain(n, last)
+
+    def _raise_version(self) -> None:
+        """Change the digit in the first line; in a file that is open for appending, writes go to its end only."""
+        descriptor = open_private(self.path, os.O_WRONLY)
+        try:
+            os.write(descriptor, HEADER)
+        finally:
+            os.close(descriptor)
+
+    def _write(self, lines: bytes) -> None:
+        """Append `lines`, or nothing of them; inside `alone`."""
         descriptor = self._open()
         end = os.fstat(descriptor).st_size
-        rest = memoryview(line if end else self._header + line)
+        rest = memoryview(lines)
         try:
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
@@ -118,17 +191,14 @@ class LedgerFile:
                 )
             raise
 
-    def drop_tail(self, good: int) -> bytes:
-        """Move what stands behind the first `good` bytes to `<file>.torn`, there first, so that nothing is lost.
-
-        Inside `alone`.
-        """
+    def _drop_tail(self, good: int) -> bytes:
+        """Move what stands behind the first `good` bytes to `<file>.torn`, there first, so that nothing is lost."""
         descriptor = self._open()
         size = os.fstat(descriptor).st_size
         if size <= good:
             return b""
         tail = self._bytes(good, size)
-        aside = os.open(f"{self.path}.torn", os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
+        aside = open_private(f"{self.path}.torn", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             rest = memoryview(tail)
             while rest:
@@ -172,9 +242,6 @@ class LedgerFile:
 
 LEDGER_NAME = "ledger.jsonl"
 """Name of the ledger in the folder of its log."""
-VERSION = 1
-"""Of the file format; stands in the first line."""
-HEADER = b'{"contextkit_ledger":%d}\n' % VERSION
 
 
 class Ledger:
@@ -185,7 +252,7 @@ class Ledger:
     0
     """
 
-    __slots__ = ("_file", "_lock", "exchanges", "path", "remarks", "torn")
+    __slots__ = ("_end", "_exchanges", "_file", "_lock", "_remarks", "path", "torn")
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         """An empty ledger in memory, or the one at `path`, made if it is not there.
@@ -193,10 +260,9 @@ class Ledger:
         Raises `UnreadableLog` where the file is not a ledger, `LogCorrupt` where one of its lines is not an exchange,
         `StorageError` where the system lets nobody read or write there.
         """
-        self.exchanges: list[Exchange] = []
-        """All of them, to read; `append` adds to them."""
-        self.remarks: list[Remark] = []
-        """Remarks about them, to read."""
+        self._exchanges: list[Exchange] = []
+        self._remarks: list[Remark] = []
+        self._end = Chain()
         self._file: LedgerFile | CallLines | None = None
         self._lock = Lock()
         self.path = None if path is None else folder_at(path)
@@ -204,8 +270,8 @@ class Ledger:
         self.torn: bytes | None = None
         """What a crash left of a last line, None where every line is whole."""
         if self.path is not None:
-            with _as_storage_error(self.path):
-                self._file = file = LedgerFile(self.path, HEADER)
+            with as_storage_error(self.path):
+                self._file = file = LedgerFile(self.path)
                 try:
                     self._continue(file)
                 except BaseException:
@@ -242,35 +308,47 @@ class Ledger:
         """The exchanges at `path`, in memory: the file is not touched, and what is appended does not reach it.
 
         A damaged row raises `LogCorrupt`, or, with `on_corrupt`, is left out: `on_corrupt` is called with the error,
-        which names file and line. The prompts of rows that continue a row left out are unknown then.
+        which names file and line. So it is of a row that stands there twice. Before which rows are missing, and what
+        stands in another place than it was written in, is told likewise, and counted. The prompts of rows that continue
+        a row that is missing are unknown then.
         """
         ledger = cls()
         path = folder_at(path)
-        with _as_storage_error(path):
+        with as_storage_error(path):
             data = path.read_bytes()
         ledger.torn = data[ledger._load(data, str(path), on_corrupt) :] or None
         return ledger
 
     @property
+    def exchanges(self) -> Sequence[Exchange]:
+        """All of them, to read; `append` adds to them."""
+        return SequenceView(self._exchanges)
+
+    @property
+    def remarks(self) -> Sequence[Remark]:
+        """Remarks about them, to read."""
+        return SequenceView(self._remarks)
+
+    @property
     def records(self) -> Iterator[Record]:
         """Remarks first, then the exchanges: who reads in one go knows what was said of a call before it comes."""
-        yield from self.remarks
-        yield from self.exchanges
+        yield from self._remarks
+        yield from self._exchanges
 
     def __len__(self) -> int:
-        return len(self.exchanges)
+        return len(self._exchanges)
 
     def __iter__(self) -> Iterator[Exchange]:
-        return iter(self.exchanges)
+        return iter(self._exchanges)
 
     def __getitem__(self, index: int) -> Exchange:
-        return self.exchanges[index]
+        return self._exchanges[index]
 
     def _add(self, record: Record) -> None:
         if isinstance(record, Remark):
-            self.remarks.append(record)
+            self._remarks.append(record)
         else:
-            self.exchanges.append(record)
+            self._exchanges.append(record)
 
     def append(self, exchange: Exchange) -> None:
         """Record one exchange: one write of one line, handed to the operating system, not forced to disk.
@@ -288,10 +366,14 @@ class Ledger:
         self._append(remark)
 
     def _append(self, record: Record) -> None:
-        line = encode(record) + b"\n" if self._file else b""
+        row = encode(record) if self._file else b""
         with self._lock:
-            if self._file:
+            if isinstance(self._file, CallLines):
+                line, end = self._end.add(row)
                 self._file.append(line)
+                self._end = end
+            elif self._file:
+                self._file.append(row)
             self._add(record)
 
     def prompts(self) -> Iterator[tuple[Exchange, Prompt | None]]:
@@ -300,7 +382,7 @@ class Ledger:
         A prompt borrows the arrays of its lane: it is good until the iterator moves on. Copy what must stay. Costs what
         each exchange added. Raises `LogCorrupt` where an outline keeps segments that its lane does not have.
         """
-        return prompts_of(self.exchanges)
+        return prompts_of(self._exchanges)
 
     def close(self) -> None:
         """Give the file back; what is in memory stays readable."""
@@ -321,10 +403,7 @@ class Ledger:
         nothing is lost.
         """
         with file.alone():
-            good = self._load(file.path.read_bytes(), str(file.path), None)
-            self.torn = file.drop_tail(good) or None
-            if not good:
-                file.write(b"")
+            self.torn = file.begin(self._load(file.path.read_bytes(), str(file.path), None)) or None
         if self.torn:
             text = f"{file.path} ended in an unfinished line: {len(self.torn)} bytes set aside in {file.path}.torn"
             warnings.warn(sanitize(f"{text}, every line before it is whole"), stacklevel=4)
@@ -333,58 +412,103 @@ class Ledger:
         """Read all whole lines; gives how many bytes they take."""
         lines = data.split(b"\n")
         tail = lines.pop()
-        if not lines and HEADER.startswith(data.partition(b"\0\0")[0]):
+        if not lines and _begins_header(data):
             return 0  # a crash while the file was made: nothing had been recorded
         if not tail and len(lines) > 1 and b"\0\0" in lines[-1]:
             tail = lines.pop() + b"\n"
         check_header(lines[0] if lines else b"", name)
-        rows = Rows(name, on_corrupt)
+        rows = Rows(name, None if on_corrupt is None else lambda number, error, what: on_corrupt(error))
         for number, line in enumerate(lines[1:], 2):
             if (record := rows.read(number, line)) is not None:
                 self._add(record)
         rows.check_tail(len(lines) + 1, tail)
+        self._end = rows.end
         return len(data) - len(tail)
 
 
 class Rows:
-    """Reads the lines behind a header: damaged ones raise `LogCorrupt`, naming file and line, or are left out and
-    reported.
+    """Reads the lines behind a header, and checks that each row stands where it was written. What is wrong raises
+    `LogCorrupt`, naming file and line, or is reported.
 
-    A prompt is written as the difference to the row before it in its lane. Behind a row left out, a prompt that
-    continues another without saying which is unknown.
+    A prompt is written as the difference to the row before it in its lane. Behind a fault, a prompt that continues
+    another without saying which is unknown.
     """
 
-    __slots__ = ("_name", "_on_corrupt", "_sure")
+    __slots__ = ("_gaps", "_n_unread", "_name", "_on_fault", "_sure", "end")
 
-    def __init__(self, name: str, on_corrupt: Callable[[LogCorrupt], object] | None = None) -> None:
-        self._name, self._on_corrupt = name, on_corrupt
+    def __init__(self, name: str, on_fault: Callable[[int, LogCorrupt, str], object] | None = None) -> None:
+        """`on_fault` is called with the number of a line, the error, and in a few words what is wrong, empty where the
+        line cannot be read; None raises the error instead.
+        """
+        self._name, self._on_fault = name, on_fault
+        self.end = Chain()
+        """Behind the rows read so far."""
+        self._n_unread = 0
+        """Lines behind that end that could not be read."""
+        self._gaps: list[range] = []
+        """Rows before that end that were not met."""
         self._sure: set[tuple[str, str]] | None = None
-        """Lanes that began anew behind the last row left out; None where none was."""
+        """Lanes that began anew behind the last fault; None where none was."""
 
     def read(self, number: int, line: bytes) -> Record | None:
-        """The row of a line; None for one that was left out."""
+        """The row of a line; None for one that is left out."""
         try:
             record = decode(line)
         except LogCorrupt as error:
-            self._refuse(number, str(error))
-            self._sure = set()
+            self._n_unread += 1
+            self._refuse(number, str(error), type(error), is_unread=type(error) is LogCorrupt)
+            return None
+        if not self._is_new(number, line):
             return None
         return record if self._sure is None else self._without_unsure_prompt(record, self._sure)
 
     def check_tail(self, number: int, tail: bytes) -> None:
         """Refuse what stands behind the last whole line and is not what an interrupted append leaves."""
         if tail and (not is_unfinished(tail, _STARTS) or _is_row(tail[:-1])):
-            self._refuse(number, "not an exchange, and not the beginning of one")
+            self._refuse(number, "not an exchange, and not the beginning of one", is_unread=True)
 
-    def _refuse(self, number: int, what: str) -> None:
+    def _is_new(self, number: int, line: bytes) -> bool:
+        """Whether a row is to be counted: one that stands in the file twice is not. Faults of its place are reported."""
+        place, end = place_of(line), self.end
+        if place is None:
+            is_older = end.sum == GENESIS or has_sum(line)
+            if not is_older:
+                self._refuse(number, "its place among the rows was taken out")
+            self.end = Chain(end.n + 1, end.sum)
+            return is_older
+        is_next, n_missing = place.prev == end.sum, place.sequence - end.n - self._n_unread
+        if place.sequence < end.n and not is_next:
+            gap = next((gap for gap in self._gaps if place.sequence in gap), None)
+            if gap is None:
+                self._refuse(number, "it is a copy of a row before it")
+                return False
+            self._gaps.remove(gap)
+            self._gaps += [range(gap.start, place.sequence), range(place.sequence + 1, gap.stop)]
+            self._refuse(number, "rows that were written after it stand before it")
+            return True
+        if n_missing > 0:
+            what = f"{n_missing} row{'s' * (n_missing > 1)} before it {'are' if n_missing > 1 else 'is'} missing"
+        elif place.sequence < end.n:
+            what = "more rows stand before it than when it was written"
+        else:
+            what = "" if is_next or place.sequence > end.n else "the row before it is another than when it was written"
+        if what:
+            self._refuse(number, what)
+        if place.sequence > end.n:
+            self._gaps.append(range(end.n, place.sequence))
+        self.end, self._n_unread = Chain(place.sequence + 1, place.sum), 0
+        return True
+
+    def _refuse(self, number: int, what: str, kind: type[LogCorrupt] = LogCorrupt, *, is_unread: bool = False) -> None:
+        self._sure = set()
         what_now = (
             "restore the file from a copy, or move it away to begin a new one; "
             f"`contextkit report {self._name}` counts its other rows"
         )
-        error = LogCorrupt(f"{self._name} line {number}: {what}; {what_now}")
-        if self._on_corrupt is None:
+        error = kind(f"{self._name} line {number}: {what}" + ("" if kind is NewerFormat else f"; {what_now}"))
+        if self._on_fault is None:
             raise error from None
-        self._on_corrupt(error)
+        self._on_fault(number, error, "" if is_unread else what)
 
     @staticmethod
     def _without_unsure_prompt(record: Record, sure: set[tuple[str, str]]) -> Record:
@@ -397,6 +521,7 @@ class Rows:
         return record if lane in sure or is_checked else replace(record, prompt=None)
 
 
+_HEADER = HEADER.replace(b"%d" % VERSION, b"%d")
 _STARTS = (b'{"id":', b'{"remark":')
 
 
@@ -409,7 +534,7 @@ def _is_row(line: bytes) -> bool:
 
 
 @contextmanager
-def _as_storage_error(path: Path) -> Iterator[None]:
+def as_storage_error(path: Path) -> Iterator[None]:
     """What the system refuses, in our words."""
     try:
         yield
@@ -417,6 +542,11 @@ def _as_storage_error(path: Path) -> Iterator[None]:
         raise StorageError(
             f"{path} cannot be opened ({fault.strerror or fault}): name a ledger you may read and write"
         ) from fault
+
+
+def _begins_header(data: bytes) -> bool:
+    """Whether a file without a whole line is what a crash left of a first line, of any version."""
+    return any((_HEADER % version).startswith(data.partition(b"\0\0")[0]) for version in range(1, VERSION + 1))
 
 
 def check_header(line: bytes, name: str) -> None:
@@ -428,9 +558,9 @@ def check_header(line: bytes, name: str) -> None:
     version = header.get("contextkit_ledger") if isinstance(header, dict) else None
     if version is None:
         raise UnreadableLog(f'{name} line 1: not a ledger, which starts with {{"contextkit_ledger":{VERSION}}}')
-    if version != VERSION:
+    if version not in range(1, VERSION + 1):
         raise UnreadableLog(
-            f"{name} line 1: ledger format {version}, this contextkit reads {VERSION}: upgrade contextkit"
+            f"{name} line 1: ledger format {version}, this contextkit reads up to {VERSION}: upgrade contextkit"
         )
 
 

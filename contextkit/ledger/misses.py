@@ -512,10 +512,6 @@ def analyzed_calls(records: Iterable[Record]) -> Iterator[AnalyzedCall]:
             yield call
 
 
-judged = analyzed_calls
-"""The earlier name of `analyzed_calls`; an alias until the next minor version."""
-
-
 class _Remarks:
     """Remarks read so far; one about a single call is dropped once that call was read."""
 

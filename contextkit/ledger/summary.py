@@ -99,10 +99,27 @@ class Row:
 
     @property
     def is_cost_lower_bound(self) -> bool:
-        """Whether its calls cost more than `cost_usd`: some have tokens and no price, or a list price that is a lower
-        bound.
+        """Whether its calls cost more than `cost_usd`: some have no usage and no recorded cost, tokens and no price, or a
+        list price that is a lower bound.
         """
-        return bool(self.calls_without_price or self.calls_with_partial_cost)
+        return self.calls_with_price < self.calls or bool(self.calls_with_partial_cost)
+
+    @property
+    def misses_text(self) -> str:
+        """`n_misses` as people read it: `unknown` where no call says its usage, `≥` before the number where some do
+        not.
+
+        >>> Row("all", 5, 0, 0, Usage(), None, None, 0).misses_text
+        'unknown'
+        """
+        if self.calls and not self.calls_with_usage:
+            return "unknown"
+        return f"{'≥ ' if self.calls_with_usage < self.calls else ''}{self.n_misses:,}"
+
+    @property
+    def known_usage(self) -> Usage:
+        """`usage`; all of it unknown where no call says any."""
+        return self.usage if self.calls_with_usage else Usage()
 
     @property
     def saved_usd(self) -> float | None:
@@ -462,10 +479,11 @@ class RowSums(Generic[K]):
 
 def row_json(row: Row) -> dict[str, Json]:
     """A row as JSON: its fields and what follows from them."""
-    usage = row.usage.to_json()
+    usage = row.known_usage.to_json()
     usage.pop("service_tier", None)  # of one call, not of a sum
     derived = {"hit_rate": row.hit_rate, "saved_usd": row.saved_usd, "cost_is_lower_bound": row.is_cost_lower_bound}
-    return {**asdict(row), "usage": usage, **derived}
+    n_misses = row.n_misses if row.calls_with_usage or not row.calls else None
+    return {**asdict(row), "usage": usage, "n_misses": n_misses, **derived}
 
 
 def dollars(amount: float) -> str:
@@ -516,8 +534,8 @@ def _money_texts(summary: Summary) -> Iterable[str]:
 
 
 def _miss_text(summary: Summary) -> str:
-    n = summary.total.n_misses
-    return f"{n} {'miss' if n == 1 else 'misses'}" if summary.calls_with_usage else ""
+    n, text = summary.total.n_misses, summary.total.misses_text
+    return f"{text} {'miss' if n == 1 else 'misses'}" if summary.calls_with_usage else ""
 
 
 def _unknown_texts(summary: Summary) -> Iterable[str]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from contextkit.errors import UsageError
 from contextkit.lint.finding import CodePlace, Finding
+from contextkit.private_files import replacing
 
 VERSION = 1
 """Of the file's shape."""
@@ -40,19 +41,26 @@ class FindingKey(NamedTuple):
 def write_baseline(path: str, findings: Iterable[Finding], lines: Lines) -> int:
     """Write down findings in code.
 
-    Gives how many. The same findings give the same bytes. Raises `OSError` where nobody can write.
+    Gives how many. The same findings give the same bytes. Raises `OSError` where nobody can write, `StorageError` where
+    a link, or anything but a file of this user, stands there.
     """
     counts = finding_counts(findings, naming(path), lines)
     rows = [{**key._asdict(), "count": counts[key]} for key in sorted(counts)]
     text = json.dumps({"version": VERSION, "findings": rows}, ensure_ascii=True, indent=2)
-    Path(path).write_text(text + "\n", encoding="utf-8", newline="\n")
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
     return counts.total()
 
 
 def read_baseline(path: str) -> Counter[FindingKey]:
     """How often each was found; raises `UsageError` for a file that is not there, or is no baseline."""
     try:
-        return _read(json.loads(Path(path).read_text("utf-8")))
+        told = json.loads(Path(path).read_text("utf-8"))
+        if isinstance(told, dict) and type(told.get("version")) is int and told["version"] > VERSION:
+            raise UsageError(
+                f"{path}: a baseline of version {told['version']}, this contextkit reads up to {VERSION}: upgrade contextkit"
+            )
+        return _read(told)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such baseline; make one with --write-baseline {path}") from None
     except (ValueError, TypeError, KeyError, RecursionError):

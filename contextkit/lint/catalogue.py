@@ -20,6 +20,7 @@ from typing import Any, get_args
 from contextkit.errors import UsageError
 from contextkit.lint.hazard import LEVELS, Grade, Hazard, Severity
 from contextkit.lint.own import OWN
+from contextkit.private_files import replacing
 
 _TABLE = Path(__file__).with_name("hazards.toml")
 _PAGES = (Path(__file__).with_name("pages"), Path(__file__).parents[2] / "docs" / "rules")
@@ -139,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{target}: no file with the lines <!-- table: hazards --> and <!-- end -->; add them where the table belongs"
         )
     else:
-        target.write_text(_MARKED.sub(lambda _: table(), text), encoding="utf-8", newline="\n")
+        with replacing(target) as file:
+            file.write(_MARKED.sub(lambda _: table(), text).encode())
 
 
 # Reading the rows

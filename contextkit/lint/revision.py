@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from contextkit.errors import UsageError
+from contextkit.private_files import open_private
 
 _OPTION = "--diff-base"
 _FILE_MODES = ("100644", "100755")
@@ -124,7 +125,8 @@ def _write(top: str, blobs: dict[str, str], folder: str) -> None:
         size = int(held[position:head].rsplit(b" ", 1)[1])
         path = Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(held[head + 1 : head + 1 + size])
+        with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(held[head + 1 : head + 1 + size])
         position = head + 1 + size + 1
 
 

@@ -18,6 +18,8 @@ from typing import ClassVar, Literal
 from contextkit.canonical import Json
 from contextkit.errors import InvalidContent
 
+BODY_VERSION = 1
+"""Of the bodies of entries; the `opened` entry names it."""
 Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "tools", "switch", "epoch"]
 """What an entry is; the table of their bodies stands in `docs/architecture.md`.
 

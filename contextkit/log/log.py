@@ -29,9 +29,10 @@ from typing import NamedTuple, Self, overload
 import orjson
 
 from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import InvalidCall, LogCorrupt, UsageError
-from contextkit.log.entry import Entry, Kind
+from contextkit.errors import InvalidCall, LogCorrupt, NewerFormat, UsageError
+from contextkit.log.entry import BODY_VERSION, Entry, Kind
 from contextkit.log.storage import GENESIS, KINDS, JSONLStorage, MemoryStorage, Storage, digest_of
+from contextkit.sequence_view import SequenceView
 
 _PHASE_TEXTS = ("text", "removed", "added")
 """Fields of a `phase` entry that the model is shown."""
@@ -67,6 +68,8 @@ class Turns:
     """Sequences of what was said while calls are open; they follow the results."""
     epoch: int = 0
     """Epoch entries so far."""
+    first_user: int | None = None
+    """Sequence of what the user said first."""
     last_assistant: int | None = None
     """Sequence of the last reply."""
     last_stop: str | None = None
@@ -249,6 +252,13 @@ class Turns:
         calls = ", ".join(map(repr, self._open))
         return f"calls {calls} of entry {self.last_assistant} are open" if calls else "no call is open"
 
+    def _check_opened(self, body: Json) -> None:
+        version = body.get("version", 1)
+        if type(version) is int and version > BODY_VERSION:
+            raise NewerFormat(
+                f"entry {self.n}: this log's entries have format {version}, this contextkit reads up to {BODY_VERSION}: upgrade contextkit"
+            )
+
     def _feed_head(self, sequence: int, body: Json) -> None:
         if "system" in body:
             self.head_system = sequence
@@ -258,6 +268,8 @@ class Turns:
             self.head_templates = sequence
 
     def _feed_user(self, sequence: int, body: Json) -> None:
+        if self.first_user is None:
+            self.first_user = sequence
         self._add(sequence, True)
 
     def _feed_notice(self, sequence: int, body: Json) -> None:
@@ -430,13 +442,14 @@ _FEEDS: dict[str, Callable[[Turns, int, Json], None]] = {
     "epoch": Turns._feed_epoch,
 }
 _CHECKS: dict[str, Callable[[Turns, Json], None]] = {
+    "opened": Turns._check_opened,
     "assistant": Turns._check_assistant,
     "result": Turns._check_open,
     "begun": Turns._check_open,
     "phase": Turns._check_phase,
     "epoch": Turns._check_epoch,
 }
-_READ = frozenset({"opened", "notice", "switch", *_CHECKS})
+_READ = frozenset({"notice", "switch", *_CHECKS})
 """Kinds whose body decides anything here; the others are not even parsed."""
 
 
@@ -482,9 +495,10 @@ class Log(Sequence[Entry]):
         self.storage: Storage = MemoryStorage() if storage is None else storage
         """Where the entries are kept."""
         self._clock = clock
-        self.entries = list(self.storage.load())
-        """All of them, to read; only `append` adds to them."""
+        self._entries = list(self.storage.load())
         self._lock = Lock()
+        self._raised: Entry | None = None
+        """The entry whose append raised last."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], clock: Callable[[], float] = time.time) -> Self:
@@ -496,6 +510,8 @@ class Log(Sequence[Entry]):
         """Freeze `body` and keep it; when this returns, the entry survives a crash.
 
         Raises `NotSerialisable` for a body without a JSON form and what the storage raises; the log is then as it was.
+        Appending the same again right after that is a second try for one entry, which has the time of the first: where
+        a connection was lost and nobody knows whether it was kept, it is kept once.
         """
         if kind not in KINDS:
             raise UsageError(f"an entry cannot be of kind {kind!r}: use one of {', '.join(KINDS)}")
@@ -504,10 +520,17 @@ class Log(Sequence[Entry]):
         frozen = canonical(body)
         with self._lock:
             now = float(self._clock() if at is None else at)
-            before = self.entries[-1].digest if self.entries else GENESIS
-            entry = Entry(len(self.entries), kind, frozen, now, digest_of(before, kind, now, frozen))
+            before = self._entries[-1].digest if self._entries else GENESIS
+            entry, raised = (
+                Entry(len(self._entries), kind, frozen, now, digest_of(before, kind, now, frozen)),
+                self._raised,
+            )
+            if raised is not None and (raised.kind, raised.body, at) == (kind, frozen, None):
+                entry = raised
+            self._raised = entry
             self.storage.append(entry, before)
-            self.entries.append(entry)
+            self._raised = None
+            self._entries.append(entry)
         return entry
 
     def fork(self, at: Entry | int, path: str | os.PathLike[str] | Storage | None = None) -> Log:
@@ -540,7 +563,7 @@ class Log(Sequence[Entry]):
         index = at if isinstance(at, int) else at.sequence
         if not -len(self) <= index < len(self):
             raise UsageError(f"there is no entry {index}: the log has {len(self)} entries")
-        entry = self.entries[index]
+        entry = self._entries[index]
         if isinstance(at, Entry) and entry.digest != at.digest:
             raise UsageError(f"entry {index} is an entry of another log: give one of this log")
         return entry
@@ -551,22 +574,27 @@ class Log(Sequence[Entry]):
             self.storage.close()
 
     @property
+    def entries(self) -> Sequence[Entry]:
+        """All of them, to read; only `append` adds to them."""
+        return SequenceView(self._entries)
+
+    @property
     def digest(self) -> bytes:
         """Digest of the last entry: equal digests, equal logs. 16 zero bytes while the log is empty."""
-        return self.entries[-1].digest if self.entries else GENESIS
+        return self._entries[-1].digest if self._entries else GENESIS
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self._entries)
 
     @overload
     def __getitem__(self, index: int) -> Entry: ...
     @overload
     def __getitem__(self, index: slice) -> list[Entry]: ...
     def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
-        return self.entries[index]
+        return self._entries[index]
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(self.entries)
+        return iter(self._entries)
 
     def __enter__(self) -> Self:
         return self
@@ -578,10 +606,10 @@ class Log(Sequence[Entry]):
 
     def _inherit(self, parent: Log, last: Entry) -> None:
         """Begin as `parent` up to `last`."""
-        if self.entries:
+        if self._entries:
             where = self.storage.path or "that storage"
             raise UsageError(f"cannot fork into {where}: it holds {len(self)} entries already, choose a new path")
         shared = parent[: last.sequence + 1]
         way = self.storage.inherit(parent.storage, shared)
-        self.entries = shared
+        self._entries = shared
         self.append("opened", {"parent": {"path": way, "sequence": last.sequence, "digest": last.digest.hex()}})

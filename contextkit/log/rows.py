@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeAlias
 
 from contextkit.canonical import parse
-from contextkit.errors import LogCorrupt, NotSerialisable
+from contextkit.errors import LogCorrupt, NewerFormat, NotSerialisable
 from contextkit.log.entry import Entry
 from contextkit.log.storage import check
 
@@ -80,6 +80,8 @@ def _entry(session: str, row: tuple[Any, ...]) -> tuple[Entry, bytes]:
         check(entry, prev)
     except NotSerialisable:
         raise _corrupt(session, sequence, "its time is not a number") from None
+    except NewerFormat as newer:
+        raise NewerFormat(f"session {session!r}, entry {sequence}: {newer}") from None
     except LogCorrupt as broken:
         raise _corrupt(session, sequence, str(broken)) from None
     return entry, prev

@@ -23,7 +23,8 @@ from contextkit.canonical import canonical
 from contextkit.errors import LogCorrupt, LogLocked, StorageError, UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.rows import Parameters, Rows, read, reading
-from contextkit.log.storage import GENESIS, MODE, FileLock, Storage, folder_at, real_path
+from contextkit.log.storage import GENESIS, FileLock, Storage, folder_at, real_path
+from contextkit.private_files import connect_private, own_path
 
 SCHEME = "sqlite:///"
 WAIT_SECONDS = 30.0
@@ -39,17 +40,31 @@ create table if not exists entry (
 );
 create table if not exists call (number integer primary key, session text not null, line blob not null);
 create index if not exists call_session on call (session, number);
+create table if not exists last_entry (session text primary key, sequence integer not null, digest blob not null);
+insert or ignore into last_entry select session, max(sequence), digest from entry group by session;
 """
-"""`at` is text: SQLite has no negative zero. `call` holds the ledgers' lines."""
+"""`at` is text: SQLite has no negative zero. `call` holds the ledgers' lines. `last_entry` is written with each entry: rows
+that were deleted at the end of a session break no chain."""
+_VERSION = 1
+"""Of the schema (SQLite's `user_version`); 0 has no table `last_entry`."""
 _READ = """
 select sequence, kind, at, body, prev, digest from entry
 where session = :session and sequence > :after and sequence <= coalesce(:last, 9223372036854775807)
 order by sequence limit :page
 """
+_ADD_CALL = """
+insert into call (session, line) select :session, :line
+where (select max(number) from call where session = :session) is :last returning number
+"""
 _CALLS = "select number, cast(session as blob), cast(line as blob) from call order by number"
 _LAST = "select sequence, digest from entry where session = ? order by sequence desc limit 1"
 _INSERT = "insert into entry values (?, ?, ?, ?, ?, ?, ?)"
 _DELETE = "delete from entry where session = ? and sequence = ? and digest = ?"
+_NOTE = """
+insert into last_entry values (?, ?, ?)
+on conflict (session) do update set sequence = excluded.sequence, digest = excluded.digest
+"""
+_NOTED = "select sequence, digest from last_entry where session = ?"
 _HOLDS = "select 1 from entry where session = ? and sequence = ? and digest = ?"
 
 
@@ -91,8 +106,8 @@ class SQLiteStorage:
         """Open the session, or begin it; the file is made where it is not there."""
         self.session = _checked_session(session)
         """Whose entries these are."""
-        self.file = real_path(folder_at(file))
-        """The file, links resolved."""
+        self.file = own_path(folder_at(file))
+        """The file, links of its folders resolved."""
         self._lineage = [session]
         self._statements = Lock()
         held = ExitStack()
@@ -163,9 +178,10 @@ class SQLiteStorage:
                 self._connection.execute("begin immediate")
                 self._check_last(entry, prev)
                 self._connection.execute(_INSERT, row)
+                self._connection.execute(_NOTE, (self.session, entry.sequence, entry.digest))
                 self._connection.execute("commit")
             except BaseException as failure:
-                self._undo(entry, failure)
+                self._undo(entry, prev, failure)
                 raise
 
     def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
@@ -215,12 +231,15 @@ class SQLiteStorage:
                 "somebody else changed it; nothing was appended, open the log again"
             )
 
-    def _undo(self, entry: Entry, failure: BaseException) -> None:
+    def _undo(self, entry: Entry, prev: bytes, failure: BaseException) -> None:
         """Take back an append that raised, also one that was committed before it did."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("rollback")
-            self._connection.execute(_DELETE, (self.session, entry.sequence, entry.digest))
+            if self._connection.execute(_HOLDS, (self.session, entry.sequence, entry.digest)).fetchone():
+                if entry.sequence:
+                    self._connection.execute(_NOTE, (self.session, entry.sequence - 1, prev))
+                self._connection.execute(_DELETE, (self.session, entry.sequence, entry.digest))
         except sqlite3.Error as error:
             failure.add_note(
                 f"{self.file}: whether entry {entry.sequence} was kept is not known ({error}): open the log again"
@@ -256,23 +275,38 @@ class CallLines:
         """Where they are."""
         self._session, self._pid = session, os.getpid()
         self._statements = Lock()
+        self._last: int | None = None
         self._connection: sqlite3.Connection | None = connect(file, is_forced=False)
 
     def lines(self) -> list[bytes]:
         """Every line, in the order they were appended."""
         with self._use() as connection:
-            rows = connection.execute("select line from call where session = ? order by number", (self._session,))
-            return [bytes(line) for (line,) in rows]
+            rows = connection.execute(
+                "select number, line from call where session = ? order by number", (self._session,)
+            ).fetchall()
+            self._last = rows[-1][0] if rows else None
+            return [bytes(line) for _, line in rows]
 
     def append(self, line: bytes) -> None:
-        """Append one line; the disk is not waited for. Raises `LogLocked` in a forked process, `StorageError`."""
+        """Append one line; the disk is not waited for.
+
+        Raises `LogLocked` in a forked process, `StorageError` where another line is the session's last than when this
+        process read or appended.
+        """
         if os.getpid() != self._pid:
             raise LogLocked(
                 f"{self.path} was opened by process {self._pid}, and this is process {os.getpid()}, forked from it: record in the process "
                 "that opened it"
             )
         with self._use() as connection:
-            connection.execute("insert into call (session, line) values (?, ?)", (self._session, line))
+            rows = connection.execute(
+                _ADD_CALL, {"session": self._session, "line": line, "last": self._last}
+            ).fetchall()
+        if not rows:
+            raise StorageError(
+                f"{self.path}, session {self._session!r}: somebody else changed its ledger: nothing was recorded, open it again"
+            )
+        self._last = rows[0][0]
 
     def close(self) -> None:
         """Give the file back; a second call does nothing."""
@@ -330,13 +364,13 @@ def connect(file: Path, *, is_read_only: bool = False, is_forced: bool = True) -
     Raises `StorageError` where the file cannot be opened or holds something else, `LogCorrupt` where it is damaged.
     """
     with _faults(file):
-        if not is_read_only:
-            os.close(os.open(file, os.O_RDWR | os.O_CREAT, MODE))  # with our mode; the files beside it get the same
-        mode = "ro" if is_read_only else "rw"
-        place = f"file:{quote(file.as_posix())}?mode={mode}"
-        connection = sqlite3.connect(
-            place, uri=True, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        options: dict[str, Any] = {"timeout": WAIT_SECONDS, "isolation_level": None, "check_same_thread": False}
+        if is_read_only:
+            connection: sqlite3.Connection = sqlite3.connect(
+                f"file:{quote(file.as_posix())}?mode=ro", uri=True, **options
+            )
+        else:
+            connection = connect_private(file, **options)
         try:
             _prepare(connection, file, is_read_only=is_read_only, is_forced=is_forced)
         except BaseException:
@@ -350,12 +384,18 @@ def _prepare(connection: sqlite3.Connection, file: Path, *, is_read_only: bool, 
     (n_tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
     if n_tables and owner != _APPLICATION_ID:
         raise StorageError(f"{file} is the SQLite file of another program: name another file")
+    (version,) = connection.execute("pragma user_version").fetchone()
+    if version > _VERSION:
+        raise StorageError(
+            f"{file} has format {version}, this contextkit reads up to {_VERSION}: a newer contextkit wrote it, upgrade contextkit"
+        )
     if is_read_only:
         return
     connection.execute("pragma journal_mode = wal")
     connection.execute(f"pragma synchronous = {'full' if is_forced else 'normal'}")
-    if not n_tables:
-        connection.executescript(f"begin immediate; pragma application_id = {_APPLICATION_ID}; {_SCHEMA} commit;")
+    if not n_tables or version < _VERSION:
+        marks = f"pragma application_id = {_APPLICATION_ID}; pragma user_version = {_VERSION};"
+        connection.executescript(f"begin immediate; {marks} {_SCHEMA} commit;")
 
 
 def _read(connection: sqlite3.Connection, file: Path, session: str, lineage: list[str]) -> list[Entry]:
@@ -365,10 +405,18 @@ def _read(connection: sqlite3.Connection, file: Path, session: str, lineage: lis
         rows = connection.execute(_READ, parameters).fetchall()
         return [_row(row) for row in rows]
 
+    (version,) = connection.execute("pragma user_version").fetchone()
+    noted = connection.execute(_NOTED, (session,)).fetchone() if version else None  # first: a writer may go on
     try:
-        return read(reading(session, -1, GENESIS, None, lineage), fetch)
+        entries = read(reading(session, -1, GENESIS, None, lineage), fetch)
     except LogCorrupt as broken:
-        raise LogCorrupt(f"{file}, {broken}") from None
+        raise type(broken)(f"{file}, {broken}") from None
+    if noted is not None and entries and [noted[1]] != [entry.digest for entry in entries[noted[0] :][:1]]:
+        raise LogCorrupt(
+            f"{file}, session {session!r}: it ended with entry {noted[0]}, and {len(entries)} entries are there: its last rows were "
+            "deleted; restore them from a copy, or accept the loss by deleting the row of this session in the table last_entry"
+        )
+    return entries
 
 
 def _row(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -383,7 +431,7 @@ def _row(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _identity(file: Path) -> tuple[int, int] | None:
     try:
-        status = file.stat()
+        status = file.lstat()
     except OSError:
         return None
     return status.st_dev, status.st_ino

@@ -14,37 +14,39 @@ that raised, where the disk did not even let it be cut off: `<file>.lock` notes 
 else that does not fit raises `LogCorrupt`.
 
 One process writes at a time: a lock of the operating system on `<file>.lock` is gone with the process that holds it.
-The text of that file is the pid of the writer and, below it, a note that the next writer finds.
+The text of that file is the pid of the writer and, below it, what the next writer finds: the head of the chain, which
+is the last entry whose append returned, and where an append failed. The head is written behind each append and not
+waited for: it may lag behind the log, and a log that ends before it has lost lines.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
 import warnings
 import weakref
-from binascii import hexlify
+from binascii import hexlify, unhexlify
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, get_args, runtime_checkable
+from typing import NamedTuple, Protocol, get_args, runtime_checkable
 
 from contextkit.canonical import canonical, parse
-from contextkit.errors import LogCorrupt, LogLocked, NotSerialisable, StorageError, UsageError
+from contextkit.errors import LogCorrupt, LogLocked, NewerFormat, NotSerialisable, StorageError, UsageError
 from contextkit.log.entry import Entry, Kind
-from contextkit.private_files import PRIVATE_MODE
+from contextkit.private_files import open_private, own_path
 from contextkit.terminal import sanitize
 
-MODE = PRIVATE_MODE
-"""Of every file made here: a log holds prompts."""
 _NOTE_BYTES = 4096
+_LOCK_TEXT = re.compile(rb"[0-9]{1,20}(?:\n(?:[a-z]+(?: [0-9a-f]+)* ?)?)*\0*|\0*")
+"""Content of a lock file: a pid and lines of notes, or the beginning of that; zeros where a power cut kept them from the
+disk."""
 _CHUNK_BYTES = 1 << 16
 """Read at a time from the end of a file."""
-_BINARY = getattr(os, "O_BINARY", 0)
-"""Windows would write two bytes for a newline without it."""
 
 if sys.platform == "win32":
     import msvcrt
@@ -63,6 +65,7 @@ if sys.platform == "win32":
         msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
+    import resource
 
     _REFUSED: type[OSError] = BlockingIOError
 
@@ -76,7 +79,7 @@ else:
 class FileLock:
     """The lock on one file, held by one process from `take` to `release`."""
 
-    __slots__ = ("__weakref__", "_descriptor", "_path", "note", "pid")
+    __slots__ = ("__weakref__", "_descriptor", "_n_bytes", "_path", "note", "pid")
 
     def __init__(self, path: Path) -> None:
         """Raises `LogLocked` naming the file and, where it can be read, the process that holds it."""
@@ -86,9 +89,11 @@ class FileLock:
         self._descriptor: int | None = _locked_descriptor(path)
         self.note = b""
         """What the last writer left for the next one; see `leave`."""
+        self._n_bytes = 0
         _HELD.add(self)
         try:
-            self.note = os.read(self._descriptor, _NOTE_BYTES).partition(b"\n")[2]
+            text = _lock_text(self._descriptor, _lock_path(path))
+            self._n_bytes, self.note = len(text), text.partition(b"\n")[2]
             self.leave(self.note, is_durable=False)
         except BaseException:
             self.release()
@@ -106,8 +111,13 @@ class FileLock:
         """Make and lock the lock file anew where somebody deleted it; raise `LogLocked` where another writer was first."""
         if self._descriptor is not None and not is_same_file(self._descriptor, _lock_path(self._path)):
             fresh = _locked_descriptor(self._path)
+            try:
+                _lock_text(fresh, _lock_path(self._path))
+            except BaseException:
+                os.close(fresh)
+                raise
             os.close(self._descriptor)
-            self._descriptor = fresh
+            self._descriptor, self._n_bytes = fresh, _NOTE_BYTES
             self.leave(self.note, is_durable=False)
 
     def leave(self, note: bytes, *, is_durable: bool) -> None:
@@ -120,7 +130,9 @@ class FileLock:
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         if os.write(self._descriptor, text) < len(text):
             raise OSError(f"{_lock_path(self._path)} took a part of its text only")
-        os.ftruncate(self._descriptor, len(text))
+        if len(text) < self._n_bytes:
+            os.ftruncate(self._descriptor, len(text))
+        self._n_bytes = len(text)
         if is_durable:
             os.fsync(self._descriptor)
         self.note = note
@@ -153,9 +165,15 @@ def is_same_file(descriptor: int, path: Path) -> bool:
     if sys.platform == "win32":
         return True
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    """What tells the file that is open from one that replaces it."""
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 def _locked_descriptor(path: Path) -> int:
@@ -164,7 +182,7 @@ def _locked_descriptor(path: Path) -> int:
     A file that was deleted between opening and locking guards nothing: then once more.
     """
     while True:
-        descriptor = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | _BINARY, MODE)
+        descriptor = open_private(_lock_path(path), os.O_RDWR | os.O_CREAT)
         try:
             _lock(descriptor)
             if is_same_file(descriptor, _lock_path(path)):
@@ -181,6 +199,17 @@ def _locked_descriptor(path: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _lock_text(descriptor: int, path: Path) -> bytes:
+    """The text of a lock file. Raises `StorageError` where it is not a text that a writer of ours left."""
+    text = os.read(descriptor, _NOTE_BYTES)
+    if len(text) < os.fstat(descriptor).st_size or not _LOCK_TEXT.fullmatch(text):
+        raise StorageError(
+            f"{path} holds something else than the number of a process: nothing was written; it is needed as the lock of the file "
+            "of its name: move it away, or name another path"
+        )
+    return text
 
 
 def _lock_path(path: Path) -> Path:
@@ -215,6 +244,8 @@ _USUAL_LINE = re.compile(
 )
 """What stands before the body of nearly every line; any other is read field by field."""
 _LINE = b'{"sequence":%d,"kind":"%b","at":%b,"prev":"%b","digest":"%b","body":%b}\n'
+_FIELDS = {"sequence", "kind", "at", "prev", "digest"}
+"""Of a line, before its body."""
 _START = b'{"sequence":'
 _BODY = b',"body":'
 
@@ -237,7 +268,7 @@ def write_line(entry: Entry, prev: bytes) -> bytes:
 def read_line(line: bytes) -> tuple[Entry, bytes]:
     """The entry of a line and the digest it says it follows.
 
-    Raises `LogCorrupt` with the reason only (the caller knows the place).
+    Raises `LogCorrupt` or `NewerFormat` with the reason only (the caller knows the place).
     """
     head, _, rest = line.partition(_BODY)
     try:
@@ -247,8 +278,13 @@ def read_line(line: bytes) -> tuple[Entry, bytes]:
         )
         prev = bytes.fromhex(fields["prev"])
         is_ours = write_line(entry, prev) == line
+        is_newer = len(fields) > len(_FIELDS) and fields.keys() >= _FIELDS
     except (NotSerialisable, KeyError, TypeError, ValueError, AttributeError):
         raise LogCorrupt("not a line of a contextkit log") from None
+    if is_newer:
+        raise NewerFormat(
+            "a newer contextkit wrote it (it has more fields), and this one cannot read it: upgrade contextkit"
+        )
     if not is_ours:
         raise LogCorrupt("not as contextkit writes a line")
     check(entry, prev)
@@ -278,13 +314,15 @@ def read_next(line: bytes, sequence: int, prev: bytes) -> Entry | None:
 
 
 def check(entry: Entry, prev: bytes) -> None:
-    """Raises `LogCorrupt`, with the reason only, for an entry whose digest is another's, or whose kind this version
-    does not know.
+    """Raises, with the reason only, `LogCorrupt` for an entry whose digest is another's, and `NewerFormat` for one whose
+    kind this version does not know.
     """
     if digest_of(prev, entry.kind, entry.at, entry.body) != entry.digest:
         raise LogCorrupt("its digest is not that of its content")
     if entry.kind not in KINDS:
-        raise LogCorrupt(f"kind {entry.kind!r} is unknown to this version (a newer contextkit wrote it: upgrade)")
+        raise NewerFormat(
+            f"a newer contextkit wrote it (kind {entry.kind!r}), and this one cannot read it: upgrade contextkit"
+        )
 
 
 def is_torn(line: bytes) -> bool:
@@ -377,8 +415,8 @@ class JSONLStorage:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open or create the file, and set an unfinished last line aside."""
-        self.path: Path | None = real_path(path)
-        """The file, links resolved: two names of one file are one lock."""
+        self.path: Path | None = own_path(folder_at(path))
+        """The file, links of its folders resolved: two names of one file are one lock."""
         self.torn: bytes | None = None
         """What was set aside on opening, None when the last line was whole."""
         self._file = self.path
@@ -390,19 +428,22 @@ class JSONLStorage:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(self._file)
             held.callback(self._lock.release)
-            self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
-            held.callback(os.close, self._descriptor)
-            _sync_folder(self._file.parent)
-            lines = list(_read(self._file))
-            self._entries = tuple(entry for entry, _ in lines)
-            self._end = lines[-1][1] if lines else 0
-            self._is_dirty = False
-            self._set_aside()
+            if self._lock.note and not self._file.exists():
+                self._lock.leave(b"", is_durable=True)  # who takes a log away begins anew
+            descriptor = open_private(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            try:
+                self._identity = _identity(descriptor)
+                _sync_folder(self._file.parent)
+                lines = list(_read(self._file))
+                self._entries = tuple(entry for entry, _ in lines)
+                self._end = lines[-1][1] if lines else 0
+                self._is_dirty = False
+                self._set_aside(descriptor)
+            finally:
+                os.close(descriptor)
         except OSError as fault:
             self.close()
-            raise StorageError(
-                f"{self._file} cannot be opened ({fault.strerror or fault}): choose a folder you may write to"
-            ) from fault
+            raise cannot_open(self._file, fault) from fault
         except BaseException:
             self.close()
             raise
@@ -436,18 +477,21 @@ class JSONLStorage:
         """
         if not self._close.alive:
             raise StorageError(f"{self._file} is closed: open the log again to append to it")
-        self._check_file()
-        if self._is_dirty:
-            self._rewind()
+        self._lock.check_process()
         line = write_line(entry, prev)
-        end = self._end + len(line)
-        try:
-            self._is_dirty = True
-            _write(self._descriptor, line)
-            self._end, self._is_dirty = end, False
-        except BaseException as failure:
-            self._rewind_after(failure, prev)
-            raise
+        with self._opened() as descriptor:
+            if self._is_dirty:
+                self._rewind(descriptor)
+            end = self._end + len(line)
+            try:
+                self._is_dirty = True
+                _write(descriptor, line)
+                self._end, self._is_dirty = end, False
+            except BaseException as failure:
+                self._rewind_after(failure, descriptor, prev)
+                raise
+        with suppress(OSError):  # the entry is safe; a head that lags finds less
+            self._lock.leave(_head_note(entry.sequence, entry.digest), is_durable=False)
 
     def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
         """The way to the parent's file, relative, so that a folder of logs can be moved as one.
@@ -470,68 +514,96 @@ class JSONLStorage:
         """Let others write; a second call does nothing."""
         self._close()
 
-    def _check_file(self) -> None:
-        """Raises before anything is written to a file that is not, or no longer, this storage's to write."""
-        self._lock.check_process()
-        if not is_same_file(self._descriptor, self._file):
-            raise StorageError(
-                f"{self._file} was deleted, moved or replaced while it was open: nothing was appended; put it back where it was, "
-                "or open the log again"
-            )
-        self._lock.check_file()
-        size = os.fstat(self._descriptor).st_size
-        if size != self._end and not self._is_dirty:
-            raise StorageError(
-                f"{self._file} has {size:,} bytes and this process left {self._end:,}: somebody else changed it; nothing was appended, "
-                "open the log again"
-            )
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """The file, open for one append: between appends a log holds no more than its lock.
 
-    def _rewind(self) -> None:
-        os.ftruncate(self._descriptor, self._end)
-        os.fsync(self._descriptor)
-        if self._lock.note:
-            self._lock.leave(b"", is_durable=True)
+        Raises before anything is written to a file that is not, or no longer, this storage's to write.
+        """
+        try:
+            descriptor = open_private(self._file, os.O_RDWR | os.O_APPEND)
+        except (FileNotFoundError, NotADirectoryError):
+            descriptor = -1
+        except OSError as fault:
+            raise cannot_open(self._file, fault) from fault
+        try:
+            if descriptor < 0 or _identity(descriptor) != self._identity:
+                raise StorageError(
+                    f"{self._file} was deleted, moved or replaced while it was open: nothing was appended; put it back where it was, "
+                    "or open the log again"
+                )
+            self._lock.check_file()
+            size = os.fstat(descriptor).st_size
+            if size != self._end and not self._is_dirty:
+                raise StorageError(
+                    f"{self._file} has {size:,} bytes and this process left {self._end:,}: somebody else changed it; nothing was appended, "
+                    "open the log again"
+                )
+            yield descriptor
+        finally:
+            if descriptor >= 0:
+                with suppress(OSError):  # the disk has what was written: closing says nothing of it
+                    os.close(descriptor)
+
+    def _rewind(self, descriptor: int) -> None:
+        os.ftruncate(descriptor, self._end)
+        os.fsync(descriptor)
+        if _failed_in(self._lock.note):
+            self._lock.leave(_without_failed(self._lock.note), is_durable=True)
         self._is_dirty = False
 
-    def _rewind_after(self, failure: BaseException, prev: bytes) -> None:
+    def _rewind_after(self, failure: BaseException, descriptor: int, prev: bytes) -> None:
         """Cut off what a failed append left.
 
         When that fails too, the next append tries first, and a note makes the next open set it aside: the caller was
         told that the entry is not there.
         """
         try:
-            self._rewind()
+            self._rewind(descriptor)
         except OSError as error:
             text = f"{self._file} could not be cut back to its last whole line either ({error}); the next append tries again"
             try:
-                self._lock.leave(_FAILED % (self._end, prev.hex().encode()), is_durable=True)
+                note = (_without_failed(self._lock.note), _FAILED % (self._end, prev.hex().encode()))
+                self._lock.leave(b"\n".join(filter(None, note)), is_durable=True)
             except OSError as fault:
                 text += f", but if this process ends before it, the entry may be there when the log is opened again ({fault})"
             failure.add_note(text)
 
-    def _set_aside(self) -> None:
+    def _set_aside(self, descriptor: int) -> None:
         """Move what follows the last whole line to `<file>.torn`, there first, so that a crash here loses nothing."""
         with self._file.open("rb") as file:
             file.seek(self._end)
             tail = file.read()
+        has_failed = bool(_failed_in(self._lock.note))
         if tail:
             aside = f"{self._file}.torn"
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, MODE)
+            torn = open_private(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
-                _write(descriptor, tail)
+                _write(torn, tail)
             finally:
-                os.close(descriptor)
+                os.close(torn)
             _sync_folder(self._file.parent)
-            what = (
-                "an entry whose append had failed" if self._lock.note and tail.endswith(b"\n") else "an unfinished line"
-            )
+            what = "an entry whose append had failed" if has_failed and tail.endswith(b"\n") else "an unfinished line"
             self.torn = tail
             text = (
                 f"{self._file} ended in {what}: {len(tail)} bytes set aside in {aside}, every line before it is whole"
             )
             warnings.warn(sanitize(text), stacklevel=3)
-        if tail or self._lock.note:
-            self._rewind()
+        if tail or has_failed:
+            self._rewind(descriptor)
+
+
+def cannot_open(path: Path, fault: OSError) -> StorageError:
+    """The error for a file that the system does not open: which limit it met, or that the folder is not ours."""
+    what = f"{path} cannot be opened ({fault.strerror or fault})"
+    if fault.errno == errno.EMFILE and sys.platform != "win32":
+        n_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return StorageError(
+            f"{what}: this process has {n_files:,} files open, as many as it may; raise that limit (`ulimit -n`), or open fewer at a time"
+        )
+    if fault.errno in (errno.EMFILE, errno.ENFILE):
+        return StorageError(f"{what}: as many files are open as the system allows; open fewer at a time")
+    return StorageError(f"{what}: choose a folder you may write to")
 
 
 def folder_at(place: str | os.PathLike[str]) -> Path:
@@ -544,7 +616,7 @@ def folder_at(place: str | os.PathLike[str]) -> Path:
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a file with links resolved, so that two names of one file are one lock."""
+    """The path of a file to read, all links resolved."""
     return Path(os.path.realpath(folder_at(path)))
 
 
@@ -568,13 +640,58 @@ def _sync_folder(folder: Path) -> None:
 
 _FAILED = b"failed %d %b"
 """Note that the append behind this offset, which followed the entry with this digest, raised."""
+_HEAD = re.compile(rb"head ([0-9]+) ([0-9a-f]{32}) ([0-9a-f]{8})")
 
 
-def _failed(path: Path) -> bytes:
-    """The note that an append to `path` raised and could not be undone; empty where there is none."""
+class Head(NamedTuple):
+    """The last entry whose append returned."""
+
+    sequence: int
+    digest: bytes
+
+
+def _head_note(sequence: int, digest: bytes) -> bytes:
+    """The line of a head; it ends with a check of itself, as it is written over another one in place."""
+    head = b"head %d %b" % (sequence, hexlify(digest))
+    return b"%b %b" % (head, hexlify(blake2b(head, digest_size=4).digest()))
+
+
+def _head_in(note: bytes) -> Head | None:
+    """The head that a note names; None where there is none, or only a part of one."""
+    found = _HEAD.search(note)
+    if found is None or _head_note(int(found[1]), unhexlify(found[2])) != found[0]:
+        return None
+    return Head(int(found[1]), unhexlify(found[2]))
+
+
+def _failed_in(note: bytes) -> bytes:
+    """The line that says that an append raised and could not be undone; empty where there is none."""
+    place = note.find(b"failed ")
+    return b"" if place < 0 else note[place:].partition(b"\n")[0].rstrip(b"\0")
+
+
+def _without_failed(note: bytes) -> bytes:
+    return note.partition(b"failed ")[0].rstrip(b"\n")
+
+
+def _noted(path: Path) -> bytes:
+    """The note for the next writer of `path`; empty where there is none."""
     with suppress(OSError):
-        return path.with_name(f"{path.name}.lock").read_bytes().partition(b"\n")[2]
+        return _lock_path(path).read_bytes().partition(b"\n")[2]
     return b""
+
+
+def _check_end(path: Path, head: Head | None, n: int, digest: bytes) -> None:
+    """Raise `LogCorrupt` where `n` entries, the last with `digest`, end before the head that was noted."""
+    if head is None or n > head.sequence + 1 or (n, digest) == (head.sequence + 1, head.digest):
+        return
+    lock, n_lost = _lock_path(path), head.sequence + 1 - n
+    what = f"its last {n_lost} entries are missing" if n_lost > 1 else "its last entry is missing"
+    if not n_lost:
+        what = f"entry {head.sequence}, its last, is not the one that was written"
+    raise LogCorrupt(
+        f"{path}: {what} (it had {head.sequence + 1}, says {lock}): restore it from a copy, or delete {lock} to go on without them"
+    )
 
 
 _READ_BYTES = 1 << 18
@@ -585,7 +702,9 @@ def _read(path: Path, children: tuple[Path, ...] = ()) -> Iterator[tuple[Entry, 
     """Each entry with the offset its line ends at (0 for a parent's), up to a last line that an interrupted or a failed
     append left.
     """
-    end, sequence, digest, failed = 0, 0, GENESIS, _failed(path)
+    note = _noted(path)
+    head, failed = _head_in(note), _failed_in(note)
+    end, sequence, digest = 0, 0, GENESIS
     with path.open("rb", buffering=_READ_BYTES) as file:
         size = os.fstat(file.fileno()).st_size
         for number, line in enumerate(file, 1):
@@ -595,10 +714,10 @@ def _read(path: Path, children: tuple[Path, ...] = ()) -> Iterator[tuple[Entry, 
                 sequence, digest = sequence + 1, usual.digest
                 continue
             if end >= size and is_torn(line):
-                return
+                break
             entry, prev = _line(path, number, line)
             if end >= size and failed == _FAILED % (start, prev.hex().encode()):
-                return
+                break
             if number == 1 and entry.sequence > 0:
                 inherited = _inherited(path, entry, (*children, path))
                 yield from ((shared, 0) for shared in inherited)
@@ -607,10 +726,12 @@ def _read(path: Path, children: tuple[Path, ...] = ()) -> Iterator[tuple[Entry, 
                 raise _corrupt(path, number, f"entry {entry.sequence} does not follow entry {sequence - 1}")
             yield entry, end
             sequence, digest = sequence + 1, entry.digest
+    _check_end(path, head, sequence, digest)
 
 
 def _read_backwards(path: Path) -> Iterator[Entry]:
-    failed, is_last = _failed(path), True
+    note, is_last, is_first = _noted(path), True, True
+    head, failed = _head_in(note), _failed_in(note)
     with path.open("rb") as file:
         start, rest, n_bytes = os.fstat(file.fileno()).st_size, b"", _CHUNK_BYTES
         while start > 0:
@@ -631,12 +752,19 @@ def _read_backwards(path: Path) -> Iterator[Entry]:
                     is_failed = is_last and failed == _FAILED % (end, prev.hex().encode())
                 is_last = False
                 if not is_torn_line and not is_failed:
+                    if is_first:
+                        _check_end(path, head, entry.sequence + 1, entry.digest)
+                    is_first = False
                     yield entry
+    if is_first:
+        _check_end(path, head, 0, GENESIS)
 
 
 def _line(path: Path, number: int, line: bytes) -> tuple[Entry, bytes]:
     try:
         return read_line(line)
+    except NewerFormat as newer:
+        raise NewerFormat(f"{path}, line {number}: {newer}") from None
     except LogCorrupt as broken:
         raise _corrupt(path, number, str(broken)) from None
 
@@ -663,6 +791,6 @@ def _corrupt(path: Path, number: int, what: str) -> LogCorrupt:
     keep = (
         "restore it from a copy"
         if number == 1
-        else f"restore it from a copy, or cut it after line {number - 1} to keep what is whole"
+        else f"restore it from a copy, or cut it after line {number - 1} and delete {_lock_path(path)} to keep what is whole"
     )
     return LogCorrupt(f"{path}, line {number}: {what}; {keep}")

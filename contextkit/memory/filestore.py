@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
 
-from contextkit.errors import FileMissing, NotText, PathRefused, PathTaken, UsageError
+from contextkit.errors import FileMissing, NotText, PathOccupied, PathRefused, UsageError
 from contextkit.memory.files.folder import Folder, Sight, Slate, look, spelled, walk
 from contextkit.memory.files.names import Names, names_of, quoted_path
 from contextkit.memory.files.objects import Objects, check_digest, digest_of
@@ -112,7 +112,7 @@ class FileMemory:
     def read(self, path: str) -> str:
         """The text at `path`, byte for byte as UTF-8.
 
-        Raises `FileMissing`, `NotText`, `PathRefused`, `PathTaken` for a folder.
+        Raises `FileMissing`, `NotText`, `PathRefused`, `PathOccupied` for a folder.
         """
         try:
             return self.read_bytes(path).decode("utf-8")
@@ -124,7 +124,7 @@ class FileMemory:
     def read_bytes(self, path: str) -> bytes:
         """The bytes at `path`.
 
-        Raises `FileMissing`, `PathRefused`, `PathTaken` for a folder or another spelling of a name.
+        Raises `FileMissing`, `PathRefused`, `PathOccupied` for a folder or another spelling of a name.
         """
         names = _file_names(path)
         if self._folder.folds:
@@ -138,7 +138,7 @@ class FileMemory:
     def write(self, path: str, data: str | bytes) -> Stored:
         """Put `data` at `path`, in place of what stood there, whose version is kept; safe when it returns.
 
-        Raises `PathRefused`, `PathTaken`, `QuotaExceeded`, `NotText` for text UTF-8 has no bytes for.
+        Raises `PathRefused`, `PathOccupied`, `QuotaExceeded`, `NotText` for text UTF-8 has no bytes for.
         """
         names, content = _file_names(path), _content(data)
         with self.alone():
@@ -163,7 +163,7 @@ class FileMemory:
 
         `folders` adds the folders, each before what is in it.
 
-        Links and other things that are no files are not listed. Raises `FileMissing`, `PathRefused`, `PathTaken` for a
+        Links and other things that are no files are not listed. Raises `FileMissing`, `PathRefused`, `PathOccupied` for a
         file.
         """
         names = names_of(path)
@@ -190,7 +190,7 @@ class FileMemory:
     def rename(self, old: str, new: str) -> None:
         """Move a file or a folder to a path where nothing stands.
 
-        Raises `FileMissing`, `PathTaken`, `PathRefused`, `QuotaExceeded`.
+        Raises `FileMissing`, `PathOccupied`, `PathRefused`, `QuotaExceeded`.
         """
         source, target = _file_names(old), _file_names(new)
         with self.alone():
@@ -198,10 +198,10 @@ class FileMemory:
             if found is None:
                 raise _missing(old)
             if target[: len(source)] == source:
-                raise PathTaken(f"{quoted_path(new)} is {quoted_path(old)} or stands below it: choose another path")
+                raise PathOccupied(f"{quoted_path(new)} is {quoted_path(old)} or stands below it: choose another path")
             sight = look(self._folder, target)
             if sight.found is not None:
-                raise PathTaken(
+                raise PathOccupied(
                     f"something stands at {quoted_path(new)} already: delete it first, or choose another path"
                 )
             for at, _ in walk(self._folder, source) if found.kind == "folder" else ():
@@ -258,7 +258,7 @@ class FileMemory:
     def forget(self, digest: str) -> None:
         """Erase a content for good: `version` says so from now on, until somebody keeps the very same content again.
 
-        Raises `PathTaken` while a file at a path still holds it, `FileMissing` for a content that was never here.
+        Raises `PathOccupied` while a file at a path still holds it, `FileMissing` for a content that was never here.
         """
         check_digest(digest)
         with self.alone():
@@ -271,7 +271,7 @@ class FileMemory:
                 )
             holder = next((path for path, held in self._digests(n_bytes) if held == digest), None)
             if holder is not None:
-                raise PathTaken(
+                raise PathOccupied(
                     f"{quoted_path(holder)} still holds content {digest[:12]}…: delete or overwrite it first, then forget it"
                 )
             with self._changing(-n_bytes, 0):
@@ -343,11 +343,11 @@ class FileMemory:
         return counted
 
     def _sight(self, path: str, names: Names) -> Sight:
-        """What stands where a file is to be put. Raises `PathTaken`, `PathRefused` where none can."""
+        """What stands where a file is to be put. Raises `PathOccupied`, `PathRefused` where none can."""
         sight = look(self._folder, names)
         kind = sight.found.kind if sight.found else "file"
         if kind == "folder":
-            raise PathTaken(f"{quoted_path(path)} is a folder: name a file in it, or choose another path")
+            raise PathOccupied(f"{quoted_path(path)} is a folder: name a file in it, or choose another path")
         if kind == "other":
             raise PathRefused(
                 f"{quoted_path(path)} is a link, has a second name, or is no regular file: delete it first, or choose another path"
@@ -359,7 +359,7 @@ class FileMemory:
         if found is None:
             raise _missing(path)
         if found.kind != "folder":
-            raise PathTaken(f"{quoted_path(path)} is no folder: read it, or list the folder it is in")
+            raise PathOccupied(f"{quoted_path(path)} is no folder: read it, or list the folder it is in")
 
     def _digests(self, n_bytes: int | None = None) -> Iterator[tuple[str, str]]:
         """Path and digest of every file at a path; with `n_bytes`, of those of that size."""

@@ -25,7 +25,7 @@ from contextkit.providers.late_tools import announcing
 from contextkit.providers.masking import Endpoint, telling
 from contextkit.providers.notices import noticing
 from contextkit.providers.provider import Provider, Reply
-from contextkit.providers.settings import apart, check_fields, lowered, merged
+from contextkit.providers.settings import apart, check_fields, check_names, lowered, merged
 from contextkit.terminal import sanitize
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
@@ -34,12 +34,36 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 def chosen_model(name: str, provider: str) -> Model:
     """Return `model_named(name, provider)`.
 
-    Warns with `AssumedModelWarning`, at the user's own line, where its rules are assumed.
+    Warns with `AssumedModelWarning`, at the user's own line, where its rules are assumed, and where the model is one of
+    another provider.
     """
     row = model_named(name, provider)
-    if row.is_assumed:
-        warnings.warn(sanitize(assumption(row)), AssumedModelWarning, stacklevel=_users_level())
+    text = _misplacement(row, provider) or (assumption(row) if row.is_assumed else "")
+    if text:
+        warnings.warn(sanitize(text), AssumedModelWarning, stacklevel=_users_level())
     return row
+
+
+_CLASSES = {
+    "anthropic": "AnthropicMessages",
+    "openai": "OpenAIResponses or OpenAIChat",
+    "google": "Gemini",
+    "aws": "BedrockConverse",
+}
+"""Provider of a model → the classes that send to it."""
+
+
+def _misplacement(row: Model, provider: str) -> str:
+    """What to say of a model that its class's provider does not have; empty where it has it.
+
+    Claude on Bedrock is also behind Anthropic's endpoint.
+    """
+    if row.provider == provider or row.provider not in _CLASSES or (row.provider, provider) == ("aws", "anthropic"):
+        return ""
+    return (
+        f"{row.name!r} is a model of {row.provider}, and this class sends to {provider}: use {_CLASSES[row.provider]}, "
+        "unless a gateway behind your base_url serves it"
+    )
 
 
 def _users_level() -> int:
@@ -78,6 +102,8 @@ class Adapter:
     headers: Mapping[str, str] = MappingProxyType({})
     least_output: ClassVar[int] = 0
     """The least a reply may be limited to, in tokens."""
+    takes_own_fields: ClassVar[bool] = False
+    """Whether the host takes parameters that the SDK does not declare."""
 
     _arguments: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), MappingProxyType({}))
     """What it was made with."""
@@ -97,6 +123,8 @@ class Adapter:
         plain, extra, headers = apart(params)
         self.output, fields = lowered(self.wire, plain)
         self.params: Mapping[str, Json] = {model_field: self.model.name, **fields, **extra}
+        if not self.takes_own_fields:
+            check_names(fields, self.wire)
         check_fields(self.params, self.wire, self.grammar, self.least_output)
         if self.params[model_field] != self.model.name:
             raise UsageError(

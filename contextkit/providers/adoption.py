@@ -16,14 +16,12 @@ from contextkit.errors import (
     UnreadableRequest,
     UsageError,
 )
-from contextkit.log.entry import Entry
+from contextkit.log.entry import BODY_VERSION, Entry
 from contextkit.log.log import Log, Turns
 from contextkit.providers.keyed_blocks import RAW, packed
 from contextkit.providers.provider import Provider, Turn
 from contextkit.providers.settings import MODEL_FIELDS
 
-FORMAT = 1
-"""Version of the entry bodies."""
 _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, NotSerialisable)
 """What reading JSON of another form runs into."""
 
@@ -41,7 +39,7 @@ def check_provider(provider: object, log: object = None) -> None:
 def opening(provider: Provider, system: Json, tools: Json) -> Json:
     """Body of the first entry of a log. Raises `InvalidTool` for a tool this provider has no words for."""
     _say(provider, system, tools)
-    return {"version": FORMAT, "templates": {provider.wire: provider.template}, "system": system, "tools": tools}
+    return {"version": BODY_VERSION, "templates": {provider.wire: provider.template}, "system": system, "tools": tools}
 
 
 def check_switch(log: Log, turns: Turns, provider: Provider) -> None:

@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from contextkit.providers.openai.stored import Stored
     from contextkit.providers.provider import Parsed
     from contextkit.providers.scripted import Part
-    from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+    from contextkit.providers.validation import (
+        Notice,
+        ParsedRequest,
+        PromptCheck,
+        ReceivedRequest,
+        Refusal,
+        RequestCheck,
+    )
 
 CHUNK = 48
 """Characters in one delta of a stream."""
@@ -125,6 +132,8 @@ class Codec:
     """Whether a later request may be diagnosed against this one."""
     declared_fields: Container[str] | None = None
     """Top-level fields of the endpoint; another one is accepted with a notice. None where every field is accepted without."""
+    header_notices: Callable[[Mapping[str, str]], tuple[Notice, ...]] = lambda headers: ()
+    """What is accepted of the headers on an assumption."""
     model_field: str = "model"
     """Field that names the model."""
     stream_field: str = "stream"

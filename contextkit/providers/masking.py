@@ -40,6 +40,7 @@ from typing import Any
 
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UsageError
+from contextkit.facts.load import betas_for
 from contextkit.models import Model
 from contextkit.prompt.prompt import LEVELS, PromptColumns, PromptLayout
 from contextkit.providers.provider import Provider, definition_for
@@ -427,9 +428,9 @@ def prefilled(engine: str, mask: Mask, form: CallFormat) -> tuple[Json, dict[str
     return {"role": "assistant", "content": prefill(form, mask.allowed)}, dict(_CONTINUES[engine])
 
 
-TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
+TOOL_CHANGES = betas_for("tool changes")[0]
 """Beta header that opts in to `tool_addition` and `tool_removal` (mid-conversation system messages docs)."""
-INLINE_TOOLS = "inline-tools-2026-09-15"
+INLINE_TOOLS = betas_for("tool definitions in messages")[0]
 """Beta header that opts in to those, and to definitions inside `tool_addition` (same page; Claude API only)."""
 OPENAI = ("openai_chat", "openai_responses")
 CLAUDE = ("anthropic_messages",)

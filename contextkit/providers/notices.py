@@ -6,9 +6,8 @@ spell each row. Every row appends; none touches what was said.
 Which features of `/v1/messages` are in beta, and the header that opts in to each: one table, for what is sent and
 for who checks it.
 
-Takes the fields of a request and the betas opted in to, gives what is lacking. Knows no bytes and no models. The names
-are those of `anthropic/types/anthropic_beta_param.py` (2.11); that a field needs one is said by its absence from the
-stable request type and its presence in `anthropic/types/beta/message_create_params.py`.
+Takes the fields of a request and the betas opted in to, gives what is lacking. Knows no bytes and no models. Which name
+opts in to what is in `facts/betas.toml`.
 
 What changes the configuration of a conversation from one item on: an effort, the form of a reply.
 
@@ -22,6 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from contextkit.canonical import Json
+from contextkit.facts.load import betas_for, built_in_table, may_use
 from contextkit.providers.late_tools import BEDROCK, CLAUDE, GEMINI, OPENAI
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.settings import format_of
@@ -76,10 +76,13 @@ NOTICINGS: tuple[Noticing, ...] = (
 """How an event is told, the first row that holds."""
 
 
-CLEAR_AT = "mid-conversation-system-clear-at-2026-08-21"
-"""Beta header that opts in to system messages for one user turn (mid-conversation system messages docs)."""
-MESSAGE_EFFORT = "mid-conversation-output-config-2026-07-01"
-"""Beta header that opts in to an effort from one message on."""
+MESSAGE_FIELDS: Mapping[str, tuple[str, ...]] = {
+    name: betas_for(f"messages.{name}") for name in ("clear_at", "output_config")
+}
+"""Field of a system message between turns (what it says holds for one user turn; an effort from this message on) →
+betas that opt in to it.
+"""
+CLEAR_AT, MESSAGE_EFFORT = MESSAGE_FIELDS["clear_at"][0], MESSAGE_FIELDS["output_config"][0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +97,18 @@ class Setting:
     """Where it is documented."""
 
 
+def _is_named(endpoint: Endpoint, field: str) -> bool:
+    return not set(MESSAGE_FIELDS[field]).isdisjoint(endpoint.betas)
+
+
 SETTINGS: tuple[Setting, ...] = (
     Setting(
-        lambda endpoint: endpoint.model.accepts_mid_system and CLEAR_AT in endpoint.betas,
+        lambda endpoint: endpoint.model.accepts_mid_system and _is_named(endpoint, "clear_at"),
         lambda body: {"clear_at": "next_user_message"} if body.get("until") == "user" else {},
         "anthropic/types/beta/beta_system_message_param.py: in front of the model for the user turn it follows, in the array for good",
     ),
     Setting(
-        lambda endpoint: endpoint.model.accepts_message_effort and MESSAGE_EFFORT in endpoint.betas,
+        lambda endpoint: endpoint.model.accepts_message_effort and _is_named(endpoint, "output_config"),
         lambda body: (
             {"output_config": {"effort": body["event"]["effort"]}}
             if body.get("event", {}).get("type") == "effort"
@@ -133,23 +140,19 @@ def noticing(endpoint: Endpoint) -> Noticing:
     return next(row for row in NOTICINGS if endpoint.wire in row.wires and row.holds(endpoint))
 
 
-CONTEXT_MANAGEMENT, COMPACT, SUMMARIZE = "context-management-2025-06-27", "compact-2026-01-12", "compact-2026-09-04"
-BINDING = "thinking-binding-controls-2026-08-01"
-_MCP = ("mcp-client-2026-09-15", "mcp-client-2025-11-20", "mcp-client-2025-04-04")
-_FALLBACK = ("server-side-fallback-2026-07-01", "server-side-fallback-2026-06-01")
-_ADVISOR = ("advisor-tool-2026-03-01",)
-
-
 @dataclass(frozen=True, slots=True)
 class Beta:
     """One field in beta."""
 
     field: str
     """Where it stands in the body."""
-    headers: tuple[str, ...]
-    """Betas that opt in to it, any one of them; the first is the newest."""
     holds: Callable[[Mapping[str, Json]], bool]
     """Whether the fields of a request use it."""
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """Betas that opt in to it, any one of them; the first is the newest."""
+        return betas_for(self.field)
 
 
 def _has(*path: str) -> Callable[[Mapping[str, Json]], bool]:
@@ -171,48 +174,40 @@ def _edits(prefix: str) -> Callable[[Mapping[str, Json]], bool]:
 
 
 FIELDS: tuple[Beta, ...] = (
-    Beta("context_management.edits.compact_20260112", (COMPACT,), _edits("compact_")),
-    Beta("context_management.edits.clear_*", (CONTEXT_MANAGEMENT,), _edits("clear_")),
-    Beta("context_management", (CONTEXT_MANAGEMENT, COMPACT), _has("context_management")),
-    Beta("compaction", (SUMMARIZE,), _has("compaction")),
-    Beta("mcp_servers", _MCP, _has("mcp_servers")),
-    Beta("fallbacks", _FALLBACK, _has("fallbacks")),
-    Beta(
-        "fallback_credit_token",
-        ("fallback-credit-2026-07-01", "fallback-credit-2026-06-01"),
-        _has("fallback_credit_token"),
-    ),
-    Beta("billing_policy", ("user-profiles-billing-2026-10-01",), _has("billing_policy")),
-    Beta("thread", ("message-threads-2026-08-12",), _has("thread")),
-    Beta("thinking.block_binding", (BINDING,), _has("thinking", "block_binding")),
-    Beta(
-        "thinking.display: updates",
-        ("thinking-display-updates-2026-08-18",),
-        lambda fields: bool(_at(fields, ("thinking", "display")) == "updates"),
-    ),
-    Beta("output_config.task_budget", ("task-budgets-2026-03-13",), _has("output_config", "task_budget")),
+    Beta("context_management.edits.compact_20260112", _edits("compact_")),
+    Beta("context_management.edits.clear_*", _edits("clear_")),
+    Beta("context_management", _has("context_management")),
+    Beta("compaction", _has("compaction")),
+    Beta("mcp_servers", _has("mcp_servers")),
+    Beta("fallbacks", _has("fallbacks")),
+    Beta("fallback_credit_token", _has("fallback_credit_token")),
+    Beta("billing_policy", _has("billing_policy")),
+    Beta("thread", _has("thread")),
+    Beta("thinking.block_binding", _has("thinking", "block_binding")),
+    Beta("thinking.display: updates", lambda fields: bool(_at(fields, ("thinking", "display")) == "updates")),
+    Beta("output_config.task_budget", _has("output_config", "task_budget")),
 )
 """Fields of a request."""
-MESSAGE_FIELDS: Mapping[str, str] = {"clear_at": CLEAR_AT, "output_config": MESSAGE_EFFORT}
-"""Fields of a system message between turns."""
+CONTEXT_MANAGEMENT, COMPACT, SUMMARIZE = (
+    betas_for(field)[0] for field in ("context_management", "context_management.edits.compact_20260112", "compaction")
+)
+BINDING = betas_for("thinking.block_binding")[0]
 BLOCKS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("mcp_tool_use", "mcp_tool_result", "mcp_tool_listing", "mcp_toolset"), _MCP),
-    **dict.fromkeys(("advisor_tool_result", "advisor_20260301"), _ADVISOR),
-    "compaction": (SUMMARIZE, COMPACT),
-    "fallback": _FALLBACK,
-    "computer_20251124": ("computer-use-2025-11-24",),
-    "computer_20250124": ("computer-use-2025-01-24",),
+    feature.removeprefix("type "): betas_for(feature)
+    for row in built_in_table("betas.toml")["betas"]
+    for feature in row.get("opens", ())
+    if feature.startswith("type ")
 }
-"""Types of blocks and of tools. What `tool_addition` and `tool_removal` need stands in `masking/mechanisms.py`."""
+"""Types of blocks and of tools. What `tool_addition` and `tool_removal` need stands in `masking.py`."""
 
 
 def lacking(fields: Mapping[str, Json], betas: Collection[str]) -> Iterator[Beta]:
-    """Fields in use whose header is not among `betas`.
+    """Fields in use that none of `betas` opts in to; none where one of `betas` is unknown, as it may be that opt-in.
 
     >>> [row.headers[0] for row in lacking({"compaction": {"type": "summarize"}}, ())]
     ['compact-2026-09-04']
     """
-    return (row for row in FIELDS if row.holds(fields) and not set(row.headers) & set(betas))
+    return (row for row in FIELDS if row.holds(fields) and not may_use(betas, row.headers))
 
 
 _SETS: Mapping[str, Callable[[Mapping[str, Json]], dict[str, Json]]] = {

@@ -300,6 +300,7 @@ class OpenAICompatible(OpenAIAdapter):
     """
 
     format, answering = FORMAT, ANSWERING
+    takes_own_fields = True
     least_output = -1  # engines take it for: as many as fit
     wire = WIRE
     path = "/chat/completions"
@@ -343,6 +344,7 @@ class OpenAICompatible(OpenAIAdapter):
         made = replace(model_row, name=model) if model_row else _row(model, row, window_tokens, block_tokens)
         register(made)
         super().__init__(Endpoint(WIRE, made, decoding=self.decoding), ttl, fields)
+        self.output_field = row.most
         self._usage_fields = _usage_fields(row, made)
         self._read = {name: row.thought for name in ("reasoning_content", "reasoning") if row.thought} | {
             name: name for name in row.also

@@ -35,6 +35,7 @@ from contextkit.prompt.breakpoints import Plan
 from contextkit.prompt.normal_form import VERBATIM, marker_of, normal
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.prompt.tokens import counter_for
+from contextkit.sequence_view import SequenceView
 from contextkit.tools.tool import INVALID_ARGUMENTS
 
 
@@ -68,6 +69,8 @@ class Reply:
     """The usage that the provider billed."""
     withheld: Mapping[str, str] = field(default_factory=dict)
     """Id of earlier reasoning that the provider left out of the prompt, or its place in the request → the reason."""
+    is_renamed: bool = False
+    """Whether calls have other ids than they came with, since several came with one."""
 
 
 def assistant_body(
@@ -301,9 +304,8 @@ def keyed(
 ) -> Prompt:
     """The prompt that a cache sees of the first `n` blocks of `columns`, with these breakpoints."""
     ends = (min(columns.level_ends[0], n), min(columns.level_ends[1], n))
-    return Prompt(
-        namespaces(endpoint, params, flags), ends, columns.digests, columns.ends_tokens, columns.positions, marks, n
-    )
+    views = SequenceView(columns.digests), SequenceView(columns.ends_tokens), SequenceView(columns.positions)
+    return Prompt(namespaces(endpoint, params, flags), ends, *views, marks, n)
 
 
 @lru_cache(maxsize=4096)

@@ -175,6 +175,29 @@ class Overflow:
         )
 
 
+SDK_RETRIES: Mapping[str, int] = {"bedrock_converse": 4, "gemini": 0, "gemini_interactions": 2}
+"""Endpoint → how often its SDK tries again where nothing else is said (botocore 1.44, `legacy`; google-genai 3.6.1); the
+other SDKs say it themselves."""
+
+
+def sdk_retries(wire: str, client: Any = None) -> int:
+    """How often the SDK sends a request again by itself: this client, or, where none is known, one made without saying.
+
+    Retries of botocore and google-genai are read from the client's settings.
+    """
+    own = getattr(client, "max_retries", None)
+    if wire == "bedrock_converse" and client is not None:
+        retries = getattr(getattr(getattr(client, "meta", None), "config", None), "retries", None) or {}
+        own = (retries.get("total_max_attempts") or (5 if retries.get("mode", "legacy") == "legacy" else 3)) - 1
+    elif wire == "gemini" and client is not None:
+        options = getattr(getattr(client, "_api_client", None), "_http_options", None)
+        given = getattr(options, "retry_options", None)
+        own = None if given is None else (given.attempts or 5) - 1
+    if type(own) is int:
+        return max(own, 0)
+    return SDK_RETRIES[wire] if wire in SDK_RETRIES else int(_load(f"{ENDPOINTS[wire].sdk}:DEFAULT_MAX_RETRIES"))
+
+
 class Reserved(Protocol):
     """What is set aside for one call in the budgets that limit it (`ledger/budget.py`)."""
 
@@ -185,13 +208,16 @@ class Reserved(Protocol):
 class Request(Mapping[str, Json]):
     """What one call sends.
 
-    `**request` feeds the stock typed method; `.body` is exactly what `.send` puts on the wire.
+    `**request` feeds the stock typed method; `.body` is exactly what `.send` puts on the wire. Where a budget limits it,
+    unpacking it (`**request`, `dict(request)`) sets aside what sending it may cost, each time anew; `request["messages"]`
+    and `.body` are for looking and set nothing aside.
     """
 
     __slots__ = (
         "_asending",
         "_fields",
         "_observe",
+        "_observing",
         "_reserve",
         "_sending",
         "after",
@@ -200,7 +226,6 @@ class Request(Mapping[str, Json]):
         "epoch",
         "headers",
         "hold",
-        "is_answered",
         "layout",
         "mask",
         "model",
@@ -229,7 +254,8 @@ class Request(Mapping[str, Json]):
         at: float,
         mask: Lowered,
         observe: Callable[[Request, BaseException], object] | None = None,
-        reserve: Callable[[Request], Reserved] | None = None,
+        reserve: Callable[[Request, int], Reserved] | None = None,
+        observing: Callable[[Request, Any], Any | None] | None = None,
         continued: Continued | None = None,
         sending: Callable[[Request], AbstractContextManager[None]] | None = None,
         asending: Callable[[Request], AbstractAsyncContextManager[None]] | None = None,
@@ -261,9 +287,7 @@ class Request(Mapping[str, Json]):
         """How it goes on from what the server keeps; None for an adapter that does not ask for that."""
         self.hold: Reserved | None = None
         """What is set aside for it in a budget while it is in flight."""
-        self.is_answered = False
-        """Whether a reply to it was billed: unpacking it after that is no call."""
-        self._observe, self._reserve = observe, reserve
+        self._observe, self._reserve, self._observing = observe, reserve, observing
         self._sending, self._asending = sending, asending
         self._fields: dict[str, Json] | None = None
 
@@ -292,43 +316,53 @@ class Request(Mapping[str, Json]):
         `BudgetExceeded` where it could cost more than a budget has left; nothing is sent then.
         """
         if sdk_method := SDK_METHODS.get(self.wire):
-            return self._typed(called(sdk_method.method, sdk_method, client))
+            return self._typed(called(sdk_method.method, sdk_method, client), client)
         _check(client, ENDPOINTS[self.wire].sdk, is_async=False)
-        return self._open(client, self.body, self._options(client))
+        options = self._options(client)
+        return self._sent(client, lambda client: client.post(self.path, content=self.body, **options))
 
     async def asend(self, client: Any) -> Any:
         """`send` for `AsyncAnthropic` and `AsyncOpenAI`; the bytes are joined off the event loop."""
         if sdk_method := SDK_METHODS.get(self.wire):
             method = sdk_method.amethod(client)
             return await (
-                asyncio.to_thread(self._typed, called(sdk_method.method, sdk_method, client))
+                asyncio.to_thread(self._typed, called(sdk_method.method, sdk_method, client), client)
                 if method is None
-                else self._atyped(method)
+                else self._asent(client, lambda client: method(**self._mapping()))
             )
         _check(client, ENDPOINTS[self.wire].sdk, is_async=True)
-        options = self._options(client)
-        body = await asyncio.to_thread(lambda: self.body)
-        return await self._opening(client, body, options)
+        return await self._aposted(client, {}, self._options(client))
 
     def stream(self, client: Any) -> Any:
         """The SDK's stream of events (a coroutine of one, for an async client); iterate it through `context.stream(…)`."""
         if sdk_method := SDK_METHODS.get(self.wire):
-            return sdk_method.events(self._typed(called(sdk_method.streaming, sdk_method, client)))
+            return sdk_method.events(self._typed(called(sdk_method.streaming, sdk_method, client), client))
         endpoint = ENDPOINTS[self.wire]
         _check(client, endpoint.sdk, is_async=None)
-        body = self._written(endpoint.streaming)
         is_async = inspect.iscoroutinefunction(client.post)
         decoder = _stream_class(endpoint.sdk, endpoint.event, is_async)
         options = {"cast_to": _load(endpoint.result), "stream": True, "stream_cls": decoder, "options": self._headers()}
-        return self._opening(client, body, options) if is_async else self._open(client, body, options)
+        if is_async:
+            return self._aposted(client, endpoint.streaming, options)
+        return self._sent(
+            client, lambda client: client.post(self.path, content=self._written(endpoint.streaming), **options)
+        )
 
     def reserve(self) -> None:
         """Set aside what the call may cost, where the caller sends `body` by itself. Raises `BudgetExceeded`."""
-        self._reserved()
+        self._reserved(1)
 
-    def _reserved(self) -> AbstractContextManager[None]:
-        """Set aside what the call may cost, in every budget. Raises `BudgetExceeded`."""
-        return nullcontext() if self._reserve is None else self._reserve(self).covering()
+    def _reserved(self, n_attempts: int) -> AbstractContextManager[None]:
+        """Set aside what so many attempts may cost, in every budget. Raises `BudgetExceeded`."""
+        return nullcontext() if self._reserve is None else self._reserve(self, n_attempts).covering()
+
+    def _leaving(self, client: Any) -> tuple[Any, AbstractContextManager[None]]:
+        """The client to send it through, and what is set aside: for one attempt where each is seen as it leaves, else for
+        all that the client may make. Raises `BudgetExceeded`.
+        """
+        n_retries = 0 if self._reserve is None else sdk_retries(self.wire, client)
+        seen = self._observing(self, client) if n_retries and self._observing is not None else None
+        return (client, self._reserved(1 + n_retries)) if seen is None else (seen, self._reserved(1))
 
     def _turn(self) -> AbstractContextManager[None]:
         """Wait while another call writes what this one could read; the block ends when the response has begun."""
@@ -337,36 +371,31 @@ class Request(Mapping[str, Json]):
     def _aturn(self) -> AbstractAsyncContextManager[None]:
         return nullcontext() if self._asending is None else self._asending(self)
 
-    def _typed(self, method: Callable[..., Any]) -> Any:
-        fields = self._mapping()
-        return self._sent(lambda: method(**fields))
+    def _typed(self, method: Callable[..., Any], client: Any) -> Any:
+        return self._sent(client, lambda client: method(**self._mapping()))
 
-    async def _atyped(self, method: Callable[..., Any]) -> Any:
-        fields = self._mapping()
-        return await self._asent(lambda: method(**fields))
+    async def _aposted(self, client: Any, more: Mapping[str, Json], options: dict[str, Any]) -> Any:
+        async def post(client: Any) -> Any:
+            return await client.post(self.path, content=await asyncio.to_thread(self._written, more), **options)
 
-    def _open(self, client: Any, body: bytes, options: dict[str, Any]) -> Any:
-        return self._sent(lambda: client.post(self.path, content=body, **options))
+        return await self._asent(client, post)
 
-    async def _opening(self, client: Any, body: bytes, options: dict[str, Any]) -> Any:
-        return await self._asent(lambda: client.post(self.path, content=body, **options))
-
-    def _sent(self, call: Callable[[], Any]) -> Any:
+    def _sent(self, client: Any, call: Callable[[Any], Any]) -> Any:
         with self._turn():
-            reserved = self._reserved()
+            client, reserved = self._leaving(client)
             try:
                 with reserved:
-                    return call()
+                    return call(client)
             except BaseException as error:
                 self._failed(error)
                 raise
 
-    async def _asent(self, call: Callable[[], Any]) -> Any:
+    async def _asent(self, client: Any, call: Callable[[Any], Any]) -> Any:
         async with self._aturn():
-            reserved = self._reserved()
+            client, reserved = self._leaving(client)
             try:
                 with reserved:
-                    return await call()
+                    return await call(client)
             except BaseException as error:
                 self._failed(error)
                 raise
@@ -396,6 +425,10 @@ class Request(Mapping[str, Json]):
         if self._observe is not None:
             self._observe(self, error)
 
+    def cap_output(self, params: Mapping[str, Json]) -> None:
+        """Take parameters that differ in the output they allow: a budget has room for less."""
+        self.params, self._fields = params, None
+
     def _mapping(self) -> dict[str, Json]:
         if self._fields is None and (sdk_method := SDK_METHODS.get(self.wire)):
             self._fields = sdk_method.keywords(parse(self.body), self.headers)
@@ -415,8 +448,8 @@ class Request(Mapping[str, Json]):
         return self._mapping()[name]
 
     def __iter__(self) -> Iterator[str]:
-        if self.hold is None and not self.is_answered:
-            self._reserved()  # whoever unpacks it with ** is about to send it
+        if self._reserve is not None:
+            self._reserved(1 + sdk_retries(self.wire))  # whoever unpacks it with ** is about to send it
         return iter(self._mapping())
 
     def __len__(self) -> int:
@@ -491,3 +524,17 @@ def _method_fields(wire: str) -> frozenset[str]:
         "extra_body",
         "timeout",
     }
+
+
+def declared_fields(wire: str) -> frozenset[str] | None:
+    """The parameters that the installed SDK declares for an endpoint; None without the SDK."""
+    try:
+        if wire == "gemini":
+            fields = _load("google.genai.types:GenerateContentConfig").model_fields
+            return frozenset({*fields, *(field.alias for field in fields.values() if field.alias)})
+        if wire == "bedrock_converse":
+            service = _load("botocore.session:get_session")().get_service_model("bedrock-runtime")
+            return frozenset(service.operation_model("Converse").input_shape.members)
+        return _method_fields(wire) if wire in ENDPOINTS else None
+    except ImportError:
+        return None

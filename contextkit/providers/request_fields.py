@@ -10,19 +10,10 @@ from collections.abc import Container, Iterator, Mapping
 
 from contextkit.canonical import Json
 from contextkit.facts.load import client
-from contextkit.facts.parameters import LEVELS, Keying, keying
+from contextkit.facts.parameters import LEVELS, TABLES, is_listed, keying
 from contextkit.providers.codecs import CODECS
 from contextkit.providers.validation import Notice, printable
 
-_TABLES: Mapping[str, tuple[str, ...]] = {
-    "anthropic_messages": ("anthropic",),
-    "openai_chat": ("openai", "engines"),
-    "openai_responses": ("openai", "engines"),
-    "bedrock_converse": ("bedrock",),
-    "gemini": ("gemini",),
-    "gemini_interactions": ("gemini-interactions",),
-}
-"""Endpoint → tables of `facts/parameters.toml` with its fields; compatible hosts and engines take OpenAI's bodies."""
 _OUTER: Mapping[str, tuple[str, ...]] = {
     "gemini": ("generationConfig", "generation_config"),
     "gemini_interactions": ("generation_config",),
@@ -40,8 +31,9 @@ def unlisted_fields(endpoint: str, body: Mapping[str, Json]) -> tuple[str, ...]:
     >>> unlisted_fields("anthropic_messages", {"model": "m", "messages": [], "temperature": 1, "colour": "red"})
     ('colour',)
     """
-    tables = [keying(name) for name in _TABLES[endpoint]]
-    names = [path for path, name in _fields(endpoint, body) if not _is_listed(tables, name)]
+    names = [
+        path for path, name in _fields(endpoint, body) if name not in _CLIENT_FIELDS and not is_listed(endpoint, name)
+    ]
     return tuple(sorted(names)[:_MAX_NAMES])
 
 
@@ -54,21 +46,13 @@ def _fields(endpoint: str, body: Mapping[str, Json]) -> Iterator[tuple[str, str]
             yield name, name
 
 
-def _is_listed(tables: list[Keying], name: str) -> bool:
-    if name in _CLIENT_FIELDS:
-        return True
-    head, *words = name.split("_")
-    camel = head + "".join(word[:1].upper() + word[1:] for word in words)  # Google takes both spellings
-    return any(table.is_listed(name) or table.is_listed(camel) for table in tables)
-
-
 def cache_effect(endpoint: str, name: str) -> str:
     """The effect of a field on the cache, in words.
 
     >>> cache_effect("openai_chat", "cache_salt"), cache_effect("openai_chat", "colour")
     ('a change invalidates the cache from tools on', 'assumed neutral for the cache')
     """
-    for table in map(keying, _TABLES[endpoint]):
+    for table in map(keying, TABLES[endpoint]):
         if name in table.levels:
             return f"a change invalidates the cache from {LEVELS[table.levels[name]]} on"
         if table.is_listed(name):

@@ -40,13 +40,15 @@ Takes a provider and overrides, gives fields and headers that are sure to be sen
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Any, get_origin
 
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply, UsageError
+from contextkit.facts.parameters import TABLES, is_listed, keying
 from contextkit.log.entry import Change
 from contextkit.models import Model
 from contextkit.prompt.prompt import Grammar, PromptLayout
@@ -423,6 +425,26 @@ def check_fields(params: Mapping[str, Json], wire: str, grammar: Grammar, least:
             raise UsageError(f"{name}={asked}: how many tokens a reply may have, {least} or more")
 
 
+def check_names(names: Iterable[str], wire: str) -> None:
+    """Raises `UsageError` for a parameter that neither the endpoint's tables list nor its installed SDK declares.
+
+    Without the SDK, and for an endpoint that is not ours, nothing is refused.
+    """
+    from contextkit.providers.request import declared_fields  # builds requests out of parameters
+
+    unlisted = [name for name in names if wire in TABLES and not is_listed(wire, name)]
+    declared = declared_fields(wire) if unlisted else frozenset()
+    unknown = next((name for name in unlisted if declared is not None and name not in declared), None)
+    if unknown is not None:
+        listed = {name for table in map(keying, TABLES[wire]) for name in (*table.levels, *table.neutral)}
+        close = get_close_matches(unknown, sorted(listed.union(declared or ())), n=1)
+        near = f"; did you mean {close[0]!r}?" if close else "."
+        raise UsageError(
+            f"{unknown}: {wire} has no parameter of this name{near} A field that its SDK does not declare goes into "
+            f"extra_body={{{unknown!r}: …}}"
+        )
+
+
 def _lengths(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
     """What is said of how long a reply may get, by name."""
     found = [(name, params.get(name)) for name in OUTPUT_FIELDS]
@@ -579,6 +601,8 @@ def parameters(
         for name, value in {**provider.params, **(decided or {}), **given, **extra}.items()
         if value is not None
     }
+    if not getattr(provider, "takes_own_fields", False):
+        check_names(given, provider.wire)
     check_fields(params, provider.wire, provider.grammar, getattr(provider, "least_output", 0))
     named = next(field for field in MODEL_FIELDS if field in provider.params)
     if params.get(named) != provider.params[named]:
@@ -589,14 +613,51 @@ def parameters(
 
 
 def output_tokens(params: Mapping[str, Json]) -> int:
-    """How long a reply may get, 0 where a request does not say.
+    """How long a reply may get, 0 where a request does not say, or says it in a form that no provider reads.
 
-    >>> output_tokens({"max_tokens": 9}), output_tokens({"inferenceConfig": {"maxTokens": 8}})
-    (9, 8)
+    Of several fields the largest counts. Text is read as lenient servers read it.
+
+    >>> output_tokens({"max_tokens": 9}), output_tokens({"inferenceConfig": {"maxTokens": "8"}}), output_tokens({"max_tokens": []})
+    (9, 8, 0)
     """
-    nested = {name: (params.get(field) or {}).get(name) for field, name in NESTED.items()}
-    asked = {**{name: params.get(name) for name in OUTPUT_FIELDS}, **nested}
-    return next((tokens for tokens in asked.values() if tokens is not None), 0)
+    nested = [held.get(name) for field, name in NESTED.items() if isinstance(held := params.get(field), Mapping)]
+    asked = [value for value in (*(params.get(name) for name in OUTPUT_FIELDS), *nested) if value is not None]
+    numbers = [whole_number(value) for value in asked]
+    return 0 if None in numbers else max((number or 0 for number in numbers), default=0)
+
+
+def with_output_limit(wire: str, params: Mapping[str, Json], n_tokens: int, chat_field: str) -> dict[str, Json]:
+    """Parameters that limit a reply to so many tokens, in the fields that they say it in already, or in the endpoint's.
+
+    `chat_field` is the field of a host of Chat Completions. Unchanged where the endpoint has none that is known.
+
+    >>> with_output_limit("gemini", {}, 9, ""), with_output_limit("openai_chat", {"max_tokens": 20}, 9, "max_completion_tokens")
+    ({'generationConfig': {'maxOutputTokens': 9}}, {'max_tokens': 9})
+    """
+    flat = [name for name in OUTPUT_FIELDS if params.get(name) is not None]
+    nested = _NESTED_OF.get(wire)
+    if nested is not None:
+        return {**params, nested: {**(params.get(nested) or {}), NESTED[nested]: n_tokens}}
+    own = {"anthropic_messages": "max_tokens", "openai_responses": "max_output_tokens", "openai_chat": chat_field}
+    return {**params, **dict.fromkeys(flat or ([own[wire]] if wire in own else []), n_tokens)}
+
+
+_NESTED_OF = {"bedrock_converse": "inferenceConfig", "gemini": "generationConfig"}
+_MOST = 1 << 40
+"""No provider generates more: a larger number would leave what a price can be computed of."""
+
+
+def whole_number(value: Json) -> int | None:
+    """The number that a field asks for, as lenient servers read it; None where none would.
+
+    >>> whole_number(900), whole_number(" 900 "), whole_number(900.0), whole_number("nine"), whole_number(-1)
+    (900, 900, 900, None, None)
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return int(min(number, _MOST)) if number >= 0 and number % 1 == 0 else None
 
 
 def is_prewarm(params: Mapping[str, Json]) -> bool:

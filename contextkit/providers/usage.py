@@ -8,12 +8,13 @@ LiteLLM, vLLM, Moonshot and DashScope write beside OpenAI's names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from contextkit.cache.usage import Usage, served
+from contextkit.cache.usage import NO_COUNT, Usage, natural, served
 
 Report = Callable[[str], None]
 """Takes a sentence on counters that contradict each other."""
@@ -190,6 +191,27 @@ def usage_of(counters: Mapping[str, Any], report: Report) -> Usage | None:
     return None if is_empty else usage
 
 
+def streamed_counters(counters: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+    """The counters of a stream as Converse documents them: ConverseStream of OpenAI's models counts what was read and
+    written in `inputTokens` too, which a call that is not streamed does not (measured on openai.gpt-5.6:
+    https://github.com/maximhq/bifrost/pull/6942, read 2026-11-27).
+
+    Counters that are smaller than that are as documented, and stand.
+
+    >>> counters = {"inputTokens": 4995, "cacheReadInputTokens": 0, "cacheWriteInputTokens": 4993}
+    >>> streamed_counters(counters, "openai.gpt-5.6-sol")["inputTokens"], streamed_counters(counters, "amazon.nova-pro-v1:0")["inputTokens"]
+    (2, 4995)
+    """
+    sent = natural(counters.get("inputTokens"))
+    cached = [natural(counters.get(f"cache{kind}InputTokens")) or 0 for kind in ("Read", "Write")]
+    if sent is None or not 0 < sum(cached) <= sent or not _OPENAI_AT_BEDROCK.match(model):
+        return counters
+    return {**counters, "inputTokens": sent - sum(cached)}
+
+
+_OPENAI_AT_BEDROCK = re.compile(r"(?:[a-z-]+\.)?openai\.")
+
+
 def billed_usd_of(counters: Mapping[str, Any]) -> float | None:
     """Dollars that OpenRouter says a call cost, by the counters of a response or of a generation record; None where it
     says none.
@@ -278,10 +300,9 @@ def _count(flat: Mapping[str, Any], paths: Paths, report: Report) -> int | None:
     for path in paths:
         value = flat.get(path)
         if value is not None:
-            if type(value) is int and value >= 0:  # a boolean is an `int` too
-                return value
-            report("a token count that is no natural number; it is unknown")
-            return None
+            if natural(value) is None:
+                report(NO_COUNT)
+            return natural(value)
     return None
 
 

@@ -46,7 +46,7 @@ class Notice:
     """One thing that was accepted on an assumption."""
 
     kind: str
-    """`unknown_field`, `assumed_model` or `retired_model`."""
+    """`unknown_field`, `unknown_beta`, `assumed_model` or `retired_model`."""
     endpoint: str
     """The wire it was sent on: `openai_responses`."""
     name: str

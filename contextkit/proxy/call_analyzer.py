@@ -15,7 +15,7 @@ from secrets import token_hex
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.content_encoding import UndecodableBody, decoded
-from contextkit.errors import NotSerialisable
+from contextkit.errors import NotSerialisable, StorageError
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
 from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
 from contextkit.ledger.summary import Tally
@@ -179,8 +179,9 @@ class CallAnalyzer:
             return
         try:
             self._journal.write(*records)
-        except OSError as fault:
-            text = f"{self._journal.path} takes no more rows ({fault.strerror or fault}): recording has stopped, calls still pass"
+        except (OSError, StorageError) as fault:
+            why = getattr(fault, "strerror", None) or fault
+            text = f"{self._journal.path} takes no more rows ({why}): recording has stopped, calls still pass"
             self._journal.close()
             self._journal = None
             self._complain(text)

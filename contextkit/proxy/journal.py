@@ -8,17 +8,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from io import FileIO
-from pathlib import Path
 
-from contextkit.errors import StorageError
 from contextkit.ledger.calls import Record, encode
-from contextkit.ledger.ledger import HEADER, check_header
+from contextkit.ledger.ledger import LedgerFile, as_storage_error
 from contextkit.log.storage import folder_at
-from contextkit.private_files import private_opener
 from contextkit.terminal import sanitize
-
-_WINDOW = 1 << 16
 
 
 class Journal:
@@ -27,71 +21,25 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Raises `UnreadableLog` where the file is no ledger, `StorageError` where it may not be written."""
         self.path = folder_at(path)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = FileIO(self.path, "a+b", opener=private_opener)
-        except OSError as fault:
-            raise StorageError(
-                f"{path} cannot be opened ({fault.strerror or fault}): name a ledger you may read and write"
-            ) from fault
-        try:
-            self._continue()
-        except BaseException:
-            self._file.close()
-            raise
+        with as_storage_error(self.path):
+            self._file = LedgerFile(self.path)
+            try:
+                with self._file.alone():
+                    torn = self._file.begin()
+            except BaseException:
+                self._file.close()
+                raise
+        if torn:
+            text = f"{self.path} ended in an unfinished line: {len(torn)} bytes set aside in {self.path}.torn"
+            warnings.warn(sanitize(text), stacklevel=3)
 
     def write(self, *records: Record) -> None:
         """Append records, in one write handed to the operating system: all of them, or none.
 
-        Raises `OSError` when the disk is full or fails.
+        Raises `OSError` when the disk is full or fails, `StorageError` where the file was replaced, deleted or cut.
         """
-        self._put(b"".join(encode(record) + b"\n" for record in records))
+        self._file.append(*map(encode, records))
 
     def close(self) -> None:
         """Give the file back."""
         self._file.close()
-
-    def _put(self, lines: bytes) -> None:
-        end = self._file.seek(0, os.SEEK_END)
-        rest = memoryview(lines)
-        try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except BaseException:
-            self._file.truncate(end)
-            raise
-
-    def _continue(self) -> None:
-        good = self._whole_bytes()
-        self._file.seek(0)
-        first = self._file.read(_WINDOW).partition(b"\n")[0]
-        if good or not HEADER.startswith(first):
-            check_header(first, str(self.path))
-        self._set_aside(good)
-        if not good:
-            self._put(HEADER)
-
-    def _whole_bytes(self) -> int:
-        """Up to the end of the last whole line."""
-        end = self._file.seek(0, os.SEEK_END)
-        while end:
-            start = max(0, end - _WINDOW)
-            self._file.seek(start)
-            at = self._file.read(end - start).rfind(b"\n")
-            if at >= 0:
-                return start + at + 1
-            end = start
-        return 0
-
-    def _set_aside(self, good: int) -> None:
-        self._file.seek(good)
-        tail = self._file.readall()
-        if not tail:
-            return
-        aside = Path(f"{self.path}.torn")
-        with open(aside, "ab", opener=private_opener) as beside:
-            beside.write(tail)
-        self._file.truncate(good)
-        warnings.warn(
-            sanitize(f"{self.path} ended in an unfinished line: {len(tail)} bytes set aside in {aside}"), stacklevel=4
-        )

@@ -6,49 +6,16 @@ so that it can cover them in bodies. It keeps them in memory only. Paths are red
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-PATHS: Mapping[str, str] = {
-    "/messages": "anthropic_messages",
-    "/chat/completions": "openai_chat",
-    "/completions": "openai_completions",
-    "/responses": "openai_responses",
-    "/interactions": "gemini_interactions",
-    ":generateContent": "gemini",
-    ":streamGenerateContent": "gemini",
-    ":rawPredict": "vertex_raw",
-    ":streamRawPredict": "vertex_raw",
-}
-"""End of the path of a model call → the wire that is spoken there. `vertex_raw` is what a vendor's own endpoint takes
-(Claude's, say), on Vertex AI; the legacy `openai_completions` is what vLLM, SGLang and llama.cpp serve as well."""
-_BEDROCK = re.compile(r"/model/[^/]+/(converse|invoke)(?:-stream|-with-response-stream)?$")
-"""botocore 1.44, bedrock-runtime: Converse, ConverseStream, InvokeModel, InvokeModelWithResponseStream."""
 MOST_BYTES = 1 << 26
 """A body beyond this passes like any other, but is neither changed nor kept: 64 MB, twice what Anthropic takes."""
 
 
 UNREADABLE = "undecodable"
 """Stands for the encoding of a response that is not decoded, or was not handed over: nothing is read from it."""
-
-
-def wire_of(method: str, target: str) -> str:
-    """The wire a request speaks, empty where it is no model call.
-
-    >>> wire_of("POST", "/v1/messages?beta=true"), wire_of("GET", "/v1/models")
-    ('anthropic_messages', '')
-    >>> wire_of("POST", "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"), wire_of("POST", "/model/eu.amazon.nova-pro/invoke")
-    ('gemini', 'bedrock_invoke')
-    """
-    if method != "POST":
-        return ""
-    path = target.partition("?")[0]
-    found = _BEDROCK.search(path)
-    return (
-        f"bedrock_{found[1]}" if found else next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "")
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ except ImportError:
 
 from contextkit.providers.codec import Codec
 from contextkit.providers.codecs import CODECS
-from contextkit.proxy.observer import Observer, Repair, Timeouts, wire_of
+from contextkit.providers.paths import wire_of
+from contextkit.proxy.observer import Observer, Repair, Timeouts
 from contextkit.proxy.other_endpoints import usage_in
 from contextkit.proxy.relay import (
     DEFAULT_TIMEOUTS,
@@ -43,6 +44,8 @@ from contextkit.watcher.budget import BudgetGate
 
 PAYMENT_REQUIRED = 402
 """Status of a call that a budget has no room for. The SDKs retry 408, 409, 429 and 5xx only."""
+UPGRADE_REQUIRED = 426
+"""Status of a web socket that a budget does not let pass: at it Codex goes on over HTTP."""
 _BACKLOG = 1024
 """Connections that may wait to be taken: agents start by the hundred."""
 
@@ -71,20 +74,27 @@ class Proxy:
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         budget: Budget | None = None,
         session: str = "proxy",
-        on_refused: Callable[[Json], None] = lambda report: None,
+        allow_unpriced: bool = False,
+        on_report: Callable[[Json], None] = lambda report: None,
     ) -> None:
         """`observer` is told of every model call.
 
         `repair` may change its body; `pages` are paths that are not passed on. A call that could cost more than
-        `budget` has left is answered with 402, which no SDK retries, and told to `on_refused` as `{"refused": {"path",
-        "text"}}`; `session` spends from a budget per session.
+        `budget` has left, or may be billed nobody knows what, is answered with 402, which no SDK retries, and told to
+        `on_report` as `{"refused": {"path", "text"}}`; a web socket with 426, at which clients go on over HTTP. One that
+        the provider accepts is passed on unread, and told to `on_report` at once as `{"websocket": {"path", "text"}}`. `session`
+        spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price and web sockets.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
         """
         self._timeouts = timeouts
-        self._on_refused = on_refused
-        self._gate = None if budget is None else BudgetGate(budget, session, read_response=usage_in)
+        self._on_report = on_report
+        self._gate = (
+            None
+            if budget is None
+            else BudgetGate(budget, session, read_response=usage_in, allow_unpriced=allow_unpriced)
+        )
         self._upstream, self._observer, self._repair, self._pages = upstream, observer, repair, pages or {}
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -174,12 +184,15 @@ class Proxy:
             _say(link, 200, page.content_type, page.text() if request.method == b"GET" else b"")
             return True
         try:
-            relay = Relay(link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate)
+            relay = Relay(
+                link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate, self._unread
+            )
             await relay.run(next(self._numbers))
         except BudgetExceeded as exceeded:
             text, path = exceeded.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
-            self._on_refused({"refused": {"path": redact_path(path), "text": text}})
-            _refuse(link, _codec_of(request), PAYMENT_REQUIRED, text)
+            self._on_report({"refused": {"path": redact_path(path), "text": text}})
+            status = UPGRADE_REQUIRED if value_of(request.headers, b"upgrade") else PAYMENT_REQUIRED
+            _refuse(link, _codec_of(request), status, text)
         except Unreachable as fault:
             _refuse(link, _codec_of(request), fault.status, str(fault))
         except ClientStalled:
@@ -187,6 +200,15 @@ class Proxy:
             _refuse(link, _codec_of(request), 408, text)
             return False
         return True
+
+    def _unread(self, path: str) -> None:
+        """Tell of a web socket that was opened."""
+        settings = f'{{name="ck", base_url="{self.url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
+        text = (
+            "a web socket is passed on unread: no call in it is recorded, compared or counted; let the client use HTTP "
+            f"(Codex: -c model_provider=ck -c 'model_providers.ck={settings}')"
+        )
+        self._on_report({"websocket": {"path": redact_path(path), "text": text}})
 
 
 def _codec_of(request: h11.Request) -> Codec:

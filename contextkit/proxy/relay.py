@@ -37,8 +37,10 @@ except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
 from contextkit.providers.calls import NO_NAMES, names_in_headers
-from contextkit.proxy.observer import MOST_BYTES, Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts, wire_of
+from contextkit.providers.paths import wire_of
+from contextkit.proxy.observer import MOST_BYTES, Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts
 from contextkit.redact import credentials_of, redact_path, redact_text
+from contextkit.server.http.half_closed import abort_if_left
 from contextkit.watcher.budget import Admission, BudgetGate
 
 Headers = list[tuple[bytes, bytes]]
@@ -132,6 +134,8 @@ class Link(asyncio.Protocol):
         """Whether nothing came since the one under way began."""
         self.is_full = False
         """Whether the other side is slower than what is sent to it."""
+        self.has_ended = False
+        """Whether the client said that nothing more will come; it may still read."""
         self.pump: Callable[[], None] | None = None
         """Called for what comes, in place of whoever waits in `next_event`: the short way for bodies."""
         self.raw: Callable[[bytes], None] | None = None
@@ -144,7 +148,7 @@ class Link(asyncio.Protocol):
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._unread = 0
-        self._is_paused = False
+        self._is_paused = self._is_chunked = False
 
     # What asyncio calls
     # ---------------------------------------------------------------------------------------------------
@@ -169,11 +173,15 @@ class Link(asyncio.Protocol):
             self.pause()
         _wake(self._reader)
 
-    def eof_received(self) -> None:
-        """No more will come; the transport closes."""
-        if self.raw is None:
+    def eof_received(self) -> bool:
+        """No more will come; return whether the transport stays open, as for a client that waits for its response."""
+        self.has_ended = self.http.our_role is h11.SERVER and self.raw is None and not self.is_silent
+        if self.has_ended:
+            abort_if_left(self.transport, self._probe)
+        elif self.raw is None:
             self.http.receive_data(b"")
         self.pump() if self.pump is not None else _wake(self._reader)
+        return self.has_ended
 
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone."""
@@ -229,7 +237,9 @@ class Link(asyncio.Protocol):
             event = self.http.next_event()
             if event is not h11.NEED_DATA:
                 return event
-            if self.is_lost:
+            if self.has_ended:
+                self.abort()  # inside a request
+            if self.is_lost or self.has_ended:
                 raise ConnectionResetError("the connection was lost")
             self._unread = 0
             self.resume()
@@ -242,6 +252,8 @@ class Link(asyncio.Protocol):
     def send(self, event: Any) -> None:
         """Say something."""
         data = self.http.send(event)
+        if type(event) is h11.Response:
+            self._is_chunked = b"\r\ntransfer-encoding: chunked\r\n" in (data or b"").lower()
         if data and not self.is_lost:
             self.transport.write(data)
 
@@ -270,13 +282,26 @@ class Link(asyncio.Protocol):
     def rest(self) -> bool:
         """Get ready for another request; False where that cannot be."""
         is_over = self.http.our_state is h11.DONE and self.http.their_state is h11.DONE
-        if not is_over or self.is_lost or self.transport.is_closing():
+        is_last = self.has_ended and not self.http.trailing_data[0]
+        if not is_over or is_last or self.is_lost or self.transport.is_closing():
             return False
         self.http.start_next_cycle()
         self.pump, self.feeder, self.on_lost, self._unread = None, None, _nothing, 0
         self.is_used = self.is_silent = True
         self.resume()
         return True
+
+    def _probe(self) -> bytes:
+        """Bytes that change nothing for a client of HTTP/1.1 that still reads.
+
+        An interim response, which it must take whenever it comes (RFC 9110, 15.2); inside a body in chunks the first
+        digit of the next chunk's size, which may begin with zeros (RFC 9112, 7.1).
+        """
+        if (self.http.their_http_version or b"") < b"1.1":
+            return b""
+        if self.http.our_state is h11.SEND_RESPONSE:
+            return self.http.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")) or b""
+        return b"0" if self.http.our_state is h11.SEND_BODY and self._is_chunked else b""
 
     @property
     def is_quiet(self) -> bool:
@@ -310,7 +335,7 @@ class Upstream:
             raise UsageError(
                 "--upstream takes scheme, host and path alone: keys, names and queries are the client's to send"
             )
-        if parts.scheme not in _PORTS or not parts.hostname:
+        if parts.scheme not in _PORTS or not parts.hostname or not parts.netloc.isprintable() or " " in parts.netloc:
             raise UsageError(
                 f"--upstream {redact_path(url)!r}: give scheme and host of a provider, such as https://api.anthropic.com"
             )
@@ -615,13 +640,20 @@ class Relay:
         repair: Repair | None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         gate: BudgetGate | None = None,
+        on_switched: Callable[[str], object] = lambda path: None,
     ) -> None:
-        self._gate = gate
+        """`on_switched` is told the path where both sides go on in another protocol, of which nothing is read."""
+        self._gate, self._on_switched = gate, on_switched
         self._admission: Admission | None = None
         self._client, self._request, self._upstream, self._timeouts = client, request, upstream, timeouts
         self._observer, self._repair = observer, repair
         self._target = _origin_form(request.target)
-        self._wire = wire_of(request.method.decode("ascii"), self._target.decode("latin-1"))
+        self._method = request.method.decode("ascii")
+        self._wire = wire_of(self._method, self._target.decode("latin-1"))
+        self._is_upgrade = bool(value_of(request.headers, b"upgrade"))
+        self._is_unpriced = gate is not None and gate.is_unpriced(
+            self._method, self._target.decode("latin-1"), is_upgrade=self._is_upgrade
+        )
         self._at = time.time()
 
     async def run(self, number: int) -> None:
@@ -634,7 +666,7 @@ class Relay:
         repaired = self._repaired(body) if is_whole and self._wire else None
         is_kept = self._wire and is_whole
         sent = repaired.body if repaired else body
-        if self._gate is not None and self._wire:
+        if self._gate is not None and (self._wire or self._is_unpriced):
             self._admission = await self._admitted(self._gate, sent)
         self._account = Account(
             self._observer,
@@ -654,10 +686,12 @@ class Relay:
     # ----------------------------------------------------------------------------------------------------------
 
     async def _gathered(self) -> tuple[bytes, bool]:
-        """The body of a model call, or of what has none, and whether it is all there; of anything else nothing yet."""
+        """The body of a model call, of what is refused, or of what has none, and whether it is all there; of anything else
+        nothing yet.
+        """
         chunks, n_bytes = list[bytes](), 0
         has_body = any(value_of(self._request.headers, name) for name in (b"content-length", b"transfer-encoding"))
-        while (self._wire or not has_body) and n_bytes <= MOST_BYTES:
+        while (self._wire or self._is_unpriced or not has_body) and n_bytes <= MOST_BYTES:
             try:
                 event = await self._client.next_event(self._timeouts.idle)
             except TimeoutError:
@@ -671,7 +705,9 @@ class Relay:
     async def _admitted(self, gate: BudgetGate, body: bytes) -> Admission | None:
         """What a budget sets aside for the call, computed off the event loop."""
         path, encoding = self._target.partition(b"?")[0].decode("latin-1"), encoding_of(self._request.headers)
-        admitting = asyncio.ensure_future(asyncio.to_thread(gate.admit, self._wire, path, body, encoding))
+        admitting = asyncio.ensure_future(
+            asyncio.to_thread(gate.admit, self._method, path, body, encoding, is_upgrade=self._is_upgrade)
+        )
         try:
             return await asyncio.shield(admitting)
         except asyncio.CancelledError:
@@ -703,7 +739,7 @@ class Relay:
 
     def _passing(self, number: int) -> Passed:
         """Anything else, of which nothing is known yet but what it asks for."""
-        return Passed(number, self._request.method.decode("ascii"), self._path, 0, 0, 0, self._at, self._at, "")
+        return Passed(number, self._method, self._path, 0, 0, 0, self._at, self._at, "")
 
     @cached_property
     def _credentials(self) -> tuple[str, ...]:
@@ -806,6 +842,7 @@ class Relay:
         if type(head) is h11.InformationalResponse:
             self._client.send(h11.InformationalResponse(status_code=101, headers=_switching(head), reason=head.reason))
             self._account.began(101, [])
+            self._on_switched(self._target.partition(b"?")[0].decode("latin-1"))
             await tunnel(self._client, link)
             self._account.end()
             return

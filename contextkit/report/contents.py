@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from operator import itemgetter
@@ -70,6 +70,30 @@ class Part:
     """Its sums, named by the project."""
     lost: Loss
     """Its misses together; their `cause` is empty."""
+
+    @property
+    def lost_tokens_text(self) -> str:
+        """Tokens its misses lost, as people read them."""
+        return known_count(self.row, self.lost.lost_tokens if self.row.calls_with_usage else None)
+
+    @property
+    def lost_text(self) -> str:
+        """What its misses cost, as people read it."""
+        if not self.row.calls_with_usage:
+            return "unknown"
+        is_partial = self.row.calls_with_usage < self.row.calls
+        return lost_money(replace(self.lost, is_lower_bound=self.lost.is_lower_bound or is_partial))
+
+
+def known_count(row: Row, count: int | None) -> str:
+    """A sum of tokens of a row's calls: `unknown`, or `≥` before it where some of the calls do not say their usage."""
+    return "unknown" if count is None else f"{'≥ ' if row.calls_with_usage < row.calls else ''}{count:,}"
+
+
+def lost_money(loss: Loss) -> str:
+    """What misses cost: `unknown` where none has a price, `≥` before it where some have none."""
+    amount = "unknown" if loss.cost_usd is None else dollars(loss.cost_usd)
+    return f"{'≥ ' if loss.is_lower_bound and loss.cost_usd is not None else ''}{amount}"
 
 
 def buckets(values: Sequence[float | None], width: int) -> list[float | None]:

@@ -34,13 +34,17 @@ def document(contents: Contents) -> str:
     return canonical(payload).decode()
 
 
+_UNKNOWN_LOSS: dict[str, Json] = {"lost_tokens": None, "lost_usd": None}
+
+
 def _part(part: Part) -> dict[str, Json]:
     row, lost = row_json(part.row), part.lost
     about = {"project": part.project or None, "program": part.program or None}
     return (
         row
         | about
-        | {"lost_tokens": lost.lost_tokens, "lost_usd": lost.cost_usd, "lost_usd_is_lower_bound": lost.is_lower_bound}
+        | ({"lost_tokens": lost.lost_tokens, "lost_usd": lost.cost_usd} if part.row.calls_with_usage else _UNKNOWN_LOSS)
+        | {"lost_usd_is_lower_bound": lost.is_lower_bound}
     )
 
 

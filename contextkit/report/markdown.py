@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextkit.ledger.summary import Row, dollars, spent
 from contextkit.report.contents import (
     Contents,
-    Loss,
     dearest_losses,
     dearest_misses,
     dearest_parts,
     dearest_rows,
+    known_count,
+    lost_money,
     notes,
     project_names,
     rank,
@@ -83,9 +84,9 @@ def _parts(contents: Contents) -> Iterator[str]:
         "|---|---|--:|--:|--:|--:|--:|",
     ]
     for part in parts[:ROWS]:
-        row, lost = part.row, part.lost
+        row = part.row
         named = [escaped(names[part.project]), escaped(part.program or "unknown")]
-        cells = [*named, f"{row.calls:,}", spent(row), f"{row.n_misses:,}", f"{lost.lost_tokens:,}", _lost_money(lost)]
+        cells = [*named, f"{row.calls:,}", spent(row), row.misses_text, part.lost_tokens_text, part.lost_text]
         yield f"| {' | '.join(cells)} |"
     if len(parts) > ROWS:
         yield f"\nand {len(parts) - ROWS:,} more"
@@ -99,16 +100,15 @@ def _sums(kind: str, rows: Sequence[Row], total: Row, names: Mapping[str, str]) 
     ]
     listed = dearest_rows(rows, ROWS)
     for row in [*listed, *([total] if len(rows) > 1 else [])]:
-        has_bill = bool(row.calls_with_usage)
         cells = [
             "**all**" if row is total else escaped(names.get(row.name, row.name)),
             f"{row.calls:,}",
             _rate(row.hit_rate),
-            _count(row.usage.prompt if has_bill else None),
-            _count(row.usage.output if has_bill else None),
+            known_count(row, row.known_usage.prompt),
+            known_count(row, row.known_usage.output),
             spent(row),
             _money(row.saved_usd),
-            f"{row.n_misses:,}",
+            row.misses_text,
         ]
         yield f"| {' | '.join(cells)} |"
     if len(rows) > len(listed):
@@ -124,7 +124,7 @@ def _causes(contents: Contents) -> Iterator[str]:
             "|---|--:|--:|--:|--:|---|",
         ]
     for loss in causes:
-        fix, cost = fix_of(loss.cause), _lost_money(loss)
+        fix, cost = fix_of(loss.cause), lost_money(loss)
         cells = [
             f"`{loss.cause}`",
             f"{loss.n:,}",
@@ -157,14 +157,6 @@ def _misses(contents: Contents, names: Mapping[str, str]) -> Iterator[str]:
 
 def _rate(rate: float | None) -> str:
     return "unknown" if rate is None else f"{rate:.1%}"
-
-
-def _count(number: int | None) -> str:
-    return "unknown" if number is None else f"{number:,}"
-
-
-def _lost_money(loss: Loss) -> str:
-    return f"{'≥ ' if loss.is_lower_bound else ''}{_money(loss.cost_usd)}"
 
 
 def _money(amount: float | None) -> str:

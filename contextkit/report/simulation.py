@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import ceil, floor, log10
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
 from contextkit.analysis.compare import Comparison, Counts, Outcome
 from contextkit.canonical import Json
-from contextkit.terminal import rich_console
+from contextkit.terminal import rich_console, sanitize_html
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -179,12 +178,12 @@ class Line:
 def page(title: str, subtitle: str, lines: Sequence[Line]) -> str:
     """The whole page: heading, figure, legend, and the asked-for numbers as a table."""
     note = "<p>Dotted: the rate without an end of room.</p>" if any(line.ceiling is not None for line in lines) else ""
-    legend = "".join(f"<li>{_swatch(index)}{escape(line.name)}</li>" for index, line in enumerate(lines))
+    legend = "".join(f"<li>{_swatch(index)}{sanitize_html(line.name)}</li>" for index, line in enumerate(lines))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body><main><h1>{escape(title)}</h1>"
-        f"<p>{escape(subtitle)}</p>\n{figure(title, lines)}\n<ul>{legend}</ul>\n{note}{_table_of_lines(lines)}"
+        f"<title>{sanitize_html(title)}</title><style>{_STYLE}</style></head>\n<body><main><h1>{sanitize_html(title)}</h1>"
+        f"<p>{sanitize_html(subtitle)}</p>\n{figure(title, lines)}\n<ul>{legend}</ul>\n{note}{_table_of_lines(lines)}"
         "</main></body></html>\n"
     )
 
@@ -195,7 +194,7 @@ def figure(title: str, lines: Sequence[Line]) -> str:
     drawn = [part for index, line in enumerate(lines) for part in _drawn(index, line, scale)]
     opening = (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" xmlns="http://www.w3.org/2000/svg" fill="none" '
-        f'font-family="system-ui, sans-serif" font-size="13"><title>{escape(title)}</title>'
+        f'font-family="system-ui, sans-serif" font-size="13"><title>{sanitize_html(title)}</title>'
     )
     across = _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "middle", "capacity in blocks, logarithmic")
     upwards = f'<g transform="translate(16 {(TOP + HEIGHT - BOTTOM) / 2:.0f}) rotate(-90)">{_text(0, 0, "middle", "hit rate")}</g>'
@@ -203,7 +202,7 @@ def figure(title: str, lines: Sequence[Line]) -> str:
 
 
 def _text(x: float, y: float, anchor: str, words: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor">{escape(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor">{sanitize_html(words)}</text>'
 
 
 def _rule(way: str, opacity: float) -> str:
@@ -260,7 +259,7 @@ def _drawn(index: int, line: Line, scale: _Scale) -> Iterator[str]:
         way = "L".join(f"{scale.x(capacity):.1f} {scale.y(rate):.1f}" for capacity, rate in line.points)
         yield f'<path d="M{way}" stroke="{colour}" stroke-width="2.2" stroke-linejoin="round" stroke-dasharray="{dash}"/>'
     for capacity, rate in line.marks:
-        label_text = f"{escape(line.name)}: {capacity:,} blocks, {rate:.4f}"
+        label_text = f"{sanitize_html(line.name)}: {capacity:,} blocks, {rate:.4f}"
         yield f'<circle cx="{scale.x(capacity):.1f}" cy="{scale.y(rate):.1f}" r="4" fill="{colour}"><title>{label_text}</title></circle>'
 
 
@@ -288,12 +287,12 @@ def _short(capacity: float) -> str:
 
 def _table_of_lines(lines: Sequence[Line]) -> str:
     rows = [
-        f"<tr><td>{escape(line.name)}<td>{capacity:,}<td>{rate:.4f}</tr>"
+        f"<tr><td>{sanitize_html(line.name)}<td>{capacity:,}<td>{rate:.4f}</tr>"
         for line in lines
         for capacity, rate in line.marks
     ]
     rows += [
-        f"<tr><td>{escape(line.name)}<td>unbounded<td>{line.ceiling:.4f}</tr>"
+        f"<tr><td>{sanitize_html(line.name)}<td>unbounded<td>{line.ceiling:.4f}</tr>"
         for line in lines
         if line.ceiling is not None
     ]

@@ -23,6 +23,8 @@ from contextkit.report.contents import (
     dearest_parts,
     dearest_rows,
     dearest_sessions,
+    known_count,
+    lost_money,
     notes,
     project_names,
     rank,
@@ -242,30 +244,26 @@ def _money(amount: float | None) -> str:
     return UNKNOWN if amount is None else dollars(amount)
 
 
-def _lost_money(loss: Loss) -> str:
-    return f"{'≥ ' if loss.is_lower_bound else ''}{_money(loss.cost_usd)}"
-
-
 _PARTS: tuple[tuple[str, Callable[[Part], str], int], ...] = (
     ("calls", lambda part: _count(part.row.calls), FEW_COLUMNS),
     ("spent", lambda part: spent(part.row), 0),
-    ("misses", lambda part: _count(part.row.n_misses), NARROW),
-    ("lost tokens", lambda part: _count(part.lost.lost_tokens), WIDE),
-    ("they cost", lambda part: _lost_money(part.lost), 0),
+    ("misses", lambda part: part.row.misses_text, NARROW),
+    ("lost tokens", lambda part: part.lost_tokens_text, WIDE),
+    ("they cost", lambda part: part.lost_text, 0),
 )
 _CAUSES: tuple[tuple[str, Callable[[Loss], str], int], ...] = (
     ("misses", lambda loss: _count(loss.n), 0),
     ("lost tokens", lambda loss: _count(loss.lost_tokens), FEW_COLUMNS),
-    ("they cost", _lost_money, 0),
+    ("they cost", lost_money, 0),
 )
 _TOTALS: tuple[tuple[str, Callable[[Row], str], int], ...] = (
     ("calls", lambda row: _count(row.calls), 0),
     ("read", _rate, 0),
-    ("input", lambda row: _count(row.usage.prompt if row.calls_with_usage else None), NARROW),
-    ("output", lambda row: _count(row.usage.output if row.calls_with_usage else None), 100),
+    ("input", lambda row: known_count(row, row.known_usage.prompt), NARROW),
+    ("output", lambda row: known_count(row, row.known_usage.output), 100),
     ("spent", spent, 0),
     ("saved", lambda row: _money(row.saved_usd), 90),
-    ("misses", lambda row: _count(row.n_misses), FEW_COLUMNS),
+    ("misses", lambda row: row.misses_text, FEW_COLUMNS),
 )
 """(heading, cell, columns a terminal needs to show it), for projects, for causes, and for sums."""
 

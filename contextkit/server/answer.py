@@ -52,11 +52,12 @@ from contextkit.terminal import sanitize
 if TYPE_CHECKING:
     from contextkit.providers.scripted import ErrorEvent
 
-MESSAGES, CHAT, RESPONSES, COMPACT = (
+MESSAGES, CHAT, RESPONSES, COMPACT, INPUT_TOKENS = (
     anthropic_messages.CODEC,
     openai_chat.CODEC,
     openai_responses.CODEC,
     openai_responses.COMPACT_CODEC,
+    openai_responses.INPUT_TOKENS_CODEC,
 )
 CONVERSE, GENERATE = bedrock_converse.CODEC, gemini.CODEC
 INTERACTIONS = gemini_interactions.CODEC
@@ -217,7 +218,7 @@ def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: b
     )
     if isinstance(found, Refusal):
         return found
-    notices = _notices(state, codec, body, found.model)
+    notices = (*_notices(state, codec, body, found.model), *codec.header_notices(headers))
     state.notices.give(notices)
     return replace(found, notices=notices)
 

@@ -24,6 +24,7 @@ from contextkit.providers.validation import Notice
 from contextkit.server.http.app import app
 from contextkit.server.http.hosts import Hosts
 from contextkit.server.state import Clock, State
+from contextkit.server.warm_up import warm_up
 
 if TYPE_CHECKING:
     from contextkit.server.http.listening import Listening
@@ -107,13 +108,14 @@ class LocalServer:
         self._state.reset()
 
     def start(self) -> Self:
-        """Listen.
+        """Listen, with all loaded that a first request needs: the first start in a process takes some seconds.
 
         One that listens already goes on. Raises `UsageError` where the port is taken, `MissingExtra` without the extra.
         """
         if self._server is not None:
             return self
         server, listener = _server(self._state, self._hosts), _listener(self._host, self._port)
+        warm_up()
         self._port = listener.getsockname()[1]
         thread = threading.Thread(target=server.run, args=([listener],), name="contextkit-server", daemon=True)
         thread.start()
@@ -164,6 +166,7 @@ def serve(
     server = _server(state, hosts, lambda: announce(_url(host, listener.getsockname()[1])))
     listener = _listener(host, port)
     try:
+        warm_up()
         server.run([listener])
     except KeyboardInterrupt:
         return
@@ -177,7 +180,7 @@ def _server(state: State, hosts: Hosts, started: Callable[[], None] = lambda: No
         import uvicorn
     except ImportError:
         raise MissingExtra("the local server", "server") from None
-    from contextkit.server.http.listening import Listening
+    from contextkit.server.http.listening import HalfClosable, Listening
 
     settings = uvicorn.Config(
         app(state, hosts),
@@ -186,7 +189,7 @@ def _server(state: State, hosts: Hosts, started: Callable[[], None] = lambda: No
         access_log=False,
         lifespan="off",
         loop="asyncio",
-        http="h11",
+        http=HalfClosable,
         ws="none",
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,

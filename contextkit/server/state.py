@@ -9,6 +9,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
@@ -76,6 +77,20 @@ REMEMBERED_BYTES = 1 << 28
 """
 
 
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file that was uploaded."""
+
+    id: str
+    file_name: str
+    media_type: str
+    purpose: str
+    """As OpenAI's client names it; empty for Anthropic's."""
+    created_at: int
+    """Seconds since 1970."""
+    content: bytes
+
+
 class State:
     """What one server remembers. Hold `lock` while reading more than one thing of it."""
 
@@ -119,6 +134,7 @@ class State:
             for books in (self._hosted, *self._books.values()):
                 books.reset()
             self._stored: dict[str, Stored] = {}
+            self._files: dict[tuple[str, str], dict[str, StoredFile]] = {}
             self.contents = StoredContents()
             """Gemini's cached contents."""
             self._counters: Counter[str] = Counter()
@@ -130,6 +146,10 @@ class State:
     def stored(self, workspace: str) -> Stored:
         """What is kept for one workspace; others do not see it."""
         return self._stored.setdefault(workspace, Stored())
+
+    def files(self, provider: str, workspace: str) -> dict[str, StoredFile]:
+        """Files that were uploaded to one workspace of a provider, by id."""
+        return self._files.setdefault((provider, workspace), {})
 
     def number(self, kind: str) -> int:
         """1, 2, 3, … for each kind."""

@@ -7,9 +7,10 @@ of logs or providers: which mechanism carries a mask is `providers/masking/`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Literal
 
 from contextkit.errors import UsageError
@@ -19,6 +20,7 @@ from contextkit.tools.tool import Tool, Toolbox
 Mode = Literal["auto", "required", "specified", "none"]
 """auto: may call what is allowed. required: must call some tool. specified: must call one of a subset. none: no call.
 """
+NO_TOOLS: Mapping[str, Tool] = MappingProxyType({})
 MOST_BYTES = 120
 """Longest notice: with what a wire writes around it, at most 60 tokens of any model in the table (2.52 bytes a token at
 the densest)."""
@@ -64,41 +66,64 @@ class Limits:
     own: Mapping[str, bytes] = field(default_factory=dict)
     """Tools of the context's memory, name → definition: allowed unless a phase denies them by name."""
     denied: frozenset[str] = frozenset()
-    """Names that the caller of this sub-agent was not allowed when it was spawned: never allowed."""
+    """Names and families that the caller of this sub-agent was not allowed when it was spawned: never allowed."""
     known: frozenset[str] | None = None
     """Of a table inherited from the caller: the names it was made for. Another tool was given to the sub-agent, and is
     allowed."""
     start: str | None = None
     """Of an inherited table: the phase the caller was in."""
 
-    def allows(self, phase: Phase, tool: Tool) -> bool:
-        """Whether a tool may be called in a phase."""
-        if tool.name in self.denied or phase.denies(tool.name):
+    def denies(self, name: str) -> bool:
+        """Whether a tool of that name may be called in no phase."""
+        return any(fits(pattern, name) for pattern in self.denied)
+
+    def allows(self, phase: Phase, name: str, body: bytes) -> bool:
+        """Whether a tool may be called in a phase; `body` is its definition, empty where it is not declared."""
+        if self.denies(name) or phase.denies(name):
             return False
-        is_given = self.known is not None and tool.name not in self.known
-        return is_given or self.own.get(tool.name) == tool.body or phase.allows(tool.name)
+        is_given = self.known is not None and name not in self.known
+        return is_given or (body != b"" and self.own.get(name) == body) or phase.allows(name)
 
 
 class Permit:
-    """A table of phases, checked against the tools it speaks of."""
+    """A table of phases over the tools of a conversation: `refusal` decides for every road by which one is called.
 
-    __slots__ = ("_hidden_in", "_masks", "_removable", "is_in_band", "limits", "phases", "start", "toolbox")
+    A table may name tools that are not there yet.
+    """
 
-    def __init__(self, phases: Phases, toolbox: Toolbox, limits: Limits = Limits()) -> None:
-        """Raises `UsageError` for a tool or a family that is not in the toolbox, and for a rule on a call its phase
-        forbids.
+    __slots__ = (
+        "_declared",
+        "_hidden_in",
+        "_masks",
+        "_removable",
+        "_reported",
+        "is_in_band",
+        "limits",
+        "phases",
+        "start",
+        "toolbox",
+    )
 
-        An inherited table is taken as it is: it may speak of tools that the sub-agent does not have.
+    def __init__(
+        self, phases: Phases, toolbox: Toolbox, limits: Limits = Limits(), joined: Mapping[str, Tool] = NO_TOOLS
+    ) -> None:
+        """`toolbox` has the declared tools; `joined` came later and are called by name.
+
+        Raises `UsageError` for a rule on a call its phase forbids. An inherited table is taken as it is.
         """
         self.phases = phases
-        self.toolbox = toolbox
+        self._declared = toolbox
+        self.toolbox = toolbox = Toolbox([*toolbox, *joined.values()]) if joined else toolbox
+        """Tools that the model calls by name."""
         self.limits = limits
+        self._reported = set[str]()
+        """Phases that were checked for tools that never came."""
         self.start = limits.start if limits.start is not None and limits.start in phases else phases.start
         """Where a conversation begins."""
         if limits.known is None:
             table_limits = replace(limits, denied=frozenset())  # narrowing from outside is no mistake of the table
             for name in phases:
-                _check(name, phases[name], toolbox, table_limits)
+                _check_rules(name, phases[name], toolbox, table_limits)
         self._masks = {name: _mask(name, phases[name], toolbox, limits) for name in phases}
         self._removable = frozenset(
             tool.name for tool in toolbox if not tool.is_native or "name" in tool.definition["native"]["block"]
@@ -108,9 +133,14 @@ class Permit:
         than a notice."""
         self._hidden_in = {name: self._hidden(name) if self.is_in_band else frozenset() for name in phases}
 
-    def over(self, toolbox: Toolbox) -> Permit:
-        """The same table and limits, for another toolbox."""
-        return Permit(self.phases, toolbox, self.limits)
+    def widened(self, joined: Mapping[str, Tool]) -> Permit:
+        """The same table and limits, over the declared tools and those that came later and are called by name."""
+        later = {name: tool for name, tool in joined.items() if name not in self._declared.names}
+        if Toolbox([*self._declared, *later.values()]) == self.toolbox:
+            return self
+        permit = Permit(self.phases, self._declared, self.limits, later)
+        permit._reported = self._reported
+        return permit
 
     def denied_own(self) -> dict[str, list[str]]:
         """Phase → tools of the context's own memory that it denies by name."""
@@ -126,17 +156,22 @@ class Permit:
         """Tools that are withdrawn in band in `phase`; none where tools are not."""
         return self._hidden_in[phase]
 
-    def refusal(self, phase: str, name: str) -> str | None:
-        """Why a call may not be made, in words for the model; None where it may."""
-        mask = self._masks[phase]
-        if name in mask.allowed:
+    def allows(self, phase: str, name: str) -> bool:
+        """Whether a tool of that name may be called in `phase`, whether it is there or may come."""
+        body = self.toolbox[name].body if name in self.toolbox.names else b""
+        return self.limits.allows(self.phases[phase], name, body)
+
+    def refusal(self, phase: str, name: str, later: Container[str] = ()) -> str | None:
+        """Why a tool may not be called, in words for the model; None where it may. `later`: names of tools that came
+        later.
+        """
+        if self.limits.denies(name):
+            return f"{name!r} may not be called by this agent: the one that spawned it may not call it either"
+        if name not in self.toolbox.names and name not in later:
+            return f"there is no tool named {name!r}; {self._now(self._masks[phase])}"
+        if self.allows(phase, name):
             return None
-        what = (
-            f"{name!r} may not be called in phase {phase!r}"
-            if name in self.toolbox
-            else f"there is no tool named {name!r}"
-        )
-        return f"{what}; {self._now(mask)}"
+        return f"{name!r} may not be called in phase {phase!r}; {self._now(self._masks[phase])}"
 
     def step(self, phase: str, calls: Iterable[tuple[str, bool]]) -> str:
         """The phase after calls (name, is an error) in `phase`, in call order.
@@ -145,9 +180,25 @@ class Permit:
         """
         here = phase
         for name, is_error in calls:
-            if name in self._masks[phase].allowed and name in self._masks[here].allowed:
+            if self.allows(phase, name) and self.allows(here, name):
                 here = self.phases[here].leads(name, is_error) or here
         return here
+
+    def report_missing(self, phase: str, names: Iterable[str]) -> str | None:
+        """A warning where `phase` is used for the first time and none of the tools that it allows is among `names`."""
+        if phase in self._reported:
+            return None
+        self._reported.add(phase)
+        allow, there = self.phases[phase].allow, [*names]
+        if self.limits.known is not None or not allow or "*" in allow:  # an inherited table speaks of other tools too
+            return None
+        if any(fits(pattern, name) for pattern in allow for name in there):
+            return None
+        near = [near for pattern in allow for near in difflib.get_close_matches(pattern, there, n=3)]
+        return (
+            f"phase {phase!r} allows only {', '.join(allow)}, and no tool with such a name has come: "
+            f"{_toolbox_text(near or there)}"
+        )
 
     def notice_of(self, phase: str, removed: frozenset[str], *, is_first: bool) -> PhaseNotice:
         """What is said when `phase` begins and `removed` are withdrawn.
@@ -240,33 +291,20 @@ def _ordered(names: frozenset[str], toolbox: Toolbox) -> tuple[str, ...]:
 
 
 def _mask(name: str, phase: Phase, toolbox: Toolbox, limits: Limits) -> Mask:
-    allowed = tuple(tool.name for tool in toolbox if limits.allows(phase, tool))
+    allowed = tuple(tool.name for tool in toolbox if limits.allows(phase, tool.name, tool.body))
     is_all = len(allowed) == len(toolbox)
     mode: Mode = "none" if not allowed else "auto" if not phase.require else "required" if is_all else "specified"
     return Mask(name, allowed, mode, is_all, phase.force)
 
 
-def _check(name: str, phase: Phase, toolbox: Toolbox, limits: Limits) -> None:
-    for pattern in phase.allow:
-        _check_pattern(f"phase {name!r} allows {pattern!r}", pattern, toolbox)
-    for pattern in phase.deny:
-        _check_pattern(f"phase {name!r} denies {pattern!r}", pattern, toolbox)
+def _check_rules(name: str, phase: Phase, toolbox: Toolbox, limits: Limits) -> None:
     for rule in phase.then:
         pattern = split(rule)[0]
-        _check_pattern(f"phase {name!r} waits for {rule!r}", pattern, toolbox)
-        if not any(fits(pattern, tool.name) and limits.allows(phase, tool) for tool in toolbox):
+        is_allowed = (limits.allows(phase, tool.name, tool.body) for tool in toolbox if fits(pattern, tool.name))
+        if not phase.may_allow(pattern) and not any(is_allowed):
             raise UsageError(
                 f"phase {name!r} waits for {rule!r}, a call it does not allow: put the tool in allow, or leave the rule out"
             )
-
-
-def _check_pattern(what: str, pattern: str, toolbox: Toolbox) -> None:
-    if pattern == "*" or any(fits(pattern, tool) for tool in toolbox.names):
-        return
-    if pattern.endswith("*"):
-        raise UsageError(f"{what}, and no tool has a name like that: {_toolbox_text(toolbox.families)}")
-    near = difflib.get_close_matches(pattern, toolbox.names, n=3)
-    raise UsageError(f"{what}, and there is no such tool: {_toolbox_text(near or toolbox.names)}")
 
 
 def _toolbox_text(names: Iterable[str]) -> str:

@@ -32,7 +32,8 @@ class Phase:
     """
 
     allow: Iterable[str] = ("*",)
-    """Names, or families: `browser_*`, `*` for all. An empty list forbids every call."""
+    """Names, or families: `browser_*`, `*` for all; of tools that are there or that come later. An empty list forbids
+    every call."""
     require: bool = False
     """Whether the model must call one of them. Providers that cannot force it are told so in words."""
     then: Mapping[str, str] = field(default_factory=dict)
@@ -42,8 +43,8 @@ class Phase:
     force: bool = False
     """Whether the provider must enforce it where it can, also where that costs cached tokens (`docs/masking.md`)."""
     deny: Iterable[str] = ()
-    """Names or families that may not be called, whatever `allow` says; the only way to forbid a tool of the context's
-    own memory."""
+    """Names or families that may not be called, whatever `allow` says, also of tools that come later; the only way to
+    forbid a tool of the context's own memory."""
 
     def __post_init__(self) -> None:
         """Raises `UsageError` for what is no pattern, no rule, or cannot be met."""
@@ -65,6 +66,18 @@ class Phase:
     def denies(self, name: str) -> bool:
         """Whether `deny` names it, or a family it is of."""
         return any(fits(pattern, name) for pattern in self.deny)
+
+    def may_allow(self, pattern: str) -> bool:
+        """Whether a tool of this name or family, one that is there or one to come, could be called.
+
+        >>> phase = Phase(allow=["mail_*"], deny=["mail_send*"])
+        >>> [phase.may_allow(pattern) for pattern in ("*", "mail_read", "mail_s*", "mail_send", "mail_sending_*", "web_*")]
+        [True, True, True, False, False, False]
+        """
+        narrower = (
+            pattern if fits(one, pattern) else one for one in self.allow if fits(one, pattern) or fits(pattern, one)
+        )
+        return any(not self.denies(one) for one in narrower)
 
     def leads(self, call: str, is_error: bool) -> str | None:
         """Where a call leads, None for nowhere.
@@ -157,7 +170,7 @@ class Phases:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Whether `name` is the one a pattern names, or of its family.
+    """Whether `name` is the one a pattern names, or of its family; a family too, where all of it is.
 
     >>> fits("browser_*", "browser_open"), fits("browser", "browser_open"), fits("*", "anything")
     (True, False, True)

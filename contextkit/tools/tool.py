@@ -25,9 +25,9 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Reversible
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, singledispatch
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidCall, InvalidTool, NotSerialisable, UsageError
@@ -43,6 +43,11 @@ _WRAPPED, _SAMPLE = re.compile(r"\s"), 200
 too."""
 Arguments = Mapping[str, Json] | str
 """What a model wrote: named arguments, or the text of a tool that is called with text."""
+INTERRUPTED = (
+    "interrupted: the program ended while this call ran, so its effect may or may not have happened; "
+    "check before calling it again"
+)
+"""Answers a call that was begun, perhaps by a process that died, and never answered."""
 INVALID_ARGUMENTS = "INVALID_JSON"
 """Key under which arguments stand as text that were no JSON object, on wires that take back objects only.
 
@@ -99,21 +104,31 @@ class Tool:
         Raises `InvalidCall`, in words for the model, when they do not fit; `UsageError` when the tool is async or has
         nothing to run; and whatever the function raises.
         """
-        if self.is_async:
+        return self._ready(arguments, is_awaited=False)()
+
+    async def arun(self, arguments: Arguments) -> object:
+        """The same from async code; a sync function runs in a thread, so that it does not hold up the event loop."""
+        return await self._ready(arguments, is_awaited=True)()
+
+    async def _awaited(self, ready: Callable[[], object]) -> object:
+        outcome = ready() if self.is_async else await asyncio.to_thread(_run_in_thread, ready)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    def _ready(self, arguments: Arguments, *, is_awaited: bool) -> Callable[[], Any]:
+        """The call, its arguments validated; nothing has run yet."""
+        if self.is_async and not is_awaited:
             raise UsageError(f"tool {self.name!r} is async; await tool.arun(arguments)")
-        outcome = self._ready(arguments)()
+        ready = self._bound(arguments)
+        return partial(self._awaited if is_awaited else self._value, ready)
+
+    def _value(self, ready: Callable[[], object]) -> object:
+        outcome = ready()
         if inspect.isawaitable(outcome):
             getattr(outcome, "close", lambda: None)()
             raise UsageError(f"tool {self.name!r} returned an awaitable; await tool.arun(arguments)")
         return outcome
 
-    async def arun(self, arguments: Arguments) -> object:
-        """The same from async code; a sync function runs in a thread, so that it does not hold up the event loop."""
-        ready = self._ready(arguments)
-        outcome = ready() if self.is_async else await asyncio.to_thread(_run_in_thread, ready)
-        return await outcome if inspect.isawaitable(outcome) else outcome
-
-    def _ready(self, arguments: Arguments) -> Callable[[], object]:
+    def _bound(self, arguments: Arguments) -> Callable[[], object]:
         if self._bind is None:
             raise UsageError(
                 f"tool {self.name!r} has nothing to run; give it run=…, or run it yourself and record the result; where a "
@@ -135,6 +150,19 @@ class Tool:
             text = arguments if isinstance(arguments, str) else canonical(arguments).decode()
             raise InvalidCall(_not_an_object(self.name, text))
         return self._bind(arguments)
+
+    def permitted(self, refusal: Callable[[], str | None]) -> Tool:
+        """The tool, which asks before each run; `refusal` gives why it may not run, in words for the model, or None."""
+        bind = self._bind
+        if bind is None:
+            return self
+
+        def ask(arguments: Mapping[str, Json]) -> Callable[[], object]:
+            if why := refusal():
+                raise InvalidCall(why)
+            return bind(arguments)
+
+        return replace(self, _bind=ask)
 
     def _declares(self, parameter: str) -> bool:
         return parameter in ((self.parameters or {}).get("properties") or {})
@@ -309,7 +337,7 @@ class Call:
     """Whether the reply was cut off at this call: its arguments may be a part of what was meant, so it is not run."""
     tool: Tool | None = field(repr=False)
     """The tool, None where the model named one that does not exist."""
-    _append: Callable[[Literal["begun"], Json], object] = field(repr=False)
+    _begin: Callable[[str], object] = field(repr=False)
     _answer: Callable[[str, object], object] = field(repr=False)
     _refusal: Callable[[str], str | None] = field(repr=False)
 
@@ -319,17 +347,22 @@ class Call:
         return self._refusal(self.name)
 
     def run(self, tries: int = 1) -> object:
-        """Validate the arguments and run the tool.
+        """Validate the arguments, note durably that the call begins, and run the tool.
 
-        Its value, or the exception it raised, which `context.result` renders as an error.
+        Return its value, or the exception it raised, which `context.result` renders as an error. A call that was
+        started before is not run: its answer is an error that says so. `call.tool.run(call.arguments)` runs a tool that
+        may run twice.
 
         A tool that fails is run again, up to `tries` times in all; what failed before stands in the result, in front of
-        what came last.
+        what came last. Raises `OSError` or `StorageError` where the start cannot be noted; nothing has run then.
         """
         failures: list[Exception] = []
         for _ in range(_checked(tries)):
+            ready = self._begun(is_awaited=False)
+            if isinstance(ready, Exception):
+                return _tried(failures, ready)
             try:
-                return _tried(failures, self._raise_unknown().run(self.arguments))
+                return _tried(failures, ready())
             except Exception as error:
                 failures.append(_answerable(error))
                 if isinstance(error, InvalidCall):
@@ -340,8 +373,11 @@ class Call:
         """`run` for async tools; sync ones run in a thread."""
         failures: list[Exception] = []
         for _ in range(_checked(tries)):
+            ready = await asyncio.to_thread(self._begun, is_awaited=True)
+            if isinstance(ready, Exception):
+                return _tried(failures, ready)
             try:
-                return _tried(failures, await self._raise_unknown().arun(self.arguments))
+                return _tried(failures, await ready())
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
@@ -356,14 +392,32 @@ class Call:
         return _tried(failures[:-1], failures[-1])
 
     def begin(self) -> None:
-        """Note durably that the side effect is about to happen: after a crash `was_started` says so."""
-        self._append("begun", {"call_id": self.id})
+        """Note durably, once, that the side effect is about to happen: after a crash `was_started` says so.
+
+        `run` does it; call it where you run the tool yourself.
+        """
+        self._begin(self.id)
 
     def deny(self, reason: str) -> None:
         """Answer with a refusal the model can read."""
         self._answer(self.id, InvalidCall(f"denied: {reason}"))
 
-    def _raise_unknown(self) -> Tool:
+    def _begun(self, *, is_awaited: bool) -> Callable[[], Any] | Exception:
+        """The call, ready to be made and noted as begun; where it is not to be made, what answers it."""
+        try:
+            ready = self._tool()._ready(self.arguments, is_awaited=is_awaited)
+        except Exception as error:
+            return _answerable(error)
+        try:
+            self.begin()
+        except InvalidCall as error:  # it was answered meanwhile
+            return error
+        return ready
+
+    def _tool(self) -> Tool:
+        """The tool. Raises `InvalidCall`, in words for the model, where the call is not to be made."""
+        if self.was_started:
+            raise InvalidCall(INTERRUPTED)
         if self.is_cut:
             raise InvalidCall(
                 "the reply reached its token limit in this call, so it was not run; make it again, with shorter arguments"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from contextkit.errors import UsageError
+from contextkit.private_files import replacing
 from contextkit.transformer.ops import Array
 
 Positions = Literal["rope", "rope_at_read", "learned"]
@@ -131,7 +132,7 @@ class Weights:
     def save(self, path: Path) -> None:
         """As `.npz`, the shape inside; nothing is pickled."""
         shape = np.frombuffer(json.dumps(asdict(self.shape), sort_keys=True).encode(), dtype=np.uint8)
-        with path.open("wb") as file:
+        with replacing(path) as file:
             np.savez(file, allow_pickle=False, shape=shape, **self.arrays)
 
 

@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from urllib.parse import unquote
 
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
@@ -18,18 +19,17 @@ from contextkit.canonical import Json, parse
 from contextkit.content_encoding import UndecodableBody, decoded
 from contextkit.errors import BudgetExceeded, NotSerialisable, UnreadableRequest
 from contextkit.importers.billed import model_in
-from contextkit.ledger.budget import Budget, Hold, PlannedCall, is_covered, planned_call
+from contextkit.ledger.budget import Budget, Hold, PlannedCall, Reservation, is_covered, planned_call
+from contextkit.ledger.transport import Call, Watcher, passing
 from contextkit.models import find_model, model_named
 from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.codecs import CODECS, codec_of
+from contextkit.providers.paths import FOLLOWED, is_free, wire_of
 from contextkit.providers.response_facts import MOST_BYTES, ResponseBytes, response_bytes
 from contextkit.providers.server_state import named_in
-from contextkit.watcher.guard import PATHS
-from contextkit.watcher.notify import passing
-from contextkit.watcher.transport import Call, Watcher
+from contextkit.redact import redact_path
+from contextkit.terminal import sanitize
 
-INCREMENTAL = frozenset({"anthropic_messages", "openai_chat", "openai_responses"})
-"""Endpoints whose responses are read while they pass; of every other the bytes are read at the end."""
 ReadResponse = Callable[[str, str, bytes, bool], Usage | None]
 """(content type, content encoding, bytes, whether all came) → the usage a response reports."""
 _MOST_STORED = 10_000
@@ -48,31 +48,49 @@ class BudgetGate:
         sdk: str = "",
         clock: Callable[[], float] = time.time,
         read_response: ReadResponse | None = None,
+        allow_unpriced: bool = False,
     ) -> None:
         """`session`: what a budget per session is spent by; `sdk`: the package whose client is watched, so that what is
-        raised passes through it; `read_response` reads endpoints that are not in `INCREMENTAL`.
+        raised passes through it; `read_response` reads endpoints that are not in `FOLLOWED`, whose calls are charged
+        their most without it; `allow_unpriced` lets requests pass, uncounted, that may be billed nobody knows what.
         """
+        self._allow_unpriced = allow_unpriced
         self._budget, self._session, self._clock, self._read_response = budget, session, clock, read_response
         self._sdk = sdk
         self._stored: OrderedDict[str, int] = OrderedDict()
         """Id of a response → tokens of its prompt and output: what a request that names it continues from."""
 
-    def admit(self, wire: str, path: str, body: bytes, encoding: str = "") -> Admission | None:
-        """Set aside what a request may cost; None where whoever sends it did so already.
+    def is_unpriced(self, method: str, path: str, *, is_upgrade: bool = False) -> bool:
+        """Whether a request is refused whatever the budget has left: it may be billed, and nobody knows what."""
+        return not self._allow_unpriced and (is_upgrade or not (wire_of(method, path) or is_free(method, path)))
 
-        Raises `BudgetExceeded` where it could cost more than the budget has left.
+    def admit(
+        self, method: str, path: str, body: bytes | None, encoding: str = "", *, is_upgrade: bool = False
+    ) -> Admission | None:
+        """Set aside what a request may cost; None where it costs nothing, or whoever sends it did so already.
+
+        `body` is None where it cannot be read before it is sent; `is_upgrade`: it switches to another protocol.
+
+        Raises `BudgetExceeded` where it could cost more than the budget has left, or cannot be priced.
         """
         if is_covered(self._budget):
             return None
-        planned = self._planned(wire, path, body, encoding)
+        wire = wire_of(method, path)
         try:
+            if self.is_unpriced(method, path, is_upgrade=is_upgrade) or (wire and body is None):
+                raise _unpriced(method, path, is_upgrade=is_upgrade)
+            if not wire or body is None:
+                return None
+            planned = self._planned(wire, path, body, encoding)
+            claimed = self._budget.claim(planned)  # a context has set it aside, and charges it
+            if claimed is not None:
+                return Claimed(self, claimed, wire)
             hold = Hold(((self._budget, self._session),), planned)
         except BudgetExceeded as exceeded:
             error = passing(BudgetExceeded, self._sdk)(*exceeded.args)
             error.__dict__.update(exceeded.__dict__)
             raise error from None
-        read = None if wire in INCREMENTAL else self._read_response
-        return Admission(self, hold, wire, read)
+        return Admission(self, hold, wire, None if wire in FOLLOWED else self._read_response)
 
     def answered(self, name: str, usage: Usage | None) -> None:
         """Remember how long the conversation is that a response ends."""
@@ -84,7 +102,7 @@ class BudgetGate:
 
     def _planned(self, wire: str, path: str, body: bytes, encoding: str) -> PlannedCall:
         fields = _fields(body, encoding)
-        model = str(fields.get("model") or model_in(path)).removeprefix("models/")
+        model = str(fields.get("model") or model_in(path) or model_in(unquote(path))).removeprefix("models/")
         row = find_model(model)
         provider = row.provider if row else wire.partition("_")[0]
         prompt, params = _prompt_of(wire, fields, model, provider)
@@ -93,6 +111,9 @@ class BudgetGate:
         if not prompt.n:
             per_token = row.bytes_per_token if row else 4.0
             call = replace(call, prompt_tokens=math.ceil(len(body) / per_token))
+        prompts = fields.get("prompt") if wire == "openai_completions" else None
+        if isinstance(prompts, list) and not all(type(token) is int for token in prompts):
+            call = replace(call, output_tokens=call.output_tokens * max(1, len(prompts)))
         stored = named_in(fields)
         earlier = self._stored.get(stored.name, 0) if stored else 0
         return replace(call, model=model, prompt_tokens=call.prompt_tokens + earlier)
@@ -116,7 +137,7 @@ class Admission:
         """The response begins."""
         self._status, self.was_sent = status, True
         self._kind, self._encoding = headers.get("content-type", ""), headers.get("content-encoding", "")
-        if self._wire in INCREMENTAL:
+        if self._wire in FOLLOWED:
             self._text = response_bytes(self._wire, self._kind, self._encoding)
 
     def feed(self, chunk: bytes) -> None:
@@ -128,7 +149,7 @@ class Admission:
 
     def ended(self, *, is_whole: bool) -> None:
         """No more will come: charge the call, unless its status says that it was not billed, or it never left."""
-        if self._status >= 400 or not self.was_sent:
+        if self._status >= 300 or not self.was_sent:
             self._hold.release()
             return
         if self._text is not None:
@@ -148,17 +169,34 @@ class Admission:
         self._hold.release()
 
 
+class Claimed(Admission):
+    """One attempt to send a request for which a context has set aside what it may cost: it hears of attempts that are
+    lost, and charges the reply.
+    """
+
+    __slots__ = ("_reservation",)
+
+    def __init__(self, gate: BudgetGate, reservation: Reservation, wire: str) -> None:
+        super().__init__(gate, Hold((), reservation.call), wire, None)
+        self._reservation = reservation
+
+    def ended(self, *, is_whole: bool) -> None:
+        """No more will come: an attempt that left and was not answered may have been billed."""
+        if self.was_sent and not self._status:
+            self._reservation.n_lost += 1
+        super().ended(is_whole=is_whole)
+
+
 class BudgetedWatcher:
     """Keeps back requests that a budget has no room for; another watcher sees the rest."""
 
     def __init__(self, gate: BudgetGate, inner: Watcher) -> None:
         self._gate, self._inner = gate, inner
 
-    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+    def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> Call | None:
         """A request is about to be sent. Raises `BudgetExceeded`, and what the other watcher raises."""
-        wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
-        admission = self._gate.admit(wire, path, body) if wire else None
-        if admission is None:
+        admission = self._gate.admit(method, path, body)
+        if admission is None or body is None:
             return self._inner.start(method, path, body, names)
         try:
             return BudgetedCall(admission, self._inner.start(method, path, body, names), body)
@@ -208,6 +246,19 @@ def _fields(body: bytes, encoding: str) -> dict[str, Json]:
     except (NotSerialisable, UndecodableBody):
         return {}
     return fields if isinstance(fields, dict) else {}
+
+
+def _unpriced(method: str, path: str, *, is_upgrade: bool) -> BudgetExceeded:
+    """The refusal of a request that may be billed, and that nobody can price before it is sent."""
+    what = f"{method} {sanitize(redact_path(path.partition('?')[0]))}"
+    why = "may be billed, and what it costs cannot be said before it is sent"
+    if is_upgrade:
+        why = "asks for a web socket, whose calls cannot be counted: send them as POST over HTTP"
+    return BudgetExceeded(
+        f"{what} {why}, so a budget does not let it pass; nothing was sent",
+        in_code="watch(client, budget=…, allow_unpriced=True) lets such requests pass uncounted",
+        in_shell="--budget-allow-unpriced lets such requests pass uncounted",
+    )
 
 
 _EMPTY = Prompt((b"", b"", b""), (0, 0), [], [], [], (), 0)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import importlib.abc
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib.machinery import ModuleSpec
 from secrets import token_hex
+from threading import Lock
 from types import ModuleType
 from typing import Any, TypeVar
 
 from contextkit.errors import UsageError
 from contextkit.ledger.budget import Budget, check_budget
+from contextkit.ledger.transport import Watcher, attach, cloned, library_of
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.watcher.budget import BudgetedWatcher, BudgetGate
 from contextkit.watcher.guard import CallRecorder, Guard
-from contextkit.watcher.notify import Notifier, OnBreak
-from contextkit.watcher.transport import Watcher, attach, cloned, library_of
+from contextkit.watcher.notify import Notifier, OnBreak, caller
 
 Client = TypeVar("Client")
 _SDKS = ("anthropic", "openai")
@@ -35,6 +37,7 @@ def watch(
     diagnostics: bool = False,
     hazards: Sequence[Hazard] | None = None,
     budget: Budget | None = None,
+    allow_unpriced: bool = False,
 ) -> Client:
     """Return a copy of `client`, over the same connections, that compares every request with the last of its
     conversation before sending it.
@@ -55,14 +58,41 @@ def watch(
     recording = None if record is None else CallRecorder(record)
     watcher: Watcher = Guard(notifier, recording, asks=has_diagnostics, hazards=hazards)
     check_budget(budget)
+    if allow_unpriced and budget is None:
+        raise UsageError("allow_unpriced=True says what a budget lets pass: give budget=…, too")
     if budget is not None:
         if recording is not None:
             budget.restore(recording.recorded(), "")
-        watcher = BudgetedWatcher(BudgetGate(budget, f"watch-{token_hex(4)}", sdk=sdk), watcher)
+        watcher = BudgetedWatcher(
+            BudgetGate(budget, f"watch-{token_hex(4)}", sdk=sdk, allow_unpriced=allow_unpriced), watcher
+        )
     http = cloned(client._client)  # type: ignore[attr-defined]
     attach(http, watcher)
     watched: Client = client.copy(http_client=http)  # type: ignore[attr-defined]
+    if sdk == "openai":
+        _warn_of_websockets(watched)
     return watched
+
+
+def _warn_of_websockets(client: Any) -> None:
+    """Let `client` and its copies warn once, at the line that connects, that what goes over a web socket is unread.
+
+    The SDK prepares the options of every connection like those of a request, and copies a client by its class.
+    """
+    kind, warned = type(client), Lock()
+
+    def prepare_options(self: Any, options: Any) -> Any:
+        if str(options.url).startswith(("ws:", "wss:")) and warned.acquire(blocking=False):
+            text = (
+                "a web socket of a watched client is not read: no call in it is compared, recorded or counted against a "
+                "budget; responses.create(stream=True) is"
+            )
+            where = caller()
+            warnings.warn_explicit(text, UserWarning, where.file or "<unknown>", where.line, where.module or None)
+        return kind._prepare_options(self, options)
+
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    client.__class__ = type(kind.__name__, (kind,), {**names, "_prepare_options": prepare_options})
 
 
 def _sdk_of(client: object) -> str:

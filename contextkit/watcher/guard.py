@@ -31,6 +31,7 @@ from contextkit.errors import (
 )
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
 from contextkit.ledger.causes import is_shortfall
+from contextkit.ledger.failure_names import CUT
 from contextkit.ledger.ledger import Ledger
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
@@ -40,6 +41,7 @@ from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
 from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.codecs import CODECS
+from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.request_fields import UnlistedFields
 from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
@@ -50,7 +52,6 @@ from contextkit.watcher.conversations import RUN, Conversation, Conversations
 from contextkit.watcher.diagnostics import with_diagnostics
 from contextkit.watcher.naming import current
 from contextkit.watcher.notify import Caller, Notifier, caller
-from contextkit.watcher.response import CUT
 from contextkit.watcher.shortfall import Answered, billed, expected_tokens, missing_tokens
 
 MOST_BYTES = 1 << 26
@@ -164,7 +165,10 @@ class CallRecorder:
             what = (fault.strerror if isinstance(fault, OSError) else None) or fault
             text = f"{self._ledger.path} takes no more rows ({what}): recording has stopped, the client goes on"
             self.close()
-            warnings.warn(sanitize(text), stacklevel=3)
+            try:
+                warnings.warn(sanitize(text), stacklevel=3)
+            except UserWarning:  # a filter made an error of it: the reply that was just read must not be lost to that
+                logging.getLogger("contextkit.watch").error("%s", sanitize(text))  # noqa: TRY400 - the text says it all
 
     @staticmethod
     def _put(ledger: Ledger, record: Record) -> None:
@@ -177,8 +181,6 @@ class CallRecorder:
             self._ledger = None
 
 
-PATHS = {"/messages": "anthropic_messages", "/chat/completions": "openai_chat", "/responses": "openai_responses"}
-"""End of the URL path → wire format."""
 _MOST_CUT_BYTES = 1 << 16
 """Larger requests are parsed again when needed: their blocks take several times the memory of their bytes."""
 _EXPLAINING = ("breakpoints", "routing", "lifetime", "engine")
@@ -260,13 +262,13 @@ class Guard:
         if self._recording is not None:
             self._recording.close()
 
-    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> WatchedCall | None:
+    def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> WatchedCall | None:
         """Compare a request with the last one of its conversation before it is sent; None for other endpoints.
 
         `names` are the session and agent named in its headers. Raises `PrefixBroken` where `on_break` is "raise".
         """
-        wire = next((wire for ending, wire in PATHS.items() if path.endswith(ending)), "") if method == "POST" else ""
-        if not wire:
+        wire = wire_of(method, path)
+        if not body or wire not in FOLLOWED:
             return None
         where, at = caller(), self._clock()
         try:
@@ -523,7 +525,7 @@ class WatchedCall:
     def ended(self, *, is_whole: bool, error: str = "", was_sent: bool = True) -> None:
         """End the response; only the first call has an effect.
 
-        `error` is a name of `watcher.response` for a call that ended without an error of the provider's.
+        `error` is a name of `ledger.failure_names` for a call that ended without an error of the provider's.
         """
         if self._is_over:
             return

@@ -5,19 +5,19 @@ callable.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from inspect import iscoroutinefunction
 from types import FrameType
 from typing import Any, Literal
 
 from contextkit.errors import PrefixBroken, UsageError
+from contextkit.ledger.transport import passing
 from contextkit.lint.finding import CodePlace, Finding, RequestPlace
 from contextkit.terminal import sanitize
 
@@ -54,9 +54,6 @@ _LOOPS = frozenset({"asyncio.events", "asyncio.base_events", "asyncio.runners"})
 """Modules that run tasks: frames above them started the loop, not the call."""
 _POOL = "concurrent.futures.thread"
 """Module that runs work in threads; its frame has the work item as `self`."""
-_SDK_ERRORS = {"anthropic": "AnthropicError", "openai": "OpenAIError"}
-"""SDK → its root error. The SDK takes any other exception of a transport for a lost connection, wraps it and retries
-(anthropic/_base_client.py, `_attempt_request`)."""
 
 
 class PrefixWarning(UserWarning):
@@ -208,8 +205,14 @@ class Notifier:
         self._notify(finding, where)
 
     def after(self, finding: Finding, where: Caller) -> None:
-        """Report a finding on a billed call; "raise" only warns here, so that the reply is not lost."""
-        self._notify(finding, where)
+        """Report a finding on a billed call. Never raises, as that would lose the reply: "raise" only warns, and a callable
+        that raises, or a filter that turns warnings into errors, is logged.
+        """
+        try:
+            self._notify(finding, where)
+        except (PrefixBroken, PrefixWarning) as error:
+            why = error if error.__cause__ is not None else described(finding)
+            logging.getLogger("contextkit.watch").error("after a reply, which is kept: %s", sanitize(str(why)))  # noqa: TRY400 - the caller's error has its own trace
 
     def _notify(self, finding: Finding, where: Caller) -> None:
         if not callable(self._on_break):
@@ -224,17 +227,3 @@ class Notifier:
             raise passing(PrefixBroken, self._sdk)(
                 f"on_break raised {type(error).__name__} for {described(finding)}", finding
             ) from error
-
-
-@cache
-def passing(kind: type[Any], sdk: str) -> type[Any]:
-    """Subclass `kind` as an error of the SDK, so that the SDK lets it pass; `kind` itself for any other package."""
-    if sdk not in _SDK_ERRORS:
-        return kind
-    root = getattr(import_module(sdk), _SDK_ERRORS[sdk])
-    plain = {
-        "__doc__": kind.__doc__,
-        "__module__": kind.__module__,
-        "__reduce__": lambda self: (kind, self.args, self.__dict__),
-    }
-    return type(kind.__name__, (kind, root), plain)

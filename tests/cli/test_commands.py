@@ -44,6 +44,10 @@ MISTAKES = {
         ["proxy", "--upstream", "http://127.0.0.1:9", "--budget-per", "day"],
         "give --budget-usd or --budget-tokens",
     ),
+    "unpriced calls of no budget": (
+        ["proxy", "--upstream", "http://127.0.0.1:9", "--budget-allow-unpriced"],
+        "give --budget-usd or --budget-tokens",
+    ),
     "a missing file, report": (["report", "absent.jsonl"], "absent.jsonl: no such file"),
     "a missing file, replay": (["replay", "absent.jsonl"], "absent.jsonl: No such file"),
     "a pattern that names nothing": (["report", "*.har"], "*.har: no such file"),
@@ -174,7 +178,7 @@ def test_what_a_crash_tore_is_read_up_to_the_tear_and_said(folder: Path, run: Ru
 
 def test_a_folder_is_read_as_far_as_it_can_be(folder: Path, run: Run) -> None:
     ended = run("report", ".", "--verbose")
-    assert ended.code == 0
+    assert ended.code == 0  # what is no recording was not asked for
     assert "empty.jsonl: the file is empty" in ended.err and "binary.jsonl: of no known format" in ended.err
 
 

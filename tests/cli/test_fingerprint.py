@@ -132,8 +132,7 @@ def test_ctrl_c_leaves_no_file(tmp_path: Path) -> None:
         assert process.stdin and process.stderr
         process.stdin.write((tmp_path / "session.jsonl").read_bytes())
         process.stdin.flush()
-        part = tmp_path / "f.jsonl.part"
-        while not part.exists() and process.poll() is None:
+        while not list(tmp_path.glob(".*.part")) and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         error = process.stderr.read()

@@ -250,7 +250,6 @@ MISTAKES = {
     "an unknown code to ignore": (["--ignore", "CKS01,NO", "src"], "'NO'"),
     "an unknown page": (["--explain", "CKS99"], "no hazard is called 'CKS99'"),
     "an unknown format": (["--format", "xml"], "'xml' is not one of"),
-    "no processes": (["--jobs", "0"], "0"),
     "a pattern that fits nothing": (["src/*.txt"], "src/*.txt: no such file or folder, and as a pattern it fits none"),
     "a page in a format it has not": (
         ["--explain", "CKS01", "--format", "sarif"],
@@ -358,10 +357,6 @@ def test_settings_ask_for_codes_that_are_off_by_default(folder: Path, run: Run) 
     for line, is_told in (("select = ['ALL']", True), ("select = ['CK', 'CKS04']", True), ("select = ['CKS']", False)):
         (folder / "pyproject.toml").write_text(f"[tool.contextkit.lint]\n{line}\n", "utf-8")
         assert ("CKS04" in codes(run("lint", "place.py", "--json").out)) is is_told
-
-
-def test_a_number_of_processes_changes_nothing(folder: Path, run: Run) -> None:
-    assert run("lint", "bad.py", "--jobs", "2") == run("lint", "bad.py")
 
 
 def test_every_format_tells_the_same_findings(folder: Path, run: Run) -> None:

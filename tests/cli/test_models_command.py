@@ -77,3 +77,21 @@ def test_a_name_like_no_model_ends_with_one_line(run: Run) -> None:
     ended = run("models", "xyz")
     assert (ended.code, ended.out, len(ended.err.strip().splitlines())) == (2, "", 1)
     assert "xyz" in ended.err
+
+
+def test_a_model_that_several_hosts_sell_lists_them_and_has_the_price_of_its_vendor(run: Run) -> None:
+    ended = run("models", "deepseek-v4-flash")
+    assert "assumed after" not in ended.out + ended.err and "no price" not in ended.out
+    [row] = json.loads(run("models", "deepseek-v4-flash", "--json").out)
+    assert row["provider"] == "deepseek" and row["price"]["usd_per_million_tokens"][0]["input"] in (0.15, 0.3)
+    assert {"deepseek", "fireworks", "openrouter"} <= row["hosts"].keys()
+    assert "  fireworks (deepseek-v4-flash): input 0.14, cache read 0.028" in ended.out
+
+
+def test_a_model_without_a_price_of_its_provider_has_the_one_that_most_hosts_ask(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text('[[models]]\nname = "openai/gpt-oss-120b"\nlike = "openai/gpt-oss-120b"\nprovider = "our-host"\n')
+    [row] = json.loads(run("models", "openai/gpt-oss-120b", "--json", "--models", file).out)
+    prices = [json.dumps({**prices, "name": ""}) for prices in row["hosts"].values()]
+    common = max(prices.count(one) for one in prices)
+    assert row["price"]["grade"] == "assumed" and f"{common} of {len(prices)} hosts" in row["price"]["note"]

@@ -25,6 +25,8 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.proxy.repairs.splices import undone
 from contextkit.server import LocalServer
 from tests.cli.conftest import COMMAND, Run
+from tests.server.proxied import Wire, provider
+from tests.server.proxied import client as wire_to
 
 CLAUDE, GPT = "claude-sonnet-5-5", "gpt-6.1-sol"
 HEAD = "You are careful. " * 800
@@ -99,6 +101,27 @@ def test_what_a_provider_says_to_a_client_that_asked_is_recorded_too(
         ("verdict", ledger[1].id, "system_changed")
     ]
     assert "= provider: system_changed" in run("lint", str(path)).out
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_web_socket_is_told_at_once_and_summed_up(more: tuple[str, ...]) -> None:
+    def answer(wire: Wire) -> None:
+        wire.head()
+        wire.say(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello")
+        wire.exactly(3)
+
+    with provider(answer) as upstream, proxied(upstream, *more) as proxy, wire_to(proxy.url) as wire:
+        wire.say(b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        assert b" 101 " in wire.head() and wire.exactly(5) == b"hello"
+        assert proxy.process.stdout
+        said = [proxy.process.stdout.readline() for _ in range(1 if more else 2)][-1]  # while the web socket is open
+        assert "/v1/responses" in said and "no call in it is recorded" in said and "model_provider" in said
+        wire.say(b"end")
+        _, lines = proxy.end()
+    if more:
+        assert json.loads(lines[-1])["websockets"] == 1
+    else:
+        assert "not read: 1 web socket, whose calls are in none of these figures" in lines
 
 
 def test_a_session_is_recorded_judged_and_summed_up(server: LocalServer, tmp_path: Path, run: Run) -> None:

@@ -214,6 +214,7 @@ def in_flight(lanes: list[Context], provider: Provider) -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore:.*so its output is capped")
 def test_no_run_exceeds_its_budget(request: pytest.FixtureRequest) -> None:
     for seed in range(FULL_RUNS if request.config.getoption("--full") else RUNS):
         run(seed)

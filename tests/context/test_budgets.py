@@ -173,7 +173,7 @@ def test_a_model_without_a_price_counts_tokens_and_warns_once(desk: Desk) -> Non
     provider = OpenAICompatible("house-model", host="vllm", max_tokens=64)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        context = Context(provider, budget=Budget(usd=0.0, tokens=500))
+        context = Context(provider, budget=Budget(usd=0.0, tokens=5_000))
         context.user("Hello")
         for _ in range(3):
             dict(context.request())

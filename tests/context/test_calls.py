@@ -265,8 +265,12 @@ def test_a_call_begun_is_known_to_be_begun(desk: Desk) -> None:
     desk.ask(context, asks(("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})))
     before = context.calls
     before[1].begin()
+    before[1].begin()
     assert [call.was_started for call in context.calls] == [False, True]
-    for call in context.calls:
+    assert [entry.kind for entry in context.log].count("begun") == 1
+    for call in before:
         context.result(call, call.run())
+    assert texts(context) == ["3", "7"]
+    assert [entry.kind for entry in context.log].count("begun") == 2
     goes_on(desk, context, says_something=False)
     honest(desk, context)

@@ -54,9 +54,12 @@ def test_the_loop_ends_and_every_bill_is_as_predicted(desk: Desk, is_typed: bool
         "opened",
         "user",
         "assistant",
+        "begun",
         "result",
+        "begun",
         "result",
         "assistant",
+        "begun",
         "result",
         "assistant",
     ]
@@ -79,7 +82,7 @@ def test_the_loop_goes_on_with_the_calls_a_crash_left_open(desk: Desk, tmp_path:
                 context.result(call, call.run())
             context.receive(context.request().send(client))
         assert context.last_text == "Three."
-        assert [entry.kind for entry in context.log] == ["opened", "user", "assistant", "result", "assistant"]
+        assert [entry.kind for entry in context.log] == ["opened", "user", "assistant", "begun", "result", "assistant"]
 
 
 def test_both_roads_are_billed_the_same(desk: Desk) -> None:

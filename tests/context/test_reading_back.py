@@ -152,11 +152,12 @@ def test_what_is_kept_stays_out_of_the_listing_and_of_the_transcript_until_it_go
     entries = [call(context, "fetch", url=f"https://example.com/report/{number}") for number in (1, 2)]
     reply(context, ("text", "Read."))
     context.user("More of it.")
-    epoch = context.compact("One was read.", keep_from=entries[1].sequence - 1)
+    asked = entries[1].sequence - 2  # behind it the call begins
+    epoch = context.compact("One was read.", keep_from=asked)
     opening = parse(epoch.body)["summary"][-1]["text"]
     assert "report/1" in opening and "report/2" not in opening
     conversation, index = references_of(epoch)
-    assert conversation.title == f"what was said, entries 0 to {entries[1].sequence - 2}"
+    assert conversation.title == f"what was said, entries 0 to {asked - 1}"
     assert "More of it." not in context.restore(conversation).decode() and b"report/2" in context.restore(index)
     epoch = context.compact("All was read.")
     assert "More of it." in context.restore(next(references_of(epoch))).decode()

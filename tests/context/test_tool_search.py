@@ -185,7 +185,7 @@ def test_what_was_found_stays_as_long_as_its_definition_does(desk: Desk, is_kept
         ("sky_later" in names) is ("tool_search_output" in [item.get("type") for item in request["input"]]) is is_kept
     )
     assert ([call.run() for call in context.calls] == ["grey"]) is is_kept
-    before, behind = context.fork(asked), context.fork(context.log[4])
+    before, behind = context.fork(asked), context.fork(next(entry for entry in context.log if entry.kind == "result"))
     named = [str(branch.request()["tool_choice"]["tools"]) for branch in (before, behind)]
     assert ["sky_later" in names for names in named] == [False, True]
 

@@ -1,10 +1,11 @@
 """A disk that fails: os.write, os.fsync and os.ftruncate of this process raise, or take a part only, where a test says
-so."""
+so; or, for libraries that write by themselves, no file grows beyond a limit."""
 
 from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -77,3 +78,15 @@ class Disk:
 def of(name: str, *operations: str, fault: int | str = errno.ENOSPC) -> Plan:
     """A plan that fails the operations on one file."""
     return lambda operation, file: fault if file == name and operation in operations else None
+
+
+def limit_files(n_bytes: int | None) -> None:
+    """Let the system refuse what this process writes behind so many bytes of any file; None lifts the limit.
+
+    Nothing is refused on Windows.
+    """
+    if sys.platform != "win32":
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard if n_bytes is None else n_bytes, hard))

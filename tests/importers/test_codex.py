@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import NO_COUNT, Usage
 from contextkit.importers.codex import is_codex
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
@@ -248,3 +248,16 @@ def test_the_service_tier_that_codex_asks_for_holds_until_it_asks_for_another(tm
 
 
 AT = "2026-07-03T18:15:{:02}Z"
+
+
+def test_growth_beyond_a_damaged_total_is_unknown_and_never_the_whole_total(tmp_path: Path) -> None:
+    rows = [
+        *lines()[:2],
+        count("2026-07-03T18:15:20.000Z", use(1_000, 800, 10), use(1_000, 800, 10)),
+        count("2026-07-03T18:15:30.000Z", {**use(2_100, 0, 20), "cached_input_tokens": -5}, None),
+        count("2026-07-03T18:15:40.000Z", use(3_300, 2_900, 30), None),
+    ]
+    faults = Faults()
+    found = calls(put(tmp_path / "rollout.jsonl", rows), faults)
+    assert [call.usage and call.usage.read for call in found] == [800, None, None]
+    assert (4, NO_COUNT) in {(fault.line, fault.what) for fault in faults.kept}

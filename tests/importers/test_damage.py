@@ -16,6 +16,7 @@ import pytest
 
 from contextkit.importers.registry import FORMATS, records_at
 from contextkit.importers.source import Faults
+from contextkit.importers.transcript import CUT
 from contextkit.ledger.calls import Exchange, encode
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
@@ -63,7 +64,9 @@ def ours(tmp_path: Path) -> bytes:
     with Ledger.open(path) as ledger:
         for record in one_session(9):
             ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
-    return re.sub(rb',"sum":"[0-9a-f]{16}"\}', b"}", path.read_bytes())  # what these tests change is to be read
+    return re.sub(
+        rb',"sequence":\d+,"prev":"[0-9a-f]{16}","sum":"[0-9a-f]{16}"\}', b"}", path.read_bytes()
+    )  # what these tests change is to be read
 
 
 def sqlite(tmp_path: Path) -> bytes:
@@ -207,3 +210,19 @@ def test_bytes_gone_wrong(name: str, seed: int, tmp_path: Path) -> None:
         data[draw.randrange(first, len(data))] = draw.randrange(256)
     after = totals(bytes(data), tmp_path)
     assert after[0] >= whole[0] or len(after[3]), "calls are lost without a word"
+
+
+def test_a_row_nested_deeper_than_can_be_printed_is_reported_with_its_line(tmp_path: Path) -> None:
+    lines = FILES["aider-analytics.jsonl"].read_bytes().splitlines(keepends=True)
+    deep = b'{"a":' * 900 + b"1" + b"}" * 900
+    hurt = [*lines[:-2], lines[-2].replace(b'"cost": 0', b'"cost": ' + deep), lines[-1]]
+    n, *_, faults = totals(b"".join(hurt), tmp_path)
+    assert n == totals(b"".join(lines), tmp_path)[0] - 1
+    assert (len(lines) - 1, CUT) in {(fault.line, fault.what) for fault in faults.kept}
+
+
+def test_a_ledger_row_whose_field_is_of_another_type_is_left_out_and_reported(tmp_path: Path) -> None:
+    data = ours(tmp_path)
+    for good, bad in ((b'"output":350', b'"output":' + b"9" * 300), (b'"model":"claude-opus-4-5"', b'"model":5')):
+        n, _, _, faults = totals(data.replace(good, bad, 1), tmp_path)
+        assert n < totals(data, tmp_path)[0] and faults.kept[0].line > 1

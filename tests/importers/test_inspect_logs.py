@@ -77,3 +77,23 @@ def test_damaged_members_are_reported_and_the_others_read(tmp_path: Path) -> Non
     path.write_bytes(ARCHIVE.read_bytes()[:900])
     calls, _, faults = read(path)
     assert not calls and "a damaged .eval" in faults.kept[0].what
+
+
+def test_an_archive_with_a_damaged_offset_is_a_fault_of_the_file(tmp_path: Path) -> None:
+    data = bytearray(ARCHIVE.read_bytes())
+    directory_offset = data.rfind(b"PK\5\6") + 16
+    data[directory_offset : directory_offset + 4] = b"\xff\xff\xff\x7f"
+    path = tmp_path / "a.eval"
+    path.write_bytes(data)
+    calls, _, faults = read(path)
+    assert not calls and any(".eval" in fault.what for fault in faults.kept)
+
+
+def test_a_member_that_says_it_unpacks_to_more_than_a_sample_holds_is_passed_over(tmp_path: Path) -> None:
+    data = bytearray(ARCHIVE.read_bytes())
+    at = data.rfind(b"PK\1\2")  # of the last file in the directory
+    data[at + 24 : at + 28] = (2**31).to_bytes(4, "little")
+    path = tmp_path / "a.eval"
+    path.write_bytes(data)
+    _, _, faults = read(path)
+    assert "a file of the .eval of more than 1,024 MiB; passed over" in faults.counts

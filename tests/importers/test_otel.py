@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.cache.usage import Usage
+from contextkit.cache.usage import NO_COUNT, Usage
 from contextkit.importers.otel import ATTRIBUTES
 from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
@@ -175,3 +175,24 @@ def test_a_cost_under_every_name_is_kept(name: str, tmp_path: Path) -> None:
     made["attributes"].append({"key": name, "value": {"doubleValue": 0.25}})
     (call,) = read(write(tmp_path / "a.json", export(made)))[0]
     assert (call.billed_usd, summarise([call]).cost_usd) == (0.25, 0.25)
+
+
+@pytest.mark.parametrize("digits", ["9" * 400, "9" * 5_000])
+def test_a_number_of_hundreds_of_digits_is_no_time_and_no_count(tmp_path: Path, digits: str) -> None:
+    span = {
+        "traceId": "a1",
+        "spanId": "b1",
+        "startTimeUnixNano": digits,
+        "endTimeUnixNano": "1775696615000000000",
+        "attributes": [
+            {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+            {"key": "gen_ai.request.model", "value": {"stringValue": "gpt-5.1"}},
+            {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "12"}},
+            {"key": "gen_ai.usage.output_tokens", "value": {"intValue": digits}},
+        ],
+    }
+    path, faults = tmp_path / "spans.jsonl", Faults()
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}) + "\n", "utf-8")
+    (call,) = (record for record in records_at(str(path), faults)[1] if isinstance(record, Exchange))
+    assert call.at == 1775696615.0 and (call.usage is None or call.usage.output is None)
+    assert {(fault.line, fault.what) for fault in faults.kept} >= {(1, NO_COUNT)}

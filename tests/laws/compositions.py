@@ -12,10 +12,14 @@ import json
 import math
 import shutil
 import tempfile
+import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,6 +39,7 @@ from contextkit.providers.rendering import binds_reasoning
 from contextkit.providers.request import Request
 from contextkit.tools.late import call_tool
 from contextkit.tools.render import answer as rendered
+from contextkit.tools.tool import Call
 from tests.laws.conversations import ARGUMENTS, CONTENT, PNG, SYSTEM, TEXT, Operation
 from tests.laws.test_mask import BETA, WIRES, accepted, asks_for_an_answer
 from tests.laws.test_memory import CHANGES, LARGE
@@ -63,7 +68,7 @@ TABLES = {
         {
             "look": Phase(["search", "call_tool"], then={"search:error": "count", "search": "all"}),
             "count": Phase(["add"], require=True, then={"add": "look"}),
-            "all": Phase(then={"add:ok": "silent", "clock": "count"}),
+            "all": Phase(deny=["quo*", "mail_*"], then={"add:ok": "silent", "clock": "count"}),
             "silent": Phase([], by_hand=True),
             "strict": Phase(["clock"], deny=["todo" if has_memory else "search"], force=True, by_hand=True),
         },
@@ -71,7 +76,7 @@ TABLES = {
     )
     for has_memory in (False, True)
 }
-"""Whether there is a memory → the table of phases."""
+"""Whether there is a memory → the table of phases; it speaks of tools that come late, and of some that never come."""
 NARROW = Phases(
     {"begin": Phase(["*"], then={"search": "end"}), "end": Phase(["clock", "add"], then={"clock": "begin"})}, "begin"
 )
@@ -299,7 +304,9 @@ class Member:
     parent: Member | None = None
     table: Phases | None = None
     denied: frozenset[str] = frozenset()
-    """Tools that it may call in no phase."""
+    """Names and families of tools that it may call in no phase."""
+    table_names: frozenset[str] | None = None
+    """Tools that its caller had, where it inherited the table: any other was given to it."""
     reopening: dict[str, Any] = field(default_factory=dict)
     """What `context.agent` needs to open it again."""
     is_kept: bool = True
@@ -336,6 +343,8 @@ class Composition:
         """Whether the ledger holds every call so far: not behind a crash that lost a fork's."""
         self.has_fork_calls = False
         self.values: list[Any] = []
+        self.ran: list[str] = []
+        """Names of tools whose function has run."""
         self.budget = None if self.setup.budget_tokens is None else Budget(tokens=self.setup.budget_tokens)
         self.provider = COMPOSED[self.setup.provider]()
         self.returned: list[tuple[Member, int, Json]] = []
@@ -369,9 +378,10 @@ class Composition:
         )
 
     def tool(self, name: str) -> Tool:
-        return Tool.raw(definition(name), run=self._run_tool)
+        return Tool.raw(definition(name), run=partial(self._run_tool, name))
 
-    def _run_tool(self, arguments: Any) -> object:
+    def _run_tool(self, name: str, arguments: Any) -> object:
+        self.ran.append(name)
         kind, value = self.values[0] if self.values else ("plain", "nothing left")
         self.values = self.values[1:] + self.values[:1]
         if kind == "plain":
@@ -517,12 +527,14 @@ class Composition:
 
     def _is_allowed(self, member: Member, name: str) -> bool:
         """Whether the table and the caller allow a tool now, said independently of the code under test."""
-        if name in member.denied:
+        if any(fnmatchcase(name, pattern) for pattern in member.denied):
             return False
         phase = member.context.phase
         if member.table is None or phase is None:
             return True
         row = member.table[phase]
+        if member.table_names is not None and name not in member.table_names:
+            return not row.denies(name)
         return not row.denies(name) if name in self._own_names(member) else row.allows(name)
 
     def _check(self, member: Member) -> None:
@@ -530,11 +542,13 @@ class Composition:
         for name in context.toolbox.names:
             assert context._may_call(name) == self._is_allowed(member, name), (member.name, context.phase, name)
         for call in context.calls:
-            is_there = call.name in context.toolbox.names
-            assert not is_there or self._is_allowed(member, call.name) or call.refusal is not None, call.name
+            assert self._is_allowed_call(member, call) or call.refusal is not None, call
         parent = member.parent
         if parent is not None and member.is_agent:
             assert member.denied >= parent.denied & set(self._names(member))
+
+    def _is_allowed_call(self, member: Member, call: Call) -> bool:
+        return all(self._is_allowed(member, name) for name in _called_names(call))
 
     def _invited(self, member: Member, request: Request) -> list[tuple[str, dict[str, Json]]]:
         """The calls that a prompt invites, with arguments that fit."""
@@ -693,9 +707,11 @@ class Composition:
                 self.returned.append((member, entry.sequence, rendered(value)["content"]))
 
     def _run_calls(self, member: Member, values: list[Any]) -> None:
-        self.values = list(values)
+        self.values, self.ran = list(values), []
+        allowed = [call for call in member.context.calls if self._is_allowed_call(member, call)]
         asyncio.run(member.context.run_calls())
         assert not member.context.calls
+        assert {name for call in allowed for name in _called_names(call)}.issuperset(self.ran)
 
     def _delegate(self, member: Member, value: Any, question: str) -> None:
         context = member.context
@@ -803,10 +819,10 @@ class Composition:
         context, options, table = member.context, dict[str, Any](), member.table
         names = set(self._names(member))
         own = self._own_names(member)
-        bridged = "call_tool" in context.toolbox.names and self._is_allowed(member, "call_tool")
-        late = {tool.name for tool in context._late.tools}
-        denied = {name for name in names if not self._is_allowed(member, name) and not (name in late and bridged)}
-        denied |= member.denied
+        denied = {name for name in names if not self._is_allowed(member, name)} | member.denied
+        if member.table is not None and context.phase is not None:
+            denied |= set(member.table[context.phase].deny)
+        table_names = None if member.table is None else member.table_names or frozenset(names)
         reopening: dict[str, Any] = {}
         if how == "subset":
             options["tools"] = [self.tool("search")]
@@ -818,6 +834,7 @@ class Composition:
             reopening["tools"] = options["tools"]
         elif how == "table":
             options["phases"] = reopening["phases"] = table = NARROW
+            table_names = None
         elif how == "provider":
             options["provider"] = COMPOSED["anthropic-reminder"]()
         try:
@@ -828,7 +845,15 @@ class Composition:
             return
         for agent in agents:
             child = Member(
-                agent, agent.lane, member, table, frozenset(denied), reopening, member.is_kept, is_agent=True
+                agent,
+                agent.lane,
+                member,
+                table,
+                frozenset(denied),
+                table_names,
+                reopening,
+                member.is_kept,
+                is_agent=True,
             )
             self.members.append(child)
             if how in ("same", "all") and agent.provider.wire == context.provider.wire:
@@ -837,7 +862,7 @@ class Composition:
 
     def _branched(self, member: Member, branch: Context, name: str) -> Member:
         """A member for a branch of everything that was said here."""
-        own = Member(branch, name, member, member.table, member.denied, is_kept=False)
+        own = Member(branch, name, member, member.table, member.denied, member.table_names, is_kept=False)
         own.sent = list(member.sent) if name.startswith(("fork", "branch")) else []
         self.members.append(own)
         return own
@@ -952,12 +977,55 @@ class Composition:
             assert request.body == body, _difference(body, request.body)
 
 
+# Reduction
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def fault(setup: Setup, given: Sequence[Operation]) -> tuple[str, str, int] | None:
+    """Kind, file and line of what a composition raises; None where it raises nothing."""
+    try:
+        Composition(setup).run(given)
+    except Exception as error:  # noqa: BLE001 - its kind and place are what is asked for
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return type(error).__name__, frame.filename, frame.lineno or 0
+    return None
+
+
+def reduced(setup: Setup, given: list[Operation], most_seconds: float) -> tuple[Setup, list[Operation]]:
+    """The composition without the operations and the settings that its fault does not need, as far as the time goes.
+
+    It takes out halves, quarters, … and single operations, then sets fields of the setup to their defaults, until
+    nothing more can go.
+    """
+    ends_at, wanted = time.monotonic() + most_seconds, fault(setup, given)
+    plain = Setup(setup.provider)
+
+    def fails(one: Setup, operations: list[Operation]) -> bool:
+        return time.monotonic() < ends_at and fault(one, operations) == wanted
+
+    size = len(given)
+    while size:
+        shorter = ([*given[:at], *given[at + size :]] for at in range(0, len(given), size))
+        less = next((one for one in shorter if fails(setup, one)), None)
+        given, size = (given, size // 2) if less is None else (less, min(size, len(less)))
+    for one in fields(plain):
+        simpler = replace(setup, **{one.name: getattr(plain, one.name)})
+        setup = simpler if simpler != setup and fails(simpler, given) else setup
+    return setup, given
+
+
 @dataclass(frozen=True)
 class _Left:
     """A request as `accepted` takes it."""
 
     request: Request
     body: bytes
+
+
+def _called_names(call: Call) -> list[str]:
+    """The tool that the model called, and the one it called through it."""
+    target = call.arguments.get("name") if call.name == call_tool.name and isinstance(call.arguments, Mapping) else None
+    return [call.name, target] if isinstance(target, str) else [call.name]
 
 
 def _messages_field(wire: str) -> str:

@@ -3,29 +3,69 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from contextkit.errors import UsageError
-from tests.laws.compositions import COMPOSED, Composition, Setup, operations, setups
+from tests.laws.compositions import COMPOSED, Composition, Setup, fault, operations, reduced, setups
+from tests.laws.conversations import Operation
 
 N_COMPOSITIONS = {False: 300, True: 5_000}
 """Whether `--full` was given → compositions, over all providers together."""
+N_PARTS = {False: 1, True: 4}
+"""Tests among which those of a provider are divided: one generates for less than half of the limit of a test."""
+REDUCTION_SECONDS = 120.0
+"""Longest that a failing composition is reduced. Hypothesis shrinks the values of an example too: it runs whole
+compositions for 300 seconds, the limit of a test. To find a fault, fewer operations are enough."""
+GENERATION = (Phase.explicit, Phase.reuse, Phase.generate)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "part" in metafunc.fixturenames:
+        metafunc.parametrize("part", range(N_PARTS[metafunc.config.getoption("--full")]))
 
 
 @pytest.mark.parametrize("name", COMPOSED)
-def test_any_composition_keeps_the_invariants(name: str, request: pytest.FixtureRequest) -> None:
+def test_any_composition_keeps_the_invariants(name: str, part: int, request: pytest.FixtureRequest) -> None:
     is_full = request.config.getoption("--full")
-    n_examples = -(-N_COMPOSITIONS[is_full] // len(COMPOSED))
+    n_examples = -(-N_COMPOSITIONS[is_full] // (len(COMPOSED) * N_PARTS[is_full]))
 
     @given(st.data())
-    @settings(max_examples=n_examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=n_examples, deadline=None, suppress_health_check=list(HealthCheck), phases=GENERATION)
     def law(data: st.DataObject) -> None:
         setup = data.draw(setups(name))
         given_operations = data.draw(operations())  # first: a draw that is cut short would leave the folder behind
-        Composition(setup).run(given_operations)
+        try:
+            Composition(setup).run(given_operations)
+        except Exception:
+            failing[:] = [(setup, given_operations)]
+            raise
 
-    law()
+    failing: list[tuple[Setup, list[Operation]]] = []
+    try:
+        law()
+    except Exception as error:
+        for found in failing:
+            setup, needed = reduced(*found, REDUCTION_SECONDS)
+            error.add_note(f"reduced: Composition({setup}).run({needed})")
+        raise
+
+
+def test_a_failing_composition_is_reduced_to_what_its_fault_needs() -> None:
+    found = (
+        Setup("chat", has_policy=True, varies=True, residency="auto"),
+        [
+            ("user", 0, "Look."),
+            ("turn", 0, [("text", "Yes.")], []),
+            ("wait", 0, 40.0),
+            ("enter", 0, "no such phase"),
+            ("no such operation", 0),
+            ("crash", 0),
+        ],
+    )
+    assert reduced(*found, REDUCTION_SECONDS) == (Setup("chat"), [("no such operation", 0)])
+    assert fault(Setup("chat"), [("user", 0, "Look.")]) is None
+    assert reduced(*found, 0.0) == found
 
 
 # Found by the generator
@@ -97,3 +137,16 @@ def test_a_system_message_before_an_empty_reply_stays_where_it_may_stand() -> No
 
 def test_an_open_call_of_the_phase_before_is_still_open_after_a_crash() -> None:
     Composition(Setup("chat")).run([("turn", 0, [("call", 0, {})], []), ("enter", 0, "count"), ("crash", 0)])
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_an_open_call_of_a_late_tool_is_still_open_after_a_switch_and_a_crash(name: str) -> None:
+    composition = Composition(Setup("anthropic-in-band"))
+    main = composition.members[0]
+    composition._enter(main, "all")
+    composition._late(main, 1, False)
+    composition._switch(main, name)
+    composition._turn(main, [("call", composition._names(main).index("weather"), {})], [])
+    assert [(call.name, call.refusal) for call in main.context.calls] == [("weather", None)]
+    composition.run([("crash", 0), ("run_calls", 0, [("plain", "rain")])])
+    assert composition.ran == ["weather"]

@@ -122,7 +122,13 @@ def test_blocks_that_never_reached_the_disk_are_an_unfinished_row(folder: Path, 
 def test_rows_of_older_versions_are_read_and_continued(folder: Path) -> None:
     path = folder / "ledger.jsonl"
     before = figures(Ledger.read(path))
-    path.write_bytes(re.sub(rb',"sum":"[0-9a-f]{16}"\}', b"}", re.sub(rb',"base":"[0-9a-f]*"', b"", path.read_bytes())))
+    path.write_bytes(
+        re.sub(
+            rb',"sequence":\d+,"prev":"[0-9a-f]{16}","sum":"[0-9a-f]{16}"\}',
+            b"}",
+            re.sub(rb',"base":"[0-9a-f]*"', b"", path.read_bytes()),
+        )
+    )
     with opened(folder) as context:
         assert [row.usage for row in context.ledger] == [row.usage for row in before]
         context.user("More?")
@@ -137,7 +143,6 @@ def test_an_older_version_reads_the_rows(folder: Path) -> None:
     it does not know, and knows each field of a breakpoint."""
     for line in folder.joinpath("ledger.jsonl").read_bytes().splitlines()[1:]:
         row = json.loads(line)
-        assert list(row)[-1] == "sum"
         fields = [
             "id",
             "session",
@@ -152,7 +157,7 @@ def test_an_older_version_reads_the_rows(folder: Path) -> None:
             "predicted",
             "error",
         ]
-        assert list(row)[:-1] == fields
+        assert list(row) == [*fields, "sequence", "prev", "sum"]
         old = {"fresh", "read", "write_5m", "write_1h", "output", "estimated"}
         assert set(row["usage"]) == {*old, "writes"}
         assert set(row["prompt"]["breakpoints"][0]) == {"segment", "ttl_seconds", "lookback", "is_written"}
@@ -163,7 +168,11 @@ def without(folder: Path, row: int, *, is_old: bool) -> Ledger:
     path = folder / "ledger.jsonl"
     raw = path.read_bytes()
     if is_old:
-        raw = re.sub(rb',"sum":"[0-9a-f]{16}"\}', b"}", re.sub(rb',"base":"[0-9a-f]*"', b"", raw))
+        raw = re.sub(
+            rb',"sequence":\d+,"prev":"[0-9a-f]{16}","sum":"[0-9a-f]{16}"\}',
+            b"}",
+            re.sub(rb',"base":"[0-9a-f]*"', b"", raw),
+        )
     lines = raw.splitlines(keepends=True)
     lines[row + 1] = b'{"id":"' + lines[row + 1]
     path.write_bytes(b"".join(lines))
@@ -192,7 +201,7 @@ def test_a_row_that_was_taken_out_is_noticed(folder: Path) -> None:
     path = folder / "ledger.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], *lines[3:]]))
-    with pytest.raises(LogCorrupt, match="an exchange before it is missing"):
+    with pytest.raises(LogCorrupt, match=r"ledger\.jsonl line 3: 1 row before it is missing; restore the file"):
         opened(folder)
 
 

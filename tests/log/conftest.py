@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.log.postgres_server import Postgres, new_server, require
+from tests.log.wire import Wire, wired
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +32,13 @@ def postgres(template: Path) -> Iterator[Postgres]:
 
 
 @pytest.fixture
+def wire(postgres: Postgres) -> Iterator[Wire]:
+    """The network to that server."""
+    with wired(postgres.connect) as wire:
+        yield wire
+
+
+@pytest.fixture
 def durable(template: Path) -> Iterator[Postgres]:
     """A server with the table that may be killed."""
     from contextkit.log.postgres import create
@@ -45,3 +53,9 @@ def fresh() -> Callable[[], str]:
     """A session nobody has used."""
     numbers = count()
     return lambda: f"session {next(numbers)}"
+
+
+@pytest.fixture
+def session(fresh: Callable[[], str]) -> str:
+    """The name of one."""
+    return fresh()

@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.log.wire import Wire
 
 PLACES = [
     *sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: -int(path.parent.name.split(".")[0])),
@@ -48,6 +51,21 @@ class Postgres:
     @property
     def dsn(self) -> str:
         return f"postgresql://postgres@/postgres?host={self.folder}"
+
+    def connect(self) -> socket.socket:
+        """A connection to it, for a wire."""
+        upstream = socket.socket(socket.AF_UNIX)
+        try:
+            upstream.connect(f"{self.folder}/.s.PGSQL.5432")
+        except OSError:
+            upstream.close()
+            raise
+        return upstream
+
+    @staticmethod
+    def through(wire: Wire) -> str:
+        """How to reach it through a wire."""
+        return f"postgresql://postgres@127.0.0.1:{wire.port}/postgres?sslmode=disable&gssencmode=disable"
 
     def start(self) -> Postgres:
         """Start it, and wait until it answers."""

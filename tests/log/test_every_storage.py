@@ -16,6 +16,7 @@ import pytest
 from contextkit import AnthropicMessages, Context, tool
 from contextkit.canonical import canonical, parse
 from contextkit.errors import HeadChanged, LogCorrupt, NotSerialisable, StorageError, UsageError
+from contextkit.log.entry import Entry
 from contextkit.log.log import Log
 from contextkit.log.postgres import PostgresStorage
 from contextkit.log.sqlite import SQLiteStorage, parse_url
@@ -258,3 +259,34 @@ def test_another_process_sends_the_same_request(place: Place) -> None:
     )
     with place.log() as log, pytest.raises(HeadChanged):
         Context(provider, system="Be wordy.", log=log)
+
+
+class Failing:
+    """A storage whose next append raises where that is asked for."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage, self.path, self.fails = storage, storage.path, False
+        self.load, self.inherit, self.close = storage.load, storage.inherit, storage.close
+
+    def append(self, entry: Entry, prev: bytes) -> None:
+        fails, self.fails = self.fails, False
+        if fails:
+            raise StorageError("nobody knows")
+        self.storage.append(entry, prev)
+
+
+def test_what_is_appended_again_after_it_raised_is_the_same_entry(place: Place) -> None:
+    times = iter([1.0, 2.0, 3.0, 4.0, 5.0])
+    storage = Failing(place.storage("log"))
+    with Log(storage, clock=lambda: next(times)) as log:
+        storage.fails = True
+        with pytest.raises(StorageError, match="nobody knows"):
+            log.append("user", {"n": 0})
+        assert log.append("user", {"n": 0}).at == 1.0
+        assert log.append("user", {"n": 0}).at == 3.0, "one that did not raise is an entry of its own"
+        storage.fails = True
+        with pytest.raises(StorageError, match="nobody knows"):
+            log.append("user", {"n": 1})
+        assert log.append("user", {"n": 2}).at == 5.0
+        assert log.append("user", {"n": 3}, at=6.0).at == 6.0
+    assert [entry.at for entry in place.log()] == [1.0, 3.0, 5.0, 6.0]

@@ -8,7 +8,6 @@ import hashlib
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +29,7 @@ from contextkit.log.log import Log
 from contextkit.log.postgres import PostgresStorage, create
 from contextkit.log.storage import JSONLStorage
 from tests.log.postgres_server import Postgres
+from tests.log.wire import Wire
 
 psycopg = pytest.importorskip("psycopg", reason='the extra is not installed: pip install "contextkit-sdk[postgres]"')
 WRITER = Path(__file__).with_name("postgres_writer.py")
@@ -51,11 +51,6 @@ HOSTILE = [
     "NULL",
 ]
 Fresh = Callable[[], str]
-
-
-@pytest.fixture
-def session(fresh: Fresh) -> str:
-    return fresh()
 
 
 def filled(postgres: Postgres, session: str, n: int = 5) -> Log:
@@ -375,9 +370,8 @@ def test_an_append_waits_for_the_disk_where_the_database_would_not(durable: Post
             durable, "select pg_current_wal_insert_lsn() - '0/0', pg_current_wal_flush_lsn() - '0/0'"
         )[0]
         assert flushed == begun
-    assert storage._server.query("show synchronous_commit", {}) == [
-        ("off",)
-    ]  # and what else the connection does is left as it was
+    asked_of_it = storage._server.query("show synchronous_commit", values={}, by=time.monotonic() + 9)
+    assert asked_of_it == [("off",)]  # and what else the connection does is left as it was
 
 
 # Lost lines
@@ -410,71 +404,8 @@ def test_without_a_server_the_log_stays_as_it_was_until_there_is_one(durable: Po
     assert len(filled(durable, "s", 0)) == 3
 
 
-class Wire:
-    """What lies between a client and the server: passes bytes on, until it swallows an answer and cuts the line."""
-
-    def __init__(self, server: Postgres) -> None:
-        self.server, self.cuts, self.is_up = server, 0, True
-        self.joins: list[threading.Thread] = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.dsn = f"postgresql://postgres@127.0.0.1:{self.listener.getsockname()[1]}/postgres?sslmode=disable&gssencmode=disable"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            if not self.is_up:
-                client.close()
-                continue
-            self.joins.append(threading.Thread(target=self._join, args=(client,), daemon=True))
-            self.joins[-1].start()
-
-    def close(self) -> None:
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        for join in self.joins:
-            join.join(5)
-
-    def _join(self, client: socket.socket) -> None:
-        with client, socket.socket(socket.AF_UNIX) as upstream:
-            upstream.connect(f"{self.server.folder}/.s.PGSQL.5432")
-            back = threading.Thread(target=self._pass, args=(upstream, client, True), daemon=True)
-            back.start()
-            self._pass(client, upstream, False)
-            back.join()
-
-    def _pass(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
-        while data := self._received(source):
-            if is_answer and self.cuts:  # the server has done what it was asked, and nobody hears of it
-                self.cuts -= 1
-                break
-            target.sendall(data)
-        for end in (source, target):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
-
-    @staticmethod
-    def _received(source: socket.socket) -> bytes:
-        try:
-            return source.recv(65536)
-        except OSError:
-            return b""
-
-
-@pytest.fixture
-def wire(postgres: Postgres) -> Iterator[Wire]:
-    wire = Wire(postgres)
-    yield wire
-    wire.close()
-
-
 def test_an_append_whose_answer_was_lost_is_kept_once(postgres: Postgres, session: str, wire: Wire) -> None:
-    log = Log(PostgresStorage(wire.dsn, session))
+    log = Log(PostgresStorage(postgres.through(wire), session))
     log.append("user", {"n": 0})
     wire.cuts = 1
     assert log.append("user", {"n": 1}).sequence == 1
@@ -484,12 +415,12 @@ def test_an_append_whose_answer_was_lost_is_kept_once(postgres: Postgres, sessio
 
 
 def test_an_append_nobody_can_vouch_for_says_so_then_and_later(postgres: Postgres, session: str, wire: Wire) -> None:
-    log = Log(PostgresStorage(wire.dsn, session))
+    log = Log(PostgresStorage(postgres.through(wire), session))
     log.append("user", {"n": 0})
     wire.cuts, wire.is_up = 1, False
     with pytest.raises(
         StorageError,
-        match=r"lost while entry 1 was appended, so it may be kept or not .*if it was kept, that raises Conc",
+        match=r"lost while entry 1 was appended, so it may be kept or not .*it is kept once; if it was kept, another one raises Conc",
     ):
         log.append("user", {"n": 1})
     assert len(log) == 1
@@ -640,6 +571,9 @@ def test_many_sessions_share_the_connections_of_a_pool(postgres: Postgres, fresh
         for n in range(4):
             for log in logs:
                 assert log.append("user", {"n": n}).sequence == n
+        with pool.connection() as connection:  # what limits an append does not limit who uses its connection next
+            shown = connection.execute("select current_setting('statement_timeout') as seconds").fetchone()
+            assert shown == {"seconds": "0"}
         stale = Log(PostgresStorage(pool, logs[0].storage.session))  # type: ignore[attr-defined]
         logs[0].append("user", {})
         with pytest.raises(ConcurrentAppend):

@@ -108,6 +108,26 @@ def test_a_session_has_one_writer_and_a_file_has_many(file: Path) -> None:
     SQLiteStorage(file, "a").close()
 
 
+OTHER = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.execute("select count(*) from entry").fetchone()
+database.close()
+"""
+
+
+def test_what_another_program_does_with_the_file_loses_nothing(file: Path) -> None:
+    """It may not think itself the last to close the file: opening a session must keep the locks of those that are open."""
+    with Context.open(url(file), PROVIDER) as context:
+        context.user("before")
+        with Context.open(url(file, "b"), PROVIDER) as second:
+            second.user("hello")
+        subprocess.run([sys.executable, "-c", OTHER, file], check=True)
+        context.user("after")
+        assert SQLiteStorage.read(file, "a") == list(context.log)
+        assert file.with_name(f"{file.name}-wal").exists()
+
+
 def test_writers_of_many_sessions_wait_for_each_other(file: Path) -> None:
     logs = [Log(SQLiteStorage(file, f"s{n}")) for n in range(6)]
 

@@ -27,10 +27,11 @@ BODIES = [{"content": [{"type": "text", "text": "né ☂"}]}, {"n": 10**30, "f":
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A closed log of five entries."""
+    """A closed log of five entries, none of which is noted as acknowledged."""
     with Log.open(tmp_path / "log.jsonl", clock=lambda: 1790000000.25) as log:
         for body in BODIES:
             log.append("user", body)
+    (tmp_path / "log.jsonl.lock").unlink()
     return tmp_path / "log.jsonl"
 
 
@@ -299,13 +300,17 @@ def test_a_second_process_is_refused_until_the_first_closes(path: Path) -> None:
     assert python(OPEN, path) == "5\n"
 
 
-def test_another_name_of_the_file_is_the_same_lock(path: Path) -> None:
+def test_another_name_of_its_folder_is_the_same_lock(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    link = tmp_path_factory.mktemp("links") / "run"
     try:
-        path.with_name("link.jsonl").symlink_to(path)
+        link.symlink_to(path.parent, target_is_directory=True)
     except OSError:
         pytest.skip("links are not allowed here")
     with Log.open(path), pytest.raises(LogLocked):
-        Log.open(path.with_name("link.jsonl"))
+        Log.open(link / path.name)
+    with Log.open(link / path.name) as log, pytest.raises(LogLocked):
+        Log.open(path)
+    assert len(log) == 5
 
 
 HOLD = """

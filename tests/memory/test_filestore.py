@@ -19,8 +19,8 @@ from contextkit.errors import (
     FileMissing,
     MissingExtra,
     NotText,
+    PathOccupied,
     PathRefused,
-    PathTaken,
     QuotaExceeded,
     StorageError,
     UsageError,
@@ -96,7 +96,7 @@ def test_a_listing_is_in_order_whoever_wrote_first(memory: FileMemory) -> None:
     assert memory.is_folder("a") and not memory.is_folder("a.md") and memory.exists("a") and not memory.exists("c")
     with pytest.raises(FileMissing, match="'nowhere'"):
         memory.list("nowhere")
-    with pytest.raises(PathTaken, match="no folder"):
+    with pytest.raises(PathOccupied, match="no folder"):
         memory.list("a.md")
 
 
@@ -112,7 +112,7 @@ def test_a_content_is_kept_once_and_needs_no_path(memory: FileMemory) -> None:
 
 def test_what_is_forgotten_is_gone_and_says_so(memory: FileMemory, tmp_path: Path) -> None:
     secret = memory.write("key.txt", "s3cret")
-    with pytest.raises(PathTaken, match=r"'key\.txt' still holds"):
+    with pytest.raises(PathOccupied, match=r"'key\.txt' still holds"):
         memory.forget(secret.digest)
     memory.write("key.txt", "none")
     memory.forget(secret.digest)
@@ -147,7 +147,7 @@ def test_nothing_takes_the_place_of_something_else(memory: FileMemory) -> None:
         lambda: memory.rename("folder", "folder/file/x"),
         lambda: memory.rename("folder", "folder/x"),
     ):
-        with pytest.raises(PathTaken):
+        with pytest.raises(PathOccupied):
             act()
     for act in (lambda: memory.read("none"), lambda: memory.delete("none"), lambda: memory.rename("none", "other")):
         with pytest.raises(FileMissing, match="'none'"):
@@ -273,7 +273,7 @@ def test_no_link_is_followed_read_or_written(local: FileMemory, tmp_path: Path) 
         for act in (local.read, lambda path=path: local.write(path, "x"), lambda path=path: local.append(path, "x")):
             with pytest.raises(PathRefused):
                 act(path) if act == local.read else act()
-        with pytest.raises((PathRefused, PathTaken)):
+        with pytest.raises((PathRefused, PathOccupied)):
             local.rename("inside.md", path)
     assert [row.path for row in local.list(folders=True)] == ["inside.md"]
     for path in ["folder", "file", "dangling", "second-name", "pipe"]:

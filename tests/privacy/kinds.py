@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import string
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,9 +21,34 @@ def _drawn(rng: random.Random, letters: str, n: int) -> str:
     text[0] = rng.choice([letter for letter in letters if letter.isalpha()] or letters)
     wanted = [[one for one in letters if is_it(one)] for is_it in (str.isdigit, str.isupper, str.islower)]
     for place, choices in enumerate(wanted, 1):
-        if choices:
+        if choices and place < n:
             text[place] = rng.choice(choices)
     return "".join(text)
+
+
+_ALPHABETS = {
+    "A": ALNUM,
+    "B": ALNUM + "+/",
+    "D": string.digits,
+    "L": string.ascii_lowercase + string.digits,
+    "P": ALNUM + "!%^*~",
+    "T": string.ascii_uppercase + "234567",
+    "U": string.ascii_uppercase + string.digits,
+    "W": URL,
+    "X": HEX,
+}
+_DRAWN = re.compile("<([ABDLPTUWX])([0-9]+)>")
+
+
+def written(template: str, seed: int = 7) -> tuple[str, list[str]]:
+    """An example of `facts/redact.toml` with random text in place of `<A40>`, and those texts."""
+    rng, values = random.Random(seed), list[str]()
+
+    def draw(match: re.Match[str]) -> str:
+        values.append(_drawn(rng, _ALPHABETS[match[1]], int(match[2])))
+        return values[-1]
+
+    return _DRAWN.sub(draw, template).replace("<>", ""), values
 
 
 @dataclass(frozen=True)

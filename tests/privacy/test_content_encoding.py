@@ -72,6 +72,14 @@ def test_an_unknown_coding_is_refused(encoding: str) -> None:
         decoded(b"x", encoding, LIMIT)
 
 
+@pytest.mark.parametrize("n_bytes", [65_536, 98_273, 125_000, 1_000_003])
+@pytest.mark.parametrize("name", ["gzip", "br", "zstd"])
+def test_what_repeats_itself_is_decoded_to_its_end(name: str, n_bytes: int) -> None:
+    encoding, pack = CODINGS[name]
+    body = (b'{"role":"user","content":"lorem ipsum dolor"},' * (n_bytes // 40 + 1))[:n_bytes]
+    assert decoded(pack(body), encoding, 1 << 24) == body
+
+
 BOMB = """
 import gzip, resource, sys, zlib
 from contextkit.content_encoding import OverLimit, decoded

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import struct
+import time
+import zlib
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import anthropic
 import pytest
 
+from contextkit.facts.load import built_in_table
 from contextkit.redact import credentials_of, redact, redact_path
 from contextkit.server import LocalServer
 from contextkit.watcher.client import watch
-from tests.privacy.kinds import TEXTS, Kind, kinds, traces_of
+from tests.privacy.kinds import TEXTS, Kind, kinds, traces_of, written
 
 KINDS = kinds()
+ROWS = {row["name"]: row for row in built_in_table("redact.toml")["secrets"]}
 PLACES = {
     "a line of a message": '{"messages":[{"role":"user","content":"look:\\n%s\\nhere"}]}',
     "a value": '{"model":"m","text":"%s"}',
@@ -31,6 +39,47 @@ def test_a_secret_is_covered_wherever_it_stands_and_however_it_is_written(kind: 
         covered = redact(body)
         assert len(covered) == len(body) and isinstance(json.loads(covered), dict)
         assert not [trace for trace in traces_of(kind.value) if trace in covered], (place, covered)
+
+
+def bodies(text: str) -> Iterator[bytes]:
+    """A text in every place of a request."""
+    once = json.dumps(text)[1:-1]
+    for place, template in PLACES.items():
+        yield (template % (json.dumps(once)[1:-1] if place == "JSON in JSON" else once)).encode()
+
+
+@pytest.mark.parametrize("way", TEXTS)
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if "example" in row])
+def test_the_example_of_a_row_is_covered_and_its_counterexample_stays(name: str, way: str) -> None:
+    example, values = written(ROWS[name]["example"])
+    values = [value for value in values if len(value) >= 8]  # shorter parts are found in anything
+    for body in bodies(TEXTS[way](example)):
+        covered = redact(body)
+        assert len(covered) == len(body) and isinstance(json.loads(covered), dict)
+        assert covered != body and not [one for value in values for one in traces_of(value) if one in covered], name
+    for body in bodies(TEXTS[way](ROWS[name]["counter"])):
+        assert redact(body) == body
+
+
+def test_a_row_of_the_table_is_whole() -> None:
+    keys = {"name", "where", "pattern", "value", "behind", "sign", "example", "counter", "source"}
+    places = {"name", "variable", "parameter", "header", "path", "text", "key"}
+    for row in ROWS.values():
+        assert row.keys() <= keys and row["where"] in places and row["source"]
+        assert row.keys() >= {"example", "counter"} or row["where"] in ("header", "path")
+
+
+def test_of_a_list_of_leaked_secrets_at_most_ten_pass() -> None:
+    passed, n = [], 0
+    lines = (Path(__file__).parent / "leaked.txt").read_text(encoding="utf-8").splitlines()
+    for line in lines[2:]:
+        kind, _, template = line.partition(" | ")
+        text, values = written(template.replace("\\n", "\n"))
+        n += 1
+        covered = [redact(text.encode()), redact(json.dumps({"text": f"a line\n{text}\nanother"}).encode())]
+        if [value for value in values if len(value) >= 4 and any(value.encode() in body for body in covered)]:
+            passed.append(kind)
+    assert n >= 150 and len(passed) <= 10, passed
 
 
 NAMES = (
@@ -150,3 +199,184 @@ def test_a_watched_client_records_neither_its_own_key_nor_others(tmp_path: Path)
     recorded = (tmp_path / "runs.jsonl").read_bytes()
     assert b"the environment says" in recorded
     assert not [trace for value in (key, kind.value) for trace in traces_of(value) if trace in recorded]
+
+
+# Each in a text: what came before, the secret, what came after
+PLACES_OF_FIELDS = (
+    ("Cookie: theme=dark; session=", "<A24>", "; lang=en"),
+    ("curl -H 'Cookie: a=b; c=", "<A12>", "' https://example.com"),
+    ('curl -b "a=b; c=', "<A12>", '" https://example.com'),
+    ("curl -u admin:", "<P12>", " https://example.com"),
+    ("curl -X POST \\\n  --user admin:", "<P12>", " https://example.com"),
+    ("<password>", "<P12>", "</password>"),
+    ('<ns:Password type="text">', "<P12>", "</ns:Password>"),
+    ('<input name="password" value="', "<P12>", '"/>'),
+    ('<add key="ApiKey" value="', "<A24>", '"/>'),
+    ("| SecretAccessKey | ", "<B40>", " |"),
+    ("<td>SecretAccessKey</td><td>", "<B40>", "</td>"),
+    ("ENV API_KEY ", "<A24>", ""),
+    ("ENV API_KEY=", "<A24>", ""),
+    ("set -x API_KEY ", "<A24>", ""),
+    ("setenv API_KEY ", "<A24>", ""),
+    ('{"env": [{"name": "API_KEY", "value": "', "<A24>", '"}]}'),
+    ("- name: DB_PASSWORD\n  value: ", "<P12>", "\n"),
+    ('["run", "--password", "', "<P12>", '"]'),
+    ("--token ", "<A24>", ""),
+    ('{"api_key": {"type": "string", "default": "', "<A24>", '"}}'),
+    ('{"api_key": {"const": "', "<A24>", '"}}'),
+    ('{"api_key": {"anyOf": [{"type": "string"}], "enum": ["', "<A24>", '", "none"]}}'),
+    ('{"api_key": {"examples": ["none", "', "<A24>", '"]}}'),
+    ('{"password": "a \\"quoted\\" ', "<P12>", '"}'),
+    ("api key: sk-\x1b[31mant-api03-", "<A20>", "\x1b[0m"),
+)
+
+
+@pytest.mark.parametrize("place", PLACES_OF_FIELDS, ids="".join)
+def test_a_value_is_covered_wherever_a_name_announces_it(place: tuple[str, str, str]) -> None:
+    before, template, after = place
+    secret, values = written(template)
+    text = before + secret + after
+    assert values[0].encode() not in redact(text.encode())
+    for body in bodies(text):
+        covered = redact(body)
+        assert len(covered) == len(body) and json.loads(covered)
+        assert values[0].encode() not in covered
+
+
+@pytest.mark.parametrize("color", ["\x1b[1;31m", "\\u001b[1;31m", "\\x1b[1;31m", "\\033[1;31m", "\\e[0m"])
+def test_a_color_code_inside_a_key_hides_nothing(color: str) -> None:
+    (first, second), body = written("<A20> <A20>")[1], "log: sk-ant-%s%s%s, done"
+    text = body % (first, color, second)
+    for covered in (redact(text.encode()), redact(json.dumps({"text": text}).encode())):
+        assert first.encode() not in covered and second.encode() not in covered and b"done" in covered
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _png(*chunks: bytes) -> bytes:
+    header = _chunk(b"IHDR", struct.pack(">IIBBBBB", 64, 64, 8, 0, 0, 0, 0))
+    pixels = b"".join(b"\0" + bytes((13 * line * column) % 251 for column in range(64)) for line in range(64))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + header
+        + b"".join(chunks)
+        + _chunk(b"IDAT", zlib.compress(pixels, 0))
+        + _chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize("form", ["zTXt", "iTXt", "plain iTXt", "tEXt", "gzip"])
+def test_metadata_of_images_and_compressed_text_are_read(form: str) -> None:
+    text = written("the key is sk-ant-api03-<A40>, keep it")[0].encode()
+
+    def file(text: bytes) -> bytes:
+        packed = zlib.compress(text, 9)
+        return {
+            "zTXt": _png(_chunk(b"zTXt", b"Comment\0\0" + packed)),
+            "iTXt": _png(_chunk(b"iTXt", b"Comment\0\1\0en\0\0" + packed)),
+            "plain iTXt": _png(_chunk(b"iTXt", b"Comment\0\0\0en\0\0" + text)),
+            "tEXt": _png(_chunk(b"tEXt", b"Comment\0" + text)),
+            "gzip": gzip.compress(text, mtime=0),
+        }[form]
+
+    body = json.dumps({"data": base64.b64encode(file(text)).decode(), "next": 1}).encode()
+    covered = redact(body)
+    assert len(covered) == len(body) and json.loads(covered)["next"] == 1 and covered != body
+    stars = json.loads(covered)["data"]
+    whole = base64.b64decode(stars.replace("*", "A"))
+    assert (
+        text[12:] not in whole
+        and zlib.compress(text, 9)[4:] not in whole
+        and gzip.compress(text, mtime=0)[20:-8] not in whole
+    )
+    harmless = json.dumps({"data": base64.b64encode(file(b"a photo of a key" * 4)).decode()}).encode()
+    assert redact(harmless) == harmless
+
+
+HOSTILE = (
+    *(
+        "\\",
+        '"',
+        "'",
+        "{",
+        "[",
+        "<",
+        "%41",
+        "&amp;",
+        "a",
+        "A1",
+        "-",
+        ".",
+        "=",
+        ":",
+        "/",
+        "key",
+        "token ",
+        "auth_",
+        "\x1b[0m",
+    ),
+    *(
+        '"password":"',
+        '"password":{',
+        '"password":["',
+        '"password":{"default":',
+        "<password ",
+        "password='",
+        "api_key=",
+        "x=key&",
+    ),
+    *(
+        '\\"',
+        '"token":"\\',
+        "--password ",
+        "ENV ",
+        "set -x ",
+        "curl ",
+        "curl -u ",
+        "curl -b a=",
+        "cookie: a=b; ",
+        "://",
+        "://a:",
+    ),
+    *(
+        "eyJ-",
+        "eyJhbGciOi.",
+        "SG.",
+        "sk-",
+        "AKIA",
+        "dp.st.",
+        "-----BEGIN PRIVATE KEY-----",
+        "Private-Lines: 1",
+        "otpauth://",
+    ),
+    *(
+        "QUFB",
+        "c2stYW50LQ",
+        "H4sI",
+        "bearer ",
+        "basic ",
+        "mysql ",
+        "mnemonic: abc ",
+        " login -",
+        "convertto-securestring",
+        ":$6$",
+    ),
+)
+
+
+def seconds(text: bytes) -> float:
+    begun = time.process_time()
+    redact(text)
+    return time.process_time() - begun
+
+
+def test_time_grows_linearly(request: pytest.FixtureRequest) -> None:
+    """Four times the length takes at most ten times as long: a square would take sixteen."""
+    examples = [written(row["example"])[0] for row in ROWS.values() if "example" in row]
+    pieces = [*HOSTILE, *(text[: len(text) * part // 3] for text in examples for part in (1, 2))]
+    for piece in pieces if request.config.getoption("--full") else HOSTILE[::4]:
+        few, many = (piece.encode() * (n // len(piece)) for n in (10_000, 40_000))
+        limit = 10 * max(seconds(few), 0.005)
+        assert any(seconds(many) <= limit for _ in range(3)), piece  # a busy machine is slow now and then

@@ -17,12 +17,13 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.requests.detect import Detector
 from contextkit.providers.codecs import CODECS, codec_of
+from contextkit.providers.paths import wire_of
 from contextkit.providers.request_fields import unlisted_fields
 from contextkit.providers.response_facts import response_bytes
 from contextkit.providers.usage import usage_of
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.observer import Departed, Ended, wire_of
+from contextkit.proxy.observer import Departed, Ended
 from contextkit.server import LocalServer
 
 genai = pytest.importorskip("google.genai", reason="google-genai is not installed")

@@ -281,3 +281,36 @@ def test_any_value_in_any_field_of_what_clients_send(http: httpx2.Client, shared
         small = {name: value[:3] if isinstance(value, list) else value for name, value in last.items()}
         path = next(path for field, path in PATHS.items() if field in small)
         send(http, path, sample(list(variants(small, depth=1)), file.name, most // 4))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (
+            "/v1/responses",
+            {"model": "gpt-6.1-sol", "input": [{"type": "function_call_output", "output": "3"}]},
+            "input[0].call_id",
+        ),
+        ("/v1/responses/compact", {"model": "gpt-6.1-sol", "input": "hi", "reasoning": "x"}, "reasoning"),
+        (
+            "/v1/messages",
+            {
+                "model": "claude-sonnet-5-5",
+                "max_tokens": 9,
+                "messages": [{"role": "user", "content": "hi"}],
+                "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "x"}]},
+            },
+            "context_management.edits.0",
+        ),
+    ],
+)
+def test_a_refusal_says_which_field_is_wrong(http: httpx2.Client, path: str, body: dict[str, Any], field: str) -> None:
+    beta = {**HEADERS, "anthropic-beta": "context-management-2025-06-27"}
+    answer = http.post(path, json=body, headers=beta)
+    assert answer.status_code == 400 and field in answer.json()["error"]["message"]
+
+
+def test_a_system_message_without_content_is_read(http: httpx2.Client) -> None:
+    messages = [{"role": "user", "content": "hi"}, {"role": "system"}]
+    body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": messages}
+    assert http.post("/v1/messages", json=body, headers=HEADERS).status_code < 500

@@ -6,6 +6,7 @@ import asyncio
 import random
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import anthropic
 import openai
@@ -284,8 +285,14 @@ def test_another_protocol_is_tunnelled() -> None:
         wire.say(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello")
         wire.say(wire.exactly(4)[::-1])
 
-    with provider(answer) as upstream, passing(upstream) as url, client(url) as wire:
-        wire.say(b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    told: list[Any] = []
+    with provider(answer) as upstream, passing(upstream, on_report=told.append) as url, client(url) as wire:
+        wire.say(b"GET /v1/realtime?key=k HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
         assert b" 101 " in wire.head() and wire.exactly(5) == b"hello"
+        assert [report["websocket"]["path"] for report in told] == ["/v1/realtime"]  # while it is open
+        assert (
+            "no call in it is recorded" in told[0]["websocket"]["text"]
+            and f'base_url="{url}/v1"' in told[0]["websocket"]["text"]
+        )
         wire.say(b"abcd")
         assert wire.everything() == b"dcba"

@@ -49,7 +49,7 @@ def test_claude_is_told_with_402_and_does_not_try_again(server: LocalServer, is_
 
     refused: list[Any] = []
     with (
-        passing(server.url, budget=budget, on_refused=refused.append) as url,
+        passing(server.url, budget=budget, on_report=refused.append) as url,
         anthropic.Anthropic(base_url=url, api_key="any") as claude,
         pytest.raises(anthropic.APIStatusError, match=r"a call to .* could cost up to") as caught,
     ):

@@ -20,10 +20,11 @@ from contextkit.canonical import parse
 from contextkit.cli.proxy_output import ConsoleOutput
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
+from contextkit.providers.paths import wire_of
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
 from contextkit.proxy.metrics.prometheus import Metrics
-from contextkit.proxy.observer import Departed, Ended, Passed, wire_of
+from contextkit.proxy.observer import Departed, Ended, Passed
 from tests.server.proxied import Seen, Wire, client, passing, provider
 
 GEMINI = "/v1beta/models/gemini-2.5-pro:generateContent"

@@ -112,9 +112,9 @@ def test_another_model_is_told_by_its_name_and_not_by_its_bill(told: Told) -> No
 
 
 def test_an_idle_gap_is_no_surprise(server: LocalServer, told: Told) -> None:
+    from contextkit.ledger.transport import attach
     from contextkit.watcher.guard import Guard
     from contextkit.watcher.notify import Notifier
-    from contextkit.watcher.transport import attach
 
     now = [1000.0]
     http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8020), "m2"))

@@ -128,3 +128,39 @@ def test_a_day_is_found_again_in_the_recording(server: LocalServer, tmp_path: Pa
 def test_what_is_no_budget_is_refused() -> None:
     with pytest.raises(UsageError, match="budget is a"):
         watch(anthropic.Anthropic(api_key="any"), budget=5.0)  # type: ignore[arg-type]
+
+
+def test_a_mapping_of_a_context_is_counted_once_by_a_watched_client(server: LocalServer) -> None:
+    budget = Budget(tokens=200_000)
+    client = client_of(server, "claude", budget, max_retries=2)
+    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=100), system="Be brief.", budget=budget)
+    context.user("Hello")
+    server.script(
+        [{"fault": {"kind": "status", "status": 529, "retry_after": 0.01}}, {"parts": [{"type": "text", "text": "ok"}]}]
+    )
+    request = context.request()
+    context.receive(client.messages.create(**request), request)
+    assert (budget.spent.tokens, budget.reserved.tokens) == (used(server), 0)
+    context.user("More")
+    server.script([{"fault": {"kind": "never"}}, {"parts": [{"type": "text", "text": "ok"}]}])
+    request = context.request()
+    context.receive(client.messages.create(**request), request)
+    everything = [call.usage for call in server.ledger if call.usage is not None]
+    assert budget.spent.tokens >= sum((usage.prompt or 0) + (usage.output or 0) for usage in everything) > used(server)
+    assert budget.reserved.tokens == 0
+
+
+def test_what_was_unpacked_once_does_not_cover_what_is_sent_again_and_again(server: LocalServer) -> None:
+    budget = Budget(tokens=20_000, per="day")
+    client = client_of(server, "claude", budget)
+    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=500), system="Be brief. " * 200, budget=budget)
+    context.user("Hello")
+    sent = dict(context.request())
+
+    def ask_on() -> None:
+        for _ in range(60):
+            client.messages.create(**sent)
+
+    with pytest.raises(BudgetExceeded):
+        ask_on()
+    assert 3_000 < used(server) <= budget.spent.tokens + budget.reserved.tokens <= 20_000

@@ -6,19 +6,16 @@ Takes findings, gives what the files would hold; writes by replacing a file whol
 from __future__ import annotations
 
 import difflib
-import errno
 import io
-import os
 import re
-import shutil
 import tokenize
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from contextkit.lint.finding import CodePlace, Edit, Finding, Fix
+from contextkit.private_files import replacing
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +52,11 @@ def mended(findings: Iterable[Finding], *, is_unsafe: bool = False) -> Iterator[
 def write(change: Mended) -> None:
     """Replace the file: whoever reads it sees all of the change or nothing of it; links and permissions stay.
 
-    Raises `PermissionError` for a file that may not be written, though it could be replaced.
+    Raises `PermissionError` for a file that may not be written, though it could be replaced, `StorageError` for one of
+    another user, whose owner would change.
     """
-    target = Path(change.file).resolve()
-    if not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), change.file)
-    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as new:
-        new.write(change.after)
-    try:
-        shutil.copymode(target, new.name)
-        Path(new.name).replace(target)
-    except OSError:
-        Path(new.name).unlink(missing_ok=True)
-        raise
+    with replacing(Path(change.file).resolve()) as file:
+        file.write(change.after)
 
 
 def diff(change: Mended) -> str:

@@ -109,6 +109,8 @@ class LintResults:
     """How much was looked at."""
     lines: Lines = lines_of
     """File → its lines, for what is shown around a place."""
+    is_incomplete: bool = False
+    """Whether a recording was not read, or not to its end."""
 
 
 def _text(results: LintResults) -> str:

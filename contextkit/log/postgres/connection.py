@@ -2,18 +2,26 @@
 
 Takes connection strings and pools, gives rows; knows nothing of entries. psycopg is imported when a connection is first
 needed.
+
+Nobody waits longer than `wait_seconds` and `MARGIN_SECONDS`. No setting bounds all that may wait: the lookup of a name,
+a pool, each of a host's addresses, a peer whose system acknowledges what its server never answers. So what may wait
+runs in a thread of its own; when its time is up its connection is shut down, and it ends by itself.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextvars import copy_context
 from inspect import iscoroutinefunction
-from threading import Event, Timer
+from threading import Lock, Thread
+from time import monotonic
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, LiteralString, Protocol
+from typing import TYPE_CHECKING, Any, LiteralString, Protocol, TypeVar
 
 from contextkit.errors import MissingExtra, StorageError, UsageError
 from contextkit.log.rows import Rows
@@ -21,14 +29,25 @@ from contextkit.log.rows import Rows
 if TYPE_CHECKING:
     import psycopg
 
+T = TypeVar("T")
+
+WAIT_SECONDS = 30.0
+"""A statement may wait so long for locks of others, then the server undoes it."""
+MARGIN_SECONDS = 2.0
+"""Seconds beyond `wait_seconds` for connecting, sending and the answer, all together; then a call gives up."""
+_LONGEST_SECONDS = 2e6
+"""A setting in milliseconds is an integer of 32 bits."""
 _SETTINGS: dict[str, Any] = {
     "client_encoding": "utf8",
     "connect_timeout": 10,
     "fallback_application_name": "contextkit",
     "keepalives_idle": 30,  # seconds until a silent line is asked whether it is still there; a follower's is silent most of the time
-    "tcp_user_timeout": 30_000,  # milliseconds an append waits for a peer that answers nothing; else the system's quarter of an hour
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
 }
 """libpq's parameters where the connection string does not say otherwise."""
+_LIMIT: LiteralString = "select set_config('statement_timeout', %(milliseconds)s::text, true)"
+"""For one transaction: what stayed behind in a connection of a pooler would limit other clients."""
 _HOW: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 """One statement, one transaction; and nothing prepared, as poolers such as PgBouncer may send the next statement
 elsewhere."""
@@ -50,6 +69,7 @@ _WHAT_NOW = {
     "42703": "the table `entry` is somebody else's: give the log a schema of its own (docs/postgres.md)",
     "42501": "grant this user select and insert on the table `entry`",
     "25006": "this server takes no writes, as a standby does: connect to the primary",
+    "57014": "another transaction may hold a lock (pg_stat_activity says which): end it and try again, or give more wait_seconds",
     "53100": "its disk is full: make room there, nothing was kept",
     "53300": "it has no connection left: share some with psycopg_pool.ConnectionPool, or close other logs",
 }
@@ -67,20 +87,58 @@ class Pool(Protocol):
         """A connection for the time of a `with`, its transaction committed at the end."""
 
 
+class Attempt:
+    """A use of a connection that somebody waits for, and may give up from another thread."""
+
+    __slots__ = ("_is_over", "_lock", "_socket", "is_sent")
+
+    def __init__(self) -> None:
+        self._lock, self._is_over = Lock(), False
+        self._socket: socket.socket | None = None
+        self.is_sent = False
+        """Whether anything may have been sent."""
+
+    def begin(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+        """Call this before sending on `connection`. Raises `psycopg.OperationalError` when it was given up before."""
+        with self._lock:
+            if self._is_over:
+                raise driver().OperationalError("it was given up before it was sent")
+            # a descriptor of our own: libpq may close its own at any time, and the system give the number to another file
+            self._socket = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
+            self.is_sent = True
+
+    def give_up(self) -> None:
+        """Send nothing from here on; what waits for an answer finds the connection closed."""
+        with self._lock:
+            self._is_over = True
+            if self._socket is not None:
+                with suppress(OSError):  # the peer was first
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def end(self) -> None:
+        """Call this when the connection is not used any more; another use of it is another attempt."""
+        with self._lock:
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+
+
 class Server:
     """Where statements go."""
 
-    __slots__ = ("__weakref__", "_close", "_own", "_place")
+    __slots__ = ("__weakref__", "_close", "_own", "_place", "_wait_seconds", "limit_seconds")
 
-    def __init__(self, place: str | Pool) -> None:
+    def __init__(self, place: str | Pool, wait_seconds: float = WAIT_SECONDS) -> None:
         """Connects to nothing yet.
 
         Raises `UsageError` for what is neither a connection string nor a pool, `MissingExtra`.
         """
-        self._place = place
+        self._place, self._wait_seconds = place, min(wait_seconds, _LONGEST_SECONDS)
+        self.limit_seconds = self._wait_seconds + MARGIN_SECONDS
+        """A call that waits for the server gives up after it."""
         self._own: dict[
             int, psycopg.Connection[Any]
-        ] = {}  # by process: a fork of the process must not speak on its parent's line
+        ] = {}  # that nobody uses now; by process: a fork of the process must not speak on its parent's line
         self._close = weakref.finalize(
             self, _hang_up, self._own
         )  # a storage that is dropped unclosed must not keep a line until the end
@@ -96,79 +154,116 @@ class Server:
         """Whether it was not closed."""
         return self._close.alive
 
-    def query(self, statement: LiteralString, values: Mapping[str, object], wait_seconds: float | None = None) -> Rows:
-        """Run one statement in a transaction of its own; what it did is durable when this returns.
+    def deadline(self) -> float:
+        """The time of `time.monotonic` at which a call that begins now gives up."""
+        return monotonic() + self.limit_seconds
 
-        Raises `StorageError` when there is no connection to send it on, and psycopg's own errors once it may have been
-        sent; one whose SQLSTATE is in `LOCKED` when it was undone because it took longer than `wait_seconds`.
+    def query(self, *statements: LiteralString, values: Mapping[str, object], by: float, is_anew: bool = False) -> Rows:
+        """Run statements in one transaction; what they did is durable when this returns the rows of the last.
+
+        `by`: see `deadline`; `is_anew`: let a pool find out first which of its connections are lost. Raises
+        `StorageError` where nothing was sent, and psycopg's own errors once it may have been; one whose SQLSTATE is in
+        `LOCKED` when the server undid it because it took longer than `wait_seconds`.
         """
-        from psycopg.rows import tuple_row
+        psycopg = driver()
 
-        with ExitStack() as held:
-            connection = self._connected(held)
-            cursor = held.enter_context(connection.cursor(binary=True, row_factory=tuple_row))
-            if wait_seconds is not None:
-                held.enter_context(_cancelled(connection, wait_seconds))
-            return cursor.execute(statement, values).fetchall()
+        def work(attempt: Attempt) -> Rows:
+            with ExitStack() as held:
+                try:
+                    if is_anew and (check := getattr(self._place, "check", None)) is not None:
+                        check()
+                    pool = self if isinstance(self._place, str) else self._place
+                    connection = held.enter_context(pool.connection())
+                except psycopg.Error as fault:
+                    raise unreachable(fault) from fault
+                attempt.begin(connection)
+                seconds = max(min(self._wait_seconds, by - monotonic() - MARGIN_SECONDS / 2), 0.001)
+                return _run(connection, statements, values, seconds)
+
+        return self.within(by, work)
+
+    def within(self, by: float, work: Callable[[Attempt], T]) -> T:
+        """Run `work` in a thread of its own; when it is not done in time, give up its attempt.
+
+        Raises what `work` raises; when the time is up `psycopg.OperationalError`, or `StorageError` where nothing was
+        sent.
+        """
+        attempt, done = Attempt(), Future[T]()
+        silent = driver().OperationalError(f"no answer within {self.limit_seconds:g} seconds")
+        if (seconds := by - monotonic()) <= 0:
+            raise unreachable(silent)
+
+        def run() -> None:
+            try:
+                try:
+                    result = work(attempt)
+                finally:
+                    attempt.end()
+            except BaseException as fault:  # noqa: BLE001 - raised where it is waited for
+                done.set_exception(fault)
+            else:
+                done.set_result(result)
+
+        Thread(target=copy_context().run, args=(run,), name="contextkit postgres", daemon=True).start()
+        try:
+            return done.result(seconds)
+        except TimeoutError:
+            if done.done():
+                raise
+            attempt.give_up()
+            raise (silent if attempt.is_sent else unreachable(silent)) from None
+        finally:
+            if not done.done():  # nor does it go on when who waits is interrupted
+                attempt.give_up()
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """Lend a connection of our own, as a pool does; what raised on it is not lent again."""
+        connection = self._own.pop(os.getpid(), None)
+        if connection is None or connection.closed:
+            connection = driver().connect(**self.settings())
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        if not self.is_open or self._own.setdefault(os.getpid(), connection) is not connection:
+            connection.close()
 
     def settings(self) -> dict[str, Any]:
         """What `psycopg.connect` takes to reach the same server on a line of one's own."""
+        system = {"tcp_user_timeout": int(self.limit_seconds * 1000)}  # nor is a lost statement delivered later
         if isinstance(self._place, str):
-            return {**_SETTINGS, **_parameters(self._place), **_HOW}
+            return {**_SETTINGS, **system, **_parameters(self._place), **_HOW}
         conninfo, kwargs = (_called(getattr(self._place, name, None)) for name in ("conninfo", "kwargs"))
         ours = {key: value for key, value in (kwargs or {}).items() if not key.endswith("_factory")}
-        return {**_SETTINGS, **_parameters(conninfo or ""), **ours, **_HOW}
-
-    def renew(self) -> None:
-        """Let go of connections that are broken; the next statement gets a new one."""
-        if (own := self._own.pop(os.getpid(), None)) is not None:
-            own.close()
-        check = getattr(self._place, "check", None)
-        if check is not None:
-            check()
+        return {**_SETTINGS, **system, **_parameters(conninfo or ""), **ours, **_HOW}
 
     def close(self) -> None:
         """Close what is our own; a pool stays open, it is the caller's."""
         self._close()
 
-    def _connected(self, held: ExitStack) -> psycopg.Connection[Any]:
-        psycopg = driver()
+
+def _run(
+    connection: psycopg.Connection[Any],
+    statements: tuple[LiteralString, ...],
+    values: Mapping[str, object],
+    seconds: float,
+) -> Rows:
+    """The rows of the last of `statements`, sent together; the server undoes them all when one takes longer."""
+    from psycopg.rows import tuple_row
+
+    cursors = [connection.cursor(binary=True, row_factory=tuple_row) for _ in statements]
+    with connection.pipeline():
         try:
-            return self._opened() if isinstance(self._place, str) else held.enter_context(self._place.connection())
-        except psycopg.Error as fault:
-            raise unreachable(fault) from fault
-
-    def _opened(self) -> psycopg.Connection[Any]:
-        own = self._own.get(os.getpid())
-        if own is None or own.closed:
-            own = self._own[os.getpid()] = driver().connect(**self.settings())
-        return own
-
-
-@contextmanager
-def _cancelled(connection: psycopg.Connection[Any], after_seconds: float) -> Iterator[None]:
-    """Have the server undo what the block asks when it takes longer.
-
-    A `lock_timeout` would not do: set within a statement it comes too late for the lock on the table, and set before
-    one it stays behind in the connections of a pooler.
-    """
-    fired = Event()
-
-    def cancel() -> None:
-        fired.set()
-        with suppress(Exception):  # the connection is lost: the statement says so
-            getattr(connection, "cancel_safe", connection.cancel)()
-
-    timer = Timer(after_seconds, cancel)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        if fired.is_set():
-            connection.close()  # else a request to cancel that is still on its way would undo the next statement
+            connection.execute(_LIMIT, {"milliseconds": str(int(seconds * 1000))})
+            for cursor, statement in zip(cursors, statements, strict=True):
+                cursor.execute(statement, values)
+        except driver().OperationalError:
+            if not connection.closed:  # else leaving the block raises; with two errors psycopg would log one
+                raise
+    connection.commit()
+    return cursors[-1].fetchall() if cursors[-1].description else []
 
 
 def driver() -> ModuleType:

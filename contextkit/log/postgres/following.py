@@ -9,6 +9,7 @@ on) costs `POLL_SECONDS`.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -16,10 +17,11 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from contextkit.log.entry import Entry
-from contextkit.log.postgres.connection import READ, driver, refused
+from contextkit.log.postgres.connection import READ, Attempt, Server, driver, refused
 from contextkit.log.rows import Parameters, Reading, Rows, aread, read, reading
 
 if TYPE_CHECKING:
+    import psycopg
     from psycopg.sql import Composed
 
 POLL_SECONDS = 5.0
@@ -39,34 +41,60 @@ class Following:
         self._session, self._after, self._prev, self._timeout = session, after, prev, timeout
         self._deadline, self._is_last = self._from_now(), False
 
-    def follow(self, settings: dict[str, Any]) -> Iterator[Entry]:
+    def follow(self, server: Server) -> Iterator[Entry]:
         """The entries behind where it stands, on a line of its own."""
-        with self._faults(), driver().connect(**settings) as connection, connection.cursor(binary=True) as cursor:
 
-            def fetch(parameters: Parameters) -> Rows:
-                entries: Rows = cursor.execute(READ, parameters).fetchall()
-                return entries
+        def listening(attempt: Attempt) -> psycopg.Connection[Any]:
+            connection: psycopg.Connection[Any] = driver().connect(**server.settings())
+            try:
+                attempt.begin(connection)
+                connection.execute(self._listen())
+            except BaseException:
+                connection.close()
+                raise
+            return connection
 
-            connection.execute(self._listen())
+        def fetch(parameters: Parameters) -> Rows:
+            def fetched(attempt: Attempt) -> Rows:
+                attempt.begin(connection)
+                return cursor.execute(READ, parameters).fetchall()
+
+            return server.within(server.deadline(), fetched)
+
+        with (
+            self._faults(),
+            server.within(server.deadline(), listening) as connection,
+            connection.cursor(binary=True) as cursor,
+        ):
             while (wait := self._wait()) is not None:
                 entries = read(self._look(), fetch)
                 yield from self._advance(entries)
                 if not entries:
                     list(connection.notifies(timeout=wait, stop_after=1))
 
-    async def afollow(self, settings: dict[str, Any]) -> AsyncIterator[Entry]:
+    async def afollow(self, server: Server) -> AsyncIterator[Entry]:
         """`follow`, off the event loop."""
         with self._faults():
-            async with (
-                await driver().AsyncConnection.connect(**settings) as connection,
-                connection.cursor(binary=True) as cursor,
-            ):
+            async with asyncio.timeout(server.limit_seconds):
+                connection = await driver().AsyncConnection.connect(**server.settings())
+            async with connection, connection.cursor(binary=True) as cursor:
+
+                async def execute(statement: Any, values: Any = None) -> None:
+                    attempt = Attempt()
+                    attempt.begin(connection)
+                    limit = asyncio.get_running_loop().call_later(server.limit_seconds, attempt.give_up)
+                    try:
+                        await cursor.execute(statement, values)
+                    finally:
+                        limit.cancel()
+                        attempt.end()
 
                 async def fetch(parameters: Parameters) -> Rows:
-                    entries: Rows = await (await cursor.execute(READ, parameters)).fetchall()
+                    await execute(READ, parameters)
+                    entries: Rows = await cursor.fetchall()
                     return entries
 
-                await connection.execute(self._listen())
+                await execute(self._listen())
                 while (wait := self._wait()) is not None:
                     entries = await aread(self._look(), fetch)
                     for entry in self._advance(entries):
@@ -105,6 +133,7 @@ class Following:
         psycopg = driver()
         try:
             yield
-        except psycopg.Error as fault:
+        except (psycopg.Error, TimeoutError) as fault:
             where = f"following session {self._session!r} stopped; follow(after={self._after}) goes on where it did"
-            raise refused(fault, where) from fault
+            lost = fault if isinstance(fault, psycopg.Error) else psycopg.OperationalError("no connection in time")
+            raise refused(lost, where) from fault

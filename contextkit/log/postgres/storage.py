@@ -26,6 +26,7 @@ from contextkit.log.postgres.connection import (
     LOCKED,
     READ,
     SERIALIZATION_FAILURE,
+    WAIT_SECONDS,
     Pool,
     Server,
     driver,
@@ -78,6 +79,9 @@ from unnest(array['select', 'insert', 'update']) as need
 _NOTED: LiteralString = "select sequence, digest from last_entry where session = %(session)s::text"
 _LOCK: LiteralString = "select pg_advisory_xact_lock(7311145026432951)"
 """Two workers that create the table at once would both find it missing."""
+_MAKE_LAST = (_LOCK, _CREATE_LAST, _FILL_LAST)
+_CREATE_SECONDS = 600.0
+"""Filling the table of last entries reads all of a database."""
 _APPENDED: LiteralString = """
 with kept as (
     insert into entry (session, sequence, kind, at, body, prev, digest)
@@ -106,8 +110,6 @@ from kept
 disk is overruled."""
 _APPEND: dict[bool, LiteralString] = {False: _APPENDED + _ANSWER, True: _APPENDED + _NOTING + _ANSWER}
 """Whether the table `last_entry` is there → how an entry is appended."""
-WAIT_SECONDS = 30.0
-"""An append waits at most so long for locks of others, and for an answer."""
 _LAST: LiteralString = (
     "select sequence, digest from entry where session = %(session)s::text order by sequence desc limit 1"
 )
@@ -149,13 +151,14 @@ class PostgresStorage:
 
         `notifies`: whether followers are told of each append at once, which Postgres does one commit of a database at a
         time; else they look every few seconds. `wait_seconds`: after which an append gives up that waits for a lock
-        another transaction holds.
+        another transaction holds. Nothing waits for the server or the network for longer than that and
+        `connection.MARGIN_SECONDS`.
         """
         if not isinstance(wait_seconds, int | float) or not 0 < wait_seconds < float("inf"):
             raise UsageError(f"wait_seconds={wait_seconds!r}: seconds, more than 0")
         self.session = _named(session)
         """Whose entries these are."""
-        self._server = Server(server)
+        self._server = Server(server, wait_seconds)
         self._notifies = notifies
         self._settings = {"session": session, "channel": channel_of(session), "notifies": notifies}
         self._first, self._last = 0, (-1, GENESIS)
@@ -197,7 +200,7 @@ class PostgresStorage:
         """
         self._check_open()
         with self._faults("the sessions below it could not be listed"):
-            return [session for (session,) in self._query(_BELOW, {"prefix": prefix})]
+            return [session for (session,) in self._query(_BELOW, prefix=prefix)]
 
     def read_beside(self, session: str) -> list[Entry]:
         """The entries of another session of the same database, also while somebody writes it; none of one that is not
@@ -232,22 +235,14 @@ class PostgresStorage:
 
         Raises `ConcurrentAppend` when the session's last entry is not the one it follows, `StorageError` when the
         server refuses or is gone. A connection lost on the way is made anew once; where that fails the entry may have
-        been kept all the same, and the next append says so. Raises `LogLocked` when a lock of another transaction kept
-        it waiting for `wait_seconds`; nothing was kept then.
+        been kept all the same: append the same entry again, it is kept once. Raises `LogLocked` when a lock of another
+        transaction kept it waiting for `wait_seconds`; nothing was kept then.
         """
         self._check_open()
-        values = self._values(entry, prev)
+        by = self._server.deadline()
         with self._faults(f"entry {entry.sequence} could not be appended"):
-            try:
-                is_stored = self._keep(values)
-            except driver().Error as fault:
-                if fault.sqlstate in LOCKED:
-                    raise self._locked(entry) from fault
-                if not is_passing(fault):
-                    raise
-                is_stored = self._keep_again(values, may_be_there=fault.sqlstate != SERIALIZATION_FAILURE)
-            if not is_stored:
-                raise self._overtaken(entry)
+            if not self._is_kept(entry, prev, by):
+                raise self._overtaken(entry, by)
         self._doubt, self._last = None, (entry.sequence, entry.digest)
 
     def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
@@ -258,7 +253,7 @@ class PostgresStorage:
         sessions = parent._lineage if isinstance(parent, PostgresStorage) else []
         with self._faults("could not be forked"):
             last = {"sequence": shared[-1].sequence, "digest": shared[-1].digest}
-            holders = self._server.query(_HOLDER, {"sessions": sessions, **last}) if sessions else []
+            holders = self._query(_HOLDER, sessions=sessions, **last) if sessions else []
         if holders:
             self._first = len(shared)
             self._lineage = [self.session, *sessions]
@@ -276,11 +271,11 @@ class PostgresStorage:
         Ends when none came for `timeout` seconds (None: never). It holds a connection of its own. Raises `StorageError`
         when that is lost, saying where to go on; `LogCorrupt` where the chain is broken.
         """
-        return self._following(timeout, after).follow(self._server.settings())
+        return self._following(timeout, after).follow(self._server)
 
     def afollow(self, timeout: float | None = None, after: int | None = None) -> AsyncIterator[Entry]:
         """`follow` for an event loop (on Windows a `SelectorEventLoop`: psycopg waits in no other)."""
-        return self._following(timeout, after).afollow(self._server.settings())
+        return self._following(timeout, after).afollow(self._server)
 
     def close(self) -> None:
         """Hang up; a pool stays open, it is the caller's. A second call does nothing."""
@@ -293,17 +288,17 @@ class PostgresStorage:
 
     def _page(self, parameters: Parameters) -> Rows:
         """One answer of a reading."""
-        return self._query(READ, parameters)
+        return self._query(READ, **parameters)
 
-    def _query(self, statement: LiteralString, values: dict[str, Any]) -> Rows:
-        """What a statement that only reads answers; a line that broke while nobody spoke on it is made anew."""
+    def _query(self, *statements: LiteralString, **values: Any) -> Rows:
+        """What statements that only read, or may run twice, answer; a line that broke meanwhile is made anew."""
+        by = self._server.deadline()
         try:
-            return self._server.query(statement, values)
+            return self._server.query(*statements, values=values, by=by)
         except driver().Error as fault:
             if not is_passing(fault):
                 raise
-        self._server.renew()
-        return self._server.query(statement, values)
+        return self._server.query(*statements, values=values, by=by, is_anew=True)
 
     def _values(self, entry: Entry, prev: bytes) -> dict[str, Any]:
         named = {
@@ -316,19 +311,52 @@ class PostgresStorage:
         }
         return {**named, **self._settings, "is_first": entry.sequence == self._first, "first": self._first}
 
-    def _keep(self, values: dict[str, Any]) -> bool:
-        return bool(self._server.query(_APPEND[self._notes_last], values, self._wait_seconds))
+    def _is_kept(self, entry: Entry, prev: bytes, by: float) -> bool:
+        """Append it, once more on a new line when the first is lost; False where another entry is in the way.
+
+        A line that was lost, now or in the append before, may have kept it: then the row in the way is this very entry.
+        """
+        psycopg, values, statement = driver(), self._values(entry, prev), _APPEND[self._notes_last]
+        may_be_there, is_anew = entry.digest == self._doubt, False
+        while True:
+            try:
+                if self._server.query(statement, values=values, by=by, is_anew=is_anew):
+                    return True
+                return may_be_there and self._server.query(_AT, values=values, by=by) == [(entry.digest,)]
+            except (psycopg.Error, StorageError) as fault:
+                if isinstance(fault, psycopg.Error) and is_passing(fault) and not is_anew:
+                    may_be_there, is_anew = may_be_there or fault.sqlstate != SERIALIZATION_FAILURE, True
+                elif may_be_there:
+                    self._doubt = entry.digest
+                    raise self._doubted(entry, fault) from fault
+                elif isinstance(fault, psycopg.Error) and fault.sqlstate in LOCKED:
+                    raise self._locked(entry) from fault
+                else:
+                    raise
+            except BaseException:  # interrupted while it waited
+                self._doubt = entry.digest
+                raise
 
     def _noted(self) -> Rows:
         """Sequence and digest of the last entry, as noted with it.
 
         Makes the table where an older version made the database.
         """
-        [(has_entries, has_last, is_ours)] = self._query(_HAS_LAST, {})
+        [(has_entries, has_last, is_ours)] = self._query(_HAS_LAST)
         if has_entries and not has_last:
-            is_ours = _made_last(self._server)
+            is_ours = self._made_last()
         self._notes_last = bool(is_ours)
-        return self._query(_NOTED, {"session": self.session}) if self._notes_last else []
+        return self._query(_NOTED, session=self.session) if self._notes_last else []
+
+    def _made_last(self) -> bool:
+        """Make the table of last entries in a database that an older version made; False where this user may not."""
+        try:
+            self._query(*_MAKE_LAST)
+        except driver().Error as fault:
+            if is_passing(fault):
+                raise
+            return False
+        return True
 
     def _check_end(self, entries: list[Entry], noted: Rows) -> None:
         """Raise `LogCorrupt` where the entry that was noted as the last is not there."""
@@ -348,22 +376,17 @@ class PostgresStorage:
             "holds (pg_stat_activity says which): nothing was appended; append again, or end that transaction"
         )
 
-    def _keep_again(self, values: dict[str, Any], *, may_be_there: bool) -> bool:
-        """The same on a new line. The lost one may have kept it: then the row that is in the way is this very entry."""
-        try:
-            self._server.renew()
-            return self._keep(values) or (may_be_there and self._server.query(_AT, values) == [(values["digest"],)])
-        except (driver().Error, StorageError) as fault:
-            self._doubt = values["digest"]
-            raise StorageError(
-                f"session {self.session!r}: the connection was lost while entry {values['sequence']} was appended, so it may be kept or not"
-                f" ({str(fault).partition(chr(10))[0]}): append again when the server is back; if it was kept, that raises ConcurrentAppend"
-            ) from fault
+    def _doubted(self, entry: Entry, fault: Exception) -> StorageError:
+        return StorageError(
+            f"session {self.session!r}: the connection was lost while entry {entry.sequence} was appended, so it may be kept or not"
+            f" ({str(fault).partition(chr(10))[0]}): append the same again when the server is back, it is kept once; if it was kept,"
+            " another one raises ConcurrentAppend"
+        )
 
-    def _overtaken(self, entry: Entry) -> ConcurrentAppend:
-        rows = self._server.query(_LAST, {"session": self.session})
+    def _overtaken(self, entry: Entry, by: float) -> ConcurrentAppend:
+        rows = self._server.query(_LAST, values={"session": self.session}, by=by)
         last = f"entry {rows[0][0]} is its last" if rows else "it holds none"
-        there = self._server.query(_AT, {"session": self.session, "sequence": entry.sequence})
+        there = self._server.query(_AT, values={"session": self.session, "sequence": entry.sequence}, by=by)
         is_ours = there == [(self._doubt,)]
         who = (
             "the entry that was in doubt when the connection was lost was kept"
@@ -388,35 +411,22 @@ class PostgresStorage:
             raise refused(fault, f"session {self.session!r}: {what}") from fault
 
 
-def _made_last(server: Server) -> bool:
-    """Make the table of last entries in a database that an older version made; False where this user may not."""
-    psycopg = driver()
-    try:
-        with psycopg.connect(**{**server.settings(), "autocommit": False}) as connection:
-            connection.execute(_LOCK)
-            connection.execute(_CREATE_LAST)
-            connection.execute(_FILL_LAST)
-    except psycopg.Error:
-        return False
-    return True
-
-
 def create(server: str | Pool) -> None:
     """Make the tables `entry` and `last_entry`, where they are not there yet, in the first schema of the search path.
 
     Raises `StorageError`.
     """
-    psycopg, place = driver(), Server(server)
+    psycopg, place = driver(), Server(server, _CREATE_SECONDS)
+    by = place.deadline()
     try:
-        with psycopg.connect(**{**place.settings(), "autocommit": False}) as connection:
-            connection.execute(_LOCK)
-            connection.execute(_CREATE)
-            rows = connection.execute(_COLUMNS).fetchall()
-            if rows == _SCHEMA:
-                connection.execute(_CREATE_LAST)
-                connection.execute(_FILL_LAST)
+        place.query(_LOCK, _CREATE, values={}, by=by)
+        rows = place.query(_COLUMNS, values={}, by=by)
+        if rows == _SCHEMA:
+            place.query(*_MAKE_LAST, values={}, by=by)
     except psycopg.Error as fault:
         raise refused(fault, "the table `entry` could not be made") from fault
+    finally:
+        place.close()
     if rows != _SCHEMA:
         raise StorageError(
             "there is another table `entry` in this schema: give the log one of its own, with options=-csearch_path%3Dcontextkit in the URL"

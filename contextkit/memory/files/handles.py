@@ -15,19 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-_FLAGS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY", "O_NOINHERIT"))
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
-"""A named pipe would otherwise keep us waiting for its other end."""
-_NOCTTY = getattr(os, "O_NOCTTY", 0)
+from contextkit.private_files import is_link, open_unfollowed
+
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0)
 
-FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 """For the owner alone, whatever the umask says: what an agent remembers is nobody else's business."""
 
 HAS_HANDLES = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir} <= os.supports_dir_fd and bool(
-    _NOFOLLOW and _DIRECTORY
+    getattr(os, "O_NOFOLLOW", 0) and _DIRECTORY
 )
 """Whether this system lets us hold a folder."""
 
@@ -76,12 +72,12 @@ class Held:
     @classmethod
     def at(cls, root: Path) -> Held:
         """The folder at a path that the caller trusts."""
-        return cls(os.open(root, os.O_RDONLY | _DIRECTORY | _FLAGS))
+        return cls(os.open(root, os.O_RDONLY | _DIRECTORY))
 
     def enter(self, name: str) -> Held:
         """A folder in it."""
         try:
-            return Held(os.open(name, os.O_RDONLY | _DIRECTORY | _NOFOLLOW | _FLAGS, dir_fd=self.descriptor))
+            return Held(open_unfollowed(name, os.O_RDONLY | _DIRECTORY, self.descriptor))
         except NotADirectoryError:
             if stat.S_ISLNK(self.look(name).st_mode):  # Linux says "not a folder" of a link
                 raise OSError(errno.ELOOP, "is a link") from None
@@ -93,7 +89,7 @@ class Held:
 
     def open(self, name: str, flags: int) -> int:
         """A descriptor of a file in it."""
-        return os.open(name, flags | _NOFOLLOW | _NONBLOCK | _NOCTTY | _FLAGS, FILE_MODE, dir_fd=self.descriptor)
+        return open_unfollowed(name, flags, self.descriptor)
 
     def look(self, name: str) -> os.stat_result:
         """What stands in it under a name; of a link, the link."""
@@ -159,7 +155,7 @@ class Watched:
         path = self.path / name
         if os.path.lexists(path) and stat.S_ISDIR(os.lstat(self._real(name)).st_mode):
             raise IsADirectoryError(errno.EISDIR, "is a folder")  # Windows says "no permission" of a folder
-        descriptor = os.open(path, flags | _NOFOLLOW | _NONBLOCK | _FLAGS, FILE_MODE)
+        descriptor = open_unfollowed(path, flags)
         try:
             self._check()
             if not os.path.samestat(os.fstat(descriptor), os.lstat(self._real(name))):
@@ -203,7 +199,7 @@ class Watched:
     def sync(self) -> None:
         """Wait until the disk has its names; Windows does that by itself and opens no folders."""
         if sys.platform != "win32":
-            descriptor = os.open(self.path, os.O_RDONLY | _FLAGS)
+            descriptor = os.open(self.path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:
@@ -232,13 +228,3 @@ class Watched:
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "is no folder")
         return status.st_dev, status.st_ino
-
-
-_SURROGATE = 0x20000000
-"""The bit of a Windows reparse tag that says: this stands for another place (junction, mount point), not for a file
-kept in a cloud."""
-
-
-def is_link(status: os.stat_result) -> bool:
-    """Whether it leads elsewhere: a link, or on Windows a reparse point that stands for another place."""
-    return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0) & _SURROGATE)

@@ -19,8 +19,9 @@ from pathlib import Path
 from contextkit.errors import ContextKitError, FileMissing, PathOccupied, PathRefused, QuotaExceeded, StorageError
 from contextkit.memory.files.alone import FileSlate, let_go, wait_for
 from contextkit.memory.files.folder import FileStatus
-from contextkit.memory.files.handles import HAS_HANDLES, Handle, Held, Watched, is_link
+from contextkit.memory.files.handles import HAS_HANDLES, Handle, Held, Watched
 from contextkit.memory.files.names import HIDDEN, Names, quoted_path
+from contextkit.private_files import is_link
 
 _UNFINISHED: Names = (HIDDEN, "unfinished")
 """Where files are written before they are moved to their places."""

@@ -13,9 +13,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
+from typing import Any
 
 from contextkit.errors import StorageError, UsageError
-from contextkit.private_files import PRIVATE_MODE
+from contextkit.private_files import connect_private
 
 VERSION = 1
 """Of the tables below and of the terms in them."""
@@ -108,11 +109,9 @@ class Database:
 
 def _connect(path: str) -> sqlite3.Connection:
     try:
-        if path and path != ":memory:" and not path.startswith("file:"):
-            os.close(
-                os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
-            )  # SQLite gives the files beside it the same mode
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        options: dict[str, Any] = {"timeout": BUSY_SECONDS, "isolation_level": None, "check_same_thread": False}
+        is_in_memory = path in ("", ":memory:")
+        connection = sqlite3.connect(path, **options) if is_in_memory else connect_private(path, **options)
     except (sqlite3.OperationalError, OSError) as fault:
         raise StorageError(
             f"the index {path} cannot be opened ({fault}): is its folder there, and may it be written?"
@@ -135,6 +134,11 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     (version,), (tables,) = (
         connection.execute(sql).fetchone() for sql in ("PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
     )
+    if version > VERSION:
+        raise StorageError(
+            f"{path} holds an index of version {version}, this contextkit reads up to {VERSION}: upgrade contextkit, or choose another "
+            "path and feed the log to it anew"
+        )
     if version != VERSION and (version or tables):
         found = f"an index of version {version}" if version else "a database of something else"
         raise StorageError(

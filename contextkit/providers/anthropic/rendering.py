@@ -286,6 +286,7 @@ CODEC = Codec(
     drop_moved_thinking=dropped,
     response_extras=response_extras,
     declared_fields=refusals.CREATE_TYPE,
+    header_notices=refusals.unknown_beta_notices,
 )
 COUNT = replace(CODEC, request_checks=refusals.COUNT_CHECKS)
 """`POST /v1/messages/count_tokens`."""

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from contextkit.canonical import Json, canonical
+from contextkit.facts.load import betas_for, may_use, unknown_betas
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.anthropic.blocks import thinking_in
 from contextkit.providers.anthropic.body import api_path
@@ -23,7 +24,15 @@ from contextkit.providers.anthropic.messages import without
 from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
 from contextkit.providers.notices import BINDING, BLOCKS, MESSAGE_FIELDS, lacking
 from contextkit.providers.sdk_types import Mismatch, Rules, SdkType
-from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+from contextkit.providers.validation import (
+    Notice,
+    ParsedRequest,
+    PromptCheck,
+    ReceivedRequest,
+    Refusal,
+    RequestCheck,
+    printable,
+)
 
 
 def invalid(message: str, code: str | None = None) -> Refusal:
@@ -72,6 +81,8 @@ def blocks_of(body: Mapping[str, Json], *kinds: str) -> Iterator[Placed]:
 # Headers
 # -------------------------------------------------------------------------------------------------------------------
 
+_MAX_BETAS = 20
+"""Unknown beta names of one request that are named: they come from whoever sends it."""
 NEW_VERSION = "2026-10-21"
 VERSIONS = ("2023-06-01", NEW_VERSION)
 """Values of `anthropic-version` (https://platform.claude.com/docs/en/api/versioning)."""
@@ -92,8 +103,23 @@ def versioned(received: ReceivedRequest) -> Iterator[Refusal]:
         yield invalid("anthropic-version: not a valid version")
 
 
-def _betas(received: ReceivedRequest) -> set[str]:
-    return {name.strip() for name in str(received.headers.get("anthropic-beta", "")).split(",")}
+def betas_of(headers: Mapping[str, str]) -> set[str]:
+    """The names of the header `anthropic-beta`."""
+    return {name.strip() for name in headers.get("anthropic-beta", "").split(",")} - {""}
+
+
+def unknown_beta_notices(headers: Mapping[str, str]) -> tuple[Notice, ...]:
+    """A notice for each beta name that `facts/betas.toml` does not have."""
+    names = map(printable, unknown_betas(betas_of(headers))[:_MAX_BETAS])
+    return tuple(
+        Notice(
+            "unknown_beta",
+            "anthropic_messages",
+            name,
+            f"beta {name!r} is not known: accepted, and no field beside it is refused for want of a beta",
+        )
+        for name in names
+    )
 
 
 # Shapes
@@ -130,7 +156,7 @@ def _on_platform(load: Callable[[], Any]) -> Any:
 
 
 _RULES = Rules(
-    closed=frozenset({"type", "role", "ttl", "speed", "service_tier", "effort", "display"}),
+    closed=frozenset({"type", "role", "ttl", "speed", "service_tier", "effort", "display", "keep"}),
     open_unions=frozenset({"tools", "definition"}),
 )
 CREATE_TYPE = SdkType(_create_type, _RULES)
@@ -292,7 +318,7 @@ def tool_choice(received: ReceivedRequest) -> Iterator[Refusal]:
         yield invalid(f"tool_choice.{kind}.{unknown[0]}: Extra inputs are not permitted")
 
 
-MCP_CLIENT = "mcp-client-2026-09-15"
+MCP_CLIENT = betas_for("inline mcp_toolset")[0]
 """Beta header that a toolset defined in a message needs besides."""
 _BLOCK = frozenset({"type", "tool", "cache_control"})
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -319,7 +345,7 @@ class _Declared:
 
 def tool_changes(received: ReceivedRequest) -> Iterator[Refusal]:
     """A tool change needs its beta header, and refers to a tool that is declared before it."""
-    betas = _betas(received)
+    betas = betas_of(received.headers)
     declared = _declared(received.body)
     for at in blocks_of(received.body, *_CHANGES):
         yield from _changed(at, declared, betas)
@@ -369,7 +395,7 @@ def _kind(tool: Mapping[str, Json]) -> str:
 def _changed(at: Placed, declared: _Declared, betas: set[str]) -> Iterator[Refusal]:
     tool = at.block["tool"]
     kind = str(tool.get("type"))
-    if not betas & {TOOL_CHANGES, INLINE_TOOLS}:
+    if not may_use(betas, betas_for("tool changes")):
         yield invalid(f"{at.path}: `{at.block['type']}` blocks require the beta header {TOOL_CHANGES}")
     elif unknown := sorted(set(at.block) - _BLOCK):
         yield invalid(f"{at.path}.{unknown[0]}: Extra inputs are not permitted")
@@ -396,7 +422,7 @@ def _referred(at: Placed, fields: tuple[str, ...], declared: _Declared) -> Itera
 def _inline(at: Placed, declared: _Declared, betas: set[str]) -> Iterator[Refusal]:
     """A definition of the shape a `tools` entry has."""
     tool, definition = at.block["tool"], at.block["tool"].get("definition")
-    if INLINE_TOOLS not in betas:
+    if not may_use(betas, (INLINE_TOOLS,)):
         yield invalid(f"{at.path}.tool: a `tool_definition` requires the beta header {INLINE_TOOLS}")
     elif unknown := sorted(set(tool) - {"type", "definition"}):
         yield invalid(f"{at.path}.tool.{unknown[0]}: Extra inputs are not permitted")
@@ -417,7 +443,7 @@ def _defined(at: Placed, definition: Mapping[str, Json], declared: _Declared, be
     """From here on the tool is there, unless its name is that of a tool of another type."""
     kind, name = _kind(definition), definition.get("name")
     if kind == "mcp_toolset":
-        if MCP_CLIENT not in betas:
+        if not may_use(betas, (MCP_CLIENT,)):
             yield invalid(f"{at.path}.tool.definition: an `mcp_toolset` requires the beta header {MCP_CLIENT}")
         declared.servers.add(str(definition.get("mcp_server_name")))
     elif kind.endswith("_toolset") and name is None:
@@ -442,18 +468,18 @@ def _defined(at: Placed, definition: Mapping[str, Json], declared: _Declared, be
 
 def betas(received: ReceivedRequest) -> Iterator[Refusal]:
     """Fields, tools and blocks in beta come with their header."""
-    opted_in = _betas(received)
+    opted_in = betas_of(received.headers)
     for row in lacking(received.body, opted_in):
         yield _needs_header(row.field, row.headers)
     tools = (Placed(f"tools.{index}", "", tool) for index, tool in enumerate(received.body.get("tools") or ()))
     for at in (*tools, *blocks_of(received.body, *BLOCKS)):
         headers = BLOCKS.get(str(at.block.get("type")), ())
-        if headers and not opted_in.intersection(headers):
+        if headers and not may_use(opted_in, headers):
             yield _needs_header(at.path, headers)
     for index, message in enumerate(received.body["messages"]):
         for name in MESSAGE_FIELDS.keys() & message.keys():
-            if message[name] is not None and MESSAGE_FIELDS[name] not in opted_in:
-                yield _needs_header(f"messages.{index}.{name}", (MESSAGE_FIELDS[name],))
+            if message[name] is not None and not may_use(opted_in, MESSAGE_FIELDS[name]):
+                yield _needs_header(f"messages.{index}.{name}", MESSAGE_FIELDS[name])
 
 
 def _needs_header(place: str, headers: tuple[str, ...]) -> Refusal:
@@ -554,7 +580,7 @@ def dropped(request: ParsedRequest, ordinals: tuple[int, ...]) -> ParsedRequest 
 
 def transformations(request: ParsedRequest) -> dict[str, Json]:
     """`input_transformations`, for whoever has opted in."""
-    if BINDING not in _betas(request.received):
+    if BINDING not in betas_of(request.received.headers):
         return {}
     paths = [at.path for at in blocks_of(request.received.body, *_THINKING)]
     rows = (
@@ -591,7 +617,7 @@ class _Turn:
 def _turns(body: Mapping[str, Json]) -> list[_Turn]:
     turns: list[_Turn] = []
     for index, message in enumerate(body["messages"]):
-        content = message["content"]
+        content = message.get("content") or []  # a system message may have none
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         if turns and turns[-1].role == message["role"]:
             turns[-1].blocks.extend(blocks)

@@ -6,8 +6,9 @@ https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html and bot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 from contextkit.canonical import Json, canonical
@@ -24,6 +25,7 @@ from contextkit.providers.bedrock.body import BODY, head_parts, message_parts
 from contextkit.providers.body import MARKER, BodyPart
 from contextkit.providers.keyed_blocks import RESULT, KeyedAdapter, KeyedFormat, objects_in, parse_body
 from contextkit.providers.provider import JsonObject, Parsed, Trait, expect, render_block
+from contextkit.providers.usage import streamed_counters
 
 TTLS = {"5m": 300, "1h": 3600}
 """`cachePoint.ttl` → seconds (CacheTTL)."""
@@ -191,6 +193,12 @@ class BedrockConverse(KeyedAdapter):
             long_ttl_seconds=long_ttl_seconds,
         )
         super().__init__(row, f"/model/{quote(model, safe='')}/converse", {**said, **params}, plan)
+
+    def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
+        """What stream events amount to."""
+        answer = super().joined(events)
+        usage = answer.get("usage")
+        return {**answer, "usage": streamed_counters(usage, self.model.name)} if isinstance(usage, Mapping) else answer
 
 
 def parse(body: Json) -> Parsed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
+from contextkit.facts.load import client
 from contextkit.prompt.block import listed, mapped, type_in
 from contextkit.prompt.normal_form import MARKERS
 from contextkit.prompt.prompt import Level
@@ -88,10 +89,16 @@ def _responses_head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
     yield from parts_of_content("system", fields.get("instructions"), "instructions", -1, "system", _RESPONSES_TYPES)
 
 
+ITEM_METADATA = str(client("codex")["item_metadata_field"])
+"""Field of an item that its client keeps for itself: no part of the prompt."""
+
+
 def _item_parts(item: Json, index: int, level: Level) -> Iterator[BodyPart]:
     """A message's content, then its other fields; any other item is one part."""
     path = f"input[{index}]"
     fields = mapped(item, path)
+    if ITEM_METADATA in fields:
+        fields = {name: value for name, value in fields.items() if name != ITEM_METADATA}
     kind = item_type(fields)
     role = str(fields.get("role", ""))
     if kind != "message":

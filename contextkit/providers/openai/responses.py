@@ -31,7 +31,7 @@ from contextkit.providers.late_tools import TOOL, answers_search, is_ours, searc
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import updates
 from contextkit.providers.openai import shared
-from contextkit.providers.openai.body import RESPONSES_BODY, item_type
+from contextkit.providers.openai.body import ITEM_METADATA, RESPONSES_BODY, item_type
 from contextkit.providers.openai.shared import TTLS, MessageFormat, OpenAIAdapter, grammar, parse_body, read_arguments
 from contextkit.providers.provider import (
     Parsed,
@@ -91,7 +91,8 @@ def items_of(role: str, parts: Json) -> list[Json]:
 
 
 def normalize(item: Mapping[str, Json]) -> dict[str, Json]:
-    """Normalize an item: typed, without nulls, and without ids on the items of users and tools.
+    """Normalize an item: typed, without nulls, without what its client keeps for itself, and without ids on the items of
+    users and tools.
 
     An output of one text part is a string.
 
@@ -100,7 +101,8 @@ def normalize(item: Mapping[str, Json]) -> dict[str, Json]:
     """
     kind = item_type(item)
     is_input = kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")
-    fields = {key: value for key, value in item.items() if value is not None and not (is_input and key in _MACHINE)}
+    left_out = {ITEM_METADATA, *_MACHINE} if is_input else {ITEM_METADATA}
+    fields = {key: value for key, value in item.items() if value is not None and key not in left_out}
     output = normal(fields.get("output")) if kind in OUTPUTS else None
     if (
         isinstance(output, list)

@@ -27,6 +27,8 @@ from contextkit.providers.openai.stored import Stored, compacted, compaction
 from contextkit.providers.openai.validation import (
     COMPACT_CHECKS,
     COMPACT_TYPE,
+    INPUT_TOKENS_CHECKS,
+    INPUT_TOKENS_TYPE,
     RESPONSES_TYPE,
     STATUS_BY_ERROR_TYPE,
     render_error,
@@ -361,3 +363,13 @@ COMPACT_CODEC = replace(
     store_response=lambda stored, request, answer: None,
     declared_fields=COMPACT_TYPE,
 )
+INPUT_TOKENS_CODEC = replace(
+    CODEC,
+    request_checks=INPUT_TOKENS_CHECKS,
+    render_count=lambda request: {
+        "object": "response.input_tokens",
+        "input_tokens": request.parsed.prompt.n_tokens,
+    },
+    declared_fields=INPUT_TOKENS_TYPE,
+)
+"""`POST /v1/responses/input_tokens`."""

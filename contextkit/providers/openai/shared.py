@@ -277,7 +277,7 @@ def _add_implicit(layout: PromptLayout, breakpoints: dict[int, Breakpoint], ttl:
 
 def _keyed(params: Mapping[str, Json]) -> dict[str, Json]:
     """Parameters with those that key by one of their fields reduced to it."""
-    options = params.get("reasoning") or {}
+    options = expect(params.get("reasoning") or {}, dict, "reasoning", "an object")
     reasoning = {name: value for name, value in options.items() if name not in _UNKEYED_REASONING and value is not None}
     return {**params, "reasoning": reasoning, "prompt_cache_mode": _options(params).get("mode")}
 

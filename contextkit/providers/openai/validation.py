@@ -108,6 +108,12 @@ def _compact_type() -> Any:
     return ResponseCompactParams
 
 
+def _input_tokens_type() -> Any:
+    from openai.types.responses.input_token_count_params import InputTokenCountParams
+
+    return InputTokenCountParams
+
+
 _CLOSED = frozenset({"role", "type", "mode", "ttl", "service_tier", "prompt_cache_retention"})
 """Fields with a closed list of values; a later effort, verbosity or status is accepted."""
 _RESPONSES_RULES = Rules(
@@ -123,6 +129,8 @@ RESPONSES_TYPE = SdkType(_responses_type, _RESPONSES_RULES)
 """The body of `POST /v1/responses`."""
 COMPACT_TYPE = SdkType(_compact_type, _RESPONSES_RULES)
 """The body of `POST /v1/responses/compact`."""
+INPUT_TOKENS_TYPE = SdkType(_input_tokens_type, _RESPONSES_RULES)
+"""The body of `POST /v1/responses/input_tokens`."""
 
 
 def chat_shape(received: ReceivedRequest) -> Iterator[Refusal]:
@@ -142,6 +150,13 @@ def compact_shape(received: ReceivedRequest) -> Iterator[Refusal]:
     yield from cache_options(received, ("30m",))
     body = {"input": "", **received.body} if received.body.get("previous_response_id") else received.body
     yield from _shape(replace(received, body=body), COMPACT_TYPE, "input")
+
+
+def input_tokens_shape(received: ReceivedRequest) -> Iterator[Refusal]:
+    """The fields of a body to count, whose input may be what a response or a conversation holds."""
+    is_stored = any(received.body.get(name) for name in ("previous_response_id", "conversation"))
+    body = {"input": "", **received.body} if is_stored else received.body
+    yield from _shape(replace(received, body=body), INPUT_TOKENS_TYPE, "input")
 
 
 def items_shape(items: Json) -> Iterator[Refusal]:
@@ -346,7 +361,10 @@ def responses_calls(received: ReceivedRequest) -> Iterator[Refusal]:
         if kind in _OUTPUTS:
             calls[item["call_id"]] = index, kind
         elif kind in _OUTPUTS.values():
-            outputs[item["call_id"]] = index, kind
+            if item.get("call_id") is not None:
+                outputs[item["call_id"]] = index, kind
+            elif item.get("name") is None:  # the SDK's type has both as optional: one of them says what it answers
+                yield _refusal(Mismatch(f"input[{index}].call_id", "missing", "a call's id"))
     for call, (index, kind) in calls.items():
         if outputs.get(call, (-1,))[0] < index:
             yield invalid(f"No tool output found for {kind.replace('_', ' ')} {call}.", "input")
@@ -416,4 +434,5 @@ RESPONSES_CHECKS: tuple[RequestCheck, ...] = (
     responses_calls,
 )
 COMPACT_CHECKS: tuple[RequestCheck, ...] = (authenticated, compact_shape, responses_calls)
+INPUT_TOKENS_CHECKS: tuple[RequestCheck, ...] = (authenticated, input_tokens_shape, responses_choice, responses_calls)
 PROMPT_CHECKS: tuple[PromptCheck, ...] = (cache_fields, window)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import isnan
 
 from contextkit.canonical import Json
 from contextkit.report.fixes import fix_of, provider_says
 from contextkit.report.html.columns import COUNTS, UNKNOWN, Columns, Session, Sums
 from contextkit.report.html.markup import bar, money, percent
+from contextkit.terminal import sanitize_html
 
 MOST_STEPS, MOST_LINES = 120, 5
 """Points of a line, and lines of a chart; what is left over is one line more, `others`."""
@@ -195,7 +195,7 @@ def _branch_line(kind: str, name: str, sums: Sums, whole: Sums) -> str:
     facts = f"{sums.calls:,} call{'' if sums.calls == 1 else 's'}, {percent(sums.hit_rate)} read"
     paid = money(sums.cost_usd, is_lower_bound=sums.is_lower_bound)
     return (
-        f'<span class="name"><span class="kind">{kind}</span> {escape(name) or "(no name)"}</span> '
+        f'<span class="name"><span class="kind">{kind}</span> {sanitize_html(name) or "(no name)"}</span> '
         f'<span class="cost">{paid}</span> <span class="facts">{share} {"· " if share else ""}{facts}</span>'
     )
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from contextkit.ledger.summary import dollars
+from contextkit.terminal import sanitize_html
 
 UNKNOWN = "unknown"
 
@@ -46,23 +46,24 @@ def table(name: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], 
     The roles repeat what the elements mean, which browsers forget where rows are laid out as cards.
     """
     head = "".join(
-        f'<th scope="col" role="columnheader"{_classes(column)}>{escape(column.heading)}</th>' for column in columns
+        f'<th scope="col" role="columnheader"{_classes(column)}>{sanitize_html(column.heading)}</th>'
+        for column in columns
     )
     body = "".join(_row(columns, row, is_cards) for row in rows)
     kind = ' class="cards"' if is_cards else ""
     return (
-        f'<div class="box" role="region" tabindex="0" aria-label="{escape(name)}"><table role="table"{kind}>'
-        f"<caption>{escape(name)}</caption>"
+        f'<div class="box" role="region" tabindex="0" aria-label="{sanitize_html(name)}"><table role="table"{kind}>'
+        f"<caption>{sanitize_html(name)}</caption>"
         f'<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>\n'
     )
 
 
 def _row(columns: Sequence[Column], row: Sequence[Cell], is_card: bool) -> str:
     opening, closing = ("<div>", "</div>") if is_card else ("", "")
-    label = escape(columns[0].heading)
+    label = sanitize_html(columns[0].heading)
     first = f'<th scope="row" role="rowheader" data-label="{label}"{_classes(columns[0])}>{cell_html(row[0])}</th>'
     rest = "".join(
-        f'<td role="cell" data-label="{escape(column.heading)}"{_classes(column)}>{opening}{cell_html(cell)}{closing}</td>'
+        f'<td role="cell" data-label="{sanitize_html(column.heading)}"{_classes(column)}>{opening}{cell_html(cell)}{closing}</td>'
         for column, cell in zip(columns[1:], row[1:], strict=True)
     )
     return f'<tr role="row">{first}{rest}</tr>\n'
@@ -75,7 +76,7 @@ def _classes(column: Column) -> str:
 
 def cell_html(cell: Cell) -> str:
     """A cell as HTML."""
-    return cell.text if isinstance(cell, Html) else escape(cell)
+    return cell.text if isinstance(cell, Html) else sanitize_html(cell)
 
 
 def coded(text: str) -> Html:
@@ -84,7 +85,7 @@ def coded(text: str) -> Html:
     >>> coded("run `make`").text
     'run <code>make</code>'
     """
-    parts = escape(text).split("`")
+    parts = sanitize_html(text).split("`")
     return Html("".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts)))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
-from html import escape
 from importlib.resources import files
 
 from contextkit.canonical import Json, canonical
@@ -18,6 +17,7 @@ from contextkit.report.contents import Contents, losses, project_names, session_
 from contextkit.report.html.charts import as_json, drawn, series
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.sections import sections
+from contextkit.terminal import sanitize, sanitize_html
 
 
 def page(contents: Contents, columns: Columns) -> str:
@@ -36,7 +36,7 @@ def page(contents: Contents, columns: Columns) -> str:
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="referrer" content="no-referrer">'
-        f"<title>{escape(title)}</title><style>{_asset('page.css')}</style></head>\n"
+        f"<title>{sanitize_html(title)}</title><style>{_asset('page.css')}</style></head>\n"
         f'<body><a class="skip" href="#misses">Skip to the misses</a>\n<main>{body}</main>\n'
         f'<script type="application/json" id="data">{_embedded(data)}</script>\n'
         f"<script>{_asset('d3.min.js')}</script>\n<script>{_asset('page.js')}</script></body></html>\n"
@@ -59,6 +59,20 @@ def _digest(text: str) -> str:
     return b64encode(sha256(text.encode()).digest()).decode()
 
 
+def _sanitized(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {sanitize(name): _sanitized(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sanitized(item) for item in value]
+    return sanitize(value) if isinstance(value, str) else value
+
+
 def _embedded(data: Json) -> str:
-    """JSON that cannot end the element it stands in."""
-    return canonical(data).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    """JSON that cannot end the element it stands in, its texts sanitized."""
+    return (
+        canonical(_sanitized(data))
+        .decode()
+        .replace("<", "\\u003c")
+        .replace("\u2028", "\\u2028")
+        .replace("\u2029", "\\u2029")
+    )

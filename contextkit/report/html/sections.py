@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 
 from contextkit.canonical import Json
 from contextkit.ledger.misses import Miss
@@ -21,6 +20,7 @@ from contextkit.report.contents import (
     dearest_misses,
     dearest_parts,
     dearest_rows,
+    known_count,
     notes,
     project_names,
     rank,
@@ -31,6 +31,7 @@ from contextkit.report.html.charts import WORDS, Series, tree
 from contextkit.report.html.columns import Session, Sides, Sums
 from contextkit.report.html.markup import UNKNOWN, Cell, Column, Html, bar, coded, count, money, percent, table
 from contextkit.report.html.savings import Saving
+from contextkit.terminal import sanitize_html
 
 SESSIONS, ROWS, MISSES = 50, 40, 200
 """Rows of the tables: sessions, groups, misses; the dearest ones where there are more."""
@@ -47,12 +48,14 @@ def sections(
     """Each section in turn; `ranked` are the sessions, the dearest first, `waterfalls` those of them that are drawn,
     `names` what sessions are called.
     """
-    yield f"<header><h1>Prompt cache report</h1><p>{escape(contents.title)}</p>"
+    yield f"<header><h1>Prompt cache report</h1><p>{sanitize_html(contents.title)}</p>"
     if contents.is_partial:
         yield '<p class="warning">Partial: reading was cut short; these are the figures of what was read.</p>'
-    counted = f"<p>Counted: {escape(contents.counted)}.</p>" if contents.counted and contents.summary.calls else ""
-    why = "".join(f"<p>{escape(line)}</p>" for line in notes(contents.summary))
-    yield f"<p><strong>{escape(str(contents.summary))}</strong></p>{counted}{why}</header>\n"
+    counted = (
+        f"<p>Counted: {sanitize_html(contents.counted)}.</p>" if contents.counted and contents.summary.calls else ""
+    )
+    why = "".join(f"<p>{sanitize_html(line)}</p>" for line in notes(contents.summary))
+    yield f"<p><strong>{sanitize_html(str(contents.summary))}</strong></p>{counted}{why}</header>\n"
     if not contents.summary.calls:
         return
     yield _tiles(contents)
@@ -105,11 +108,10 @@ def _summary(contents: Contents) -> Iterator[str]:
 
 
 def _part(part: Part, projects: Mapping[str, str]) -> Sequence[Cell]:
-    row, lost = part.row, part.lost
+    row = part.row
     paid = money(row.cost_usd, is_lower_bound=row.is_cost_lower_bound)
-    cost = money(lost.cost_usd, is_lower_bound=lost.is_lower_bound)
-    counts = count(row.n_misses), count(lost.lost_tokens)
-    return projects[part.project], part.program or UNKNOWN, count(row.calls), bar(row.hit_rate), paid, *counts, cost
+    lost = row.misses_text, part.lost_tokens_text, part.lost_text
+    return projects[part.project], part.program or UNKNOWN, count(row.calls), bar(row.hit_rate), paid, *lost
 
 
 def _misses(
@@ -118,7 +120,9 @@ def _misses(
     lost = contents.summary.losses
     yield '<section id="misses" aria-labelledby="h-misses" tabindex="-1"><h2 id="h-misses">Misses and their fixes</h2>\n'
     if not lost:
-        yield "<p>No call read clearly less than it could have.</p></section>\n"
+        is_known = contents.summary.calls_with_usage
+        said = "No call read clearly less than it could have" if is_known else "Unknown: no call says its usage"
+        yield f"<p>{said}.</p></section>\n"
         return
     causes = [
         Column("cause"),
@@ -178,7 +182,7 @@ def _miss(
     contents: Contents, miss: Miss, has_verdicts: bool, sides: Sides | None, names: Mapping[str, str]
 ) -> Sequence[Cell]:
     evidence = f"{miss.where} (assumed)" if miss.basis == "assumed" else miss.where
-    where = Html(f"{escape(evidence)}{_quoted(sides)}") if sides else evidence
+    where = Html(f"{sanitize_html(evidence)}{_quoted(sides)}") if sides else evidence
     verdict = [provider_says(miss.cause, contents.verdicts.get(miss.index, ""))] if has_verdicts else []
     session = contents.sessions.get(miss.index, "")
     return (
@@ -194,7 +198,7 @@ def _miss(
 
 
 def _quoted(sides: Sides) -> str:
-    was, now = (f"<code>{escape(text)}</code>" if text else "nothing" for text in sides)
+    was, now = (f"<code>{sanitize_html(text)}</code>" if text else "nothing" for text in sides)
     return f'<span class="sides"><span>was {was}</span> <span>now {now}</span></span>'
 
 
@@ -205,7 +209,7 @@ def _waterfall(waterfalls: Sequence[dict[str, Json]], n_sessions: int) -> str:
         f" The {len(waterfalls)} dearest of {n_sessions:,} sessions can be drawn; all are in the sums." if left else ""
     )
     names = "".join(
-        f'<option value="{i}">{escape(str(one["label"]))}: {count(one["calls"])} calls, {money(one["cost"])}</option>'
+        f'<option value="{i}">{sanitize_html(str(one["label"]))}: {count(one["calls"])} calls, {money(one["cost"])}</option>'
         for i, one in enumerate(waterfalls)
     )
     return (
@@ -276,10 +280,10 @@ def _groups(contents: Contents, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _group(row: Row, name: str) -> Sequence[Cell]:
-    usage = row.usage if row.calls_with_usage else None
-    tokens = count(usage.prompt if usage else None), count(usage.output if usage else None)
+    usage = row.known_usage
+    tokens = known_count(row, usage.prompt), known_count(row, usage.output)
     paid = money(row.cost_usd, is_lower_bound=row.is_cost_lower_bound)
-    return name, count(row.calls), bar(row.hit_rate), *tokens, paid, money(row.saved_usd), count(row.n_misses)
+    return name, count(row.calls), bar(row.hit_rate), *tokens, paid, money(row.saved_usd), row.misses_text
 
 
 def _sessions(ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
@@ -300,13 +304,14 @@ def _session(session: Session, names: set[str]) -> Sequence[Cell]:
     sums = Sums()
     for place in range(len(session)):
         sums.add(session, place)
-    name, label = escape(session.name), escape(session.label)
+    name, label = sanitize_html(session.name), sanitize_html(session.label)
     link: Cell = (
         Html(f'<a href="#waterfall" data-session="{name}">{label}</a>') if session.name in names else session.label
     )
     started = datetime.fromtimestamp(min(session.at), UTC).strftime("%Y-%m-%d %H:%M")
     paid = money(sums.cost_usd, is_lower_bound=sums.is_lower_bound)
-    return link, session.place, started, count(sums.calls), bar(sums.hit_rate), paid, count(session.n_losses)
+    misses = count(session.n_losses if sums.hit_rate is not None else None)
+    return link, session.place, started, count(sums.calls), bar(sums.hit_rate), paid, misses
 
 
 def _faults(contents: Contents) -> Iterator[str]:

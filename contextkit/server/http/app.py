@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import TYPE_CHECKING, Any, cast
 
 from contextkit.canonical import Json, canonical
+from contextkit.content_encoding import Decoder, OverLimit, UndecodableBody, codings_of, decoded
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS
 from contextkit.providers.anthropic.rendering import INVOKE, PREDICT
@@ -18,14 +19,15 @@ from contextkit.providers.gemini_interactions.stored import interaction
 from contextkit.providers.model_list import render_model, render_models
 from contextkit.providers.openai.stored_requests import ROUTES as STORED_ROUTES
 from contextkit.providers.openai.stored_requests import StoredAnswer, StoredRequest
-from contextkit.providers.validation import ReceivedRequest, Refusal, first
-from contextkit.server import addressed, stored_endpoints
+from contextkit.providers.validation import ReceivedRequest, Refusal, first, printable
+from contextkit.server import addressed, files, stored_endpoints
 from contextkit.server.answer import (
     CHAT,
     COMPACT,
     CONVERSE,
     COUNT,
     GENERATE,
+    INPUT_TOKENS,
     INTERACTIONS,
     MESSAGES,
     RESPONSES,
@@ -58,6 +60,7 @@ _POSTS = (
     ("/v1/chat/completions", CHAT, admit),
     ("/v1/responses", RESPONSES, admit),
     ("/v1/responses/compact", COMPACT, admit),
+    ("/v1/responses/input_tokens", INPUT_TOKENS, count_tokens),
     ("/v1/interactions", INTERACTIONS, admit),
     ("/v1beta/interactions", INTERACTIONS, admit),
 )
@@ -108,6 +111,7 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
     routes += [
         Route(f"/_contextkit/{name}", _control(state, act), methods=["POST"]) for name, act in control.ROUTES.items()
     ]
+    routes += [Route(path, _filed(state, act), methods=[method]) for method, path, act in files.ROUTES]
     guard = Middleware(_Guarded, state=state, hosts=hosts or Hosts())
     return Starlette(routes=routes, exception_handlers={HTTPException: _lost(state)}, middleware=[guard])
 
@@ -121,7 +125,7 @@ class _Guarded:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it with the refusal."""
         why = (
-            (self._hosts.refusal(scope["headers"], is_json_only=True) or _upgrade(scope["headers"]))
+            (self._hosts.refusal(scope["headers"], is_json_only=not _is_upload(scope)) or _upgrade(scope["headers"]))
             if scope["type"] == "http"
             else None
         )
@@ -170,6 +174,12 @@ async def _hang_up(receive: Receive) -> None:
         pass
 
 
+def _is_upload(scope: MutableMapping[str, Any]) -> bool:
+    """Whether a request uploads a file with a key: a page of another site can send a form, but not a key with it."""
+    names = {name for name, _ in scope["headers"]}
+    return scope["path"] == files.PATH and not names.isdisjoint((b"authorization", b"x-api-key"))
+
+
 def _upgrade(headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
     """426 for a WebSocket: the status at which Codex goes on over HTTP, where any other makes it retry."""
     if not any(name == b"upgrade" and value.strip().lower() == b"websocket" for name, value in headers):
@@ -180,13 +190,37 @@ def _upgrade(headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
 
 
 _Endpoint = Callable[["Request"], Awaitable[Any]]
+_MAX_DECODED_BYTES = 1 << 26
+"""Limit of a body that came compressed, twice what Anthropic takes: a few kilobytes can decode to gigabytes."""
+
+
+async def _body_of(request: Request) -> bytes:
+    """The body of a request, decoded. Raises `HTTPException`: 415 for a coding that is unknown or whose extra is missing,
+    413 beyond the limit, 400 for one that is corrupt.
+    """
+    from starlette.exceptions import HTTPException
+
+    raw, encoding = await request.body(), request.headers.get("content-encoding", "")
+    try:
+        if not codings_of(encoding):
+            return raw
+        Decoder(encoding, 0)
+    except UndecodableBody as fault:
+        text = f"Content-Encoding {printable(encoding)!r}: {fault}; gzip, deflate, br and zstd are read"
+        raise HTTPException(415, text) from None
+    try:
+        return decoded(raw, encoding, _MAX_DECODED_BYTES)
+    except OverLimit as fault:
+        raise HTTPException(413, f"The request body is {fault}") from None
+    except UndecodableBody as fault:
+        raise HTTPException(400, f"The request body cannot be decoded as {printable(encoding)!r} ({fault})") from None
 
 
 def _posted(
     state: State, codec: Codec, act: Callable[[State, Codec, Mapping[str, str], bytes], Outcome | Call]
 ) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
-        raw = await request.body()
+        raw = await _body_of(request)
         try:
             call = act(state, codec, request.headers, raw)
             return Written(call if isinstance(call, Outcome) else await _awaited(call, request))
@@ -200,7 +234,7 @@ def _addressed(state: State, act: Callable[..., Outcome | Call], is_stream: bool
     codec = _SPOKEN[act]
 
     async def endpoint(request: Request) -> Written:
-        raw = await request.body()
+        raw = await _body_of(request)
         try:
             call = act(state, request.headers, raw, request.path_params["model"], is_stream=is_stream)
             return Written(call if isinstance(call, Outcome) else await _awaited(call, request))
@@ -221,7 +255,7 @@ _SPOKEN: Mapping[Callable[..., Outcome | Call], Codec] = {
 
 def _stored(state: State, codec: Codec, act: Callable[[StoredRequest], StoredAnswer]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
-        raw = await request.body()
+        raw = await _body_of(request)
         return Written(
             stored_endpoints.handle(
                 state, codec, request.headers, act, request.method, request.path_params, request.query_params, raw
@@ -233,15 +267,24 @@ def _stored(state: State, codec: Codec, act: Callable[[StoredRequest], StoredAns
 
 def _creating(state: State) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
-        return Written(addressed.create_content(state, request.headers, await request.body()))
+        return Written(addressed.create_content(state, request.headers, await _body_of(request)))
 
     return endpoint
 
 
 def _content(state: State) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
-        name, raw = f"cachedContents/{request.path_params['name']}", await request.body()
+        name, raw = f"cachedContents/{request.path_params['name']}", await _body_of(request)
         return Written(addressed.content(state, request.headers, request.method, name, raw))
+
+    return endpoint
+
+
+def _filed(state: State, act: Callable[[files.FileRequest], files.FileAnswer]) -> _Endpoint:
+    async def endpoint(request: Request) -> Written:
+        codec, raw = _codec_of(request), await _body_of(request)
+        name = request.path_params.get("name", "")
+        return Written(files.handle(state, codec, act, request.headers, name, request.query_params, raw))
 
     return endpoint
 
@@ -302,7 +345,7 @@ def _findings(state: State) -> _Endpoint:
 
 def _control(state: State, act: Callable[[State, bytes], Json]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
-        raw = await request.body()
+        raw = await _body_of(request)
         try:
             with state.lock:
                 return _plain(200, act(state, raw))

@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from contextkit.canonical import Json, parse
 from contextkit.errors import UnreadableRequest
-from contextkit.ledger.calls import encode
-from contextkit.ledger.ledger import HEADER
+from contextkit.ledger.calls import HEADER, Chain, encode
 from contextkit.server.state import State
 
 
@@ -47,7 +46,7 @@ def reset(state: State, raw: bytes) -> Json:
 
 def ledger_lines(state: State) -> bytes:
     """The ledger as the file it would be."""
-    return HEADER + b"".join(encode(exchange) + b"\n" for exchange in list(state.ledger))
+    return HEADER + Chain().add(*map(encode, list(state.ledger)))[0]
 
 
 ROUTES: Mapping[str, Callable[[State, bytes], Json]] = {"clock": move_clock, "script": add_script, "reset": reset}

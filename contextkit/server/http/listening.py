@@ -1,7 +1,8 @@
 """uvicorn, but over as soon as it is told: it looks ten times a second whether it should end, and waits a tenth more
 before it does.
 
-That is a fifth of a second for every test that has a server of its own.
+That is a fifth of a second for every test that has a server of its own. And a client that ends its side of the
+connection behind a whole request gets its response.
 """
 
 from __future__ import annotations
@@ -11,10 +12,45 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from contextkit.server.http.half_closed import abort_if_left
 
 _LOOK_SECONDS = 0.1
 _DRAIN_SECONDS = 0.002
+
+
+class HalfClosable(H11Protocol):
+    """A connection that stays open for the responses to whole requests when its client says no more."""
+
+    _has_ended = False
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Nothing more will come; return whether the connection stays open for writing."""
+        self._has_ended = self._owes_response()
+        if self._has_ended:
+            abort_if_left(self.transport, self._probe)
+        return self._has_ended
+
+    def on_response_complete(self) -> None:
+        """Close behind the last response that is owed."""
+        super().on_response_complete()
+        if self._has_ended and not self._owes_response():
+            self.transport.close()
+
+    def _owes_response(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+
+    def _probe(self) -> bytes:
+        """An interim response, which a client of HTTP/1.1 must take whenever it comes (RFC 9110, 15.2)."""
+        is_late = self.conn.our_state is not h11.SEND_RESPONSE or self.scope["http_version"] < "1.1"
+        return (
+            b""
+            if is_late
+            else self.conn.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")) or b""
+        )
 
 
 class Listening(uvicorn.Server):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
@@ -11,6 +12,7 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.facts.load import built_in_table
+from contextkit.lint.requests.cost import left_tokens
 from contextkit.lint.requests.cut import reach_of
 from contextkit.lint.requests.history import (
     MEDIA,
@@ -41,6 +43,7 @@ from contextkit.lint.requests.history import (
 )
 from contextkit.lint.requests.lifetimes import pause_text
 from contextkit.lint.requests.rule import Calls, Change, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.usage import read_tokens
 from contextkit.lint.requests.values import FormatChange, differing_strings, format_change, paired_blocks, texts_of
 from contextkit.prompt.block import Block, json_bytes, text_of
 
@@ -445,8 +448,11 @@ def _parallel_result_order(step: Step, change: Change) -> Evidence | None:
     touched = (*change.was, *change.now)
     if change.level != "messages" or any(block.type not in ("result", "call") for block in touched):
         return None
-    moved = bodies(touched)
-    if not moved <= bodies(message_blocks(step.before)) or not moved <= bodies(message_blocks(step.after)):
+    earlier, newest = message_blocks(step.before), max(block.message for block in message_blocks(step.before))
+    # What the later call adds behind may say the same again; one that stands there more or less often did not move.
+    later = [block for block in message_blocks(step.after) if block.message <= newest]
+    was, now = (Counter(block.body for block in blocks) for blocks in (earlier, later))
+    if any(not was[body] or was[body] != now[body] for body in bodies(touched)):
         return None
     return Evidence(f"the {touched[0].type}s of one turn stand in another order")
 
@@ -707,8 +713,14 @@ def _is_image_data(text: str) -> bool:
 
 
 def _image_presence_toggle(step: Step) -> Evidence | None:
-    """The first image came, or the last one went, on a provider whose message cache it invalidates."""
+    """The first image came, or the last one went, on a provider whose message cache it invalidates, and the bill does not
+    say that everything the call before left was read.
+    """
     if not is_image_toggled(step):
+        return None
+    left = left_tokens(step.before.usage, step.before.row) if step.before.usage else 0
+    read = read_tokens(step.after)
+    if left and read is not None and read >= left:
         return None
     was, now = n_images(step.before), n_images(step.after)
     return Evidence(

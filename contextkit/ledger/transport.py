@@ -12,11 +12,14 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from contextkit.ledger.budget import may_be_billed
+from contextkit.ledger.failure_names import ABORTED, broken_off, unanswered
 from contextkit.providers.calls import NO_NAMES, ClientNames, names_in_headers
 from contextkit.redact import credentials_of, register_credentials
-from contextkit.watcher.response import ABORTED, broken_off, unanswered
 
 _LIBRARIES = ("httpx2", "httpx")
+_SDK_ERRORS = {"anthropic": "AnthropicError", "openai": "OpenAIError"}
+"""SDK → its root error. The SDK takes any other exception of a transport for a lost connection, wraps it and retries
+(anthropic/_base_client.py, `_attempt_request`)."""
 
 
 class Call(Protocol):
@@ -34,7 +37,7 @@ class Call(Protocol):
         ...
 
     def ended(self, *, is_whole: bool, error: str = "", was_sent: bool = True) -> None:
-        """End the response; only the first call counts. `error` is a name of `watcher.response`.
+        """End the response; only the first call counts. `error` is a name of `ledger.failure_names`.
 
         `was_sent`: the request may have reached the provider.
         """
@@ -52,10 +55,11 @@ class SideCall(Call, Protocol):
 class Watcher(Protocol):
     """Observer of requests."""
 
-    def start(self, method: str, path: str, body: bytes, names: ClientNames = NO_NAMES) -> Call | None:
+    def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> Call | None:
         """Observe a request before it is sent; `names` are the session and agent named in its headers.
 
-        None where it is not a model call. Raising prevents sending.
+        `body` is None where it is read only once, while it is sent. None where it is not a model call. Raising prevents
+        sending.
         """
         ...
 
@@ -91,6 +95,34 @@ def cloned(http: Any) -> Any:
     return clone
 
 
+def observed(client: Any, watcher: Watcher) -> Any | None:
+    """Copy a client of one of the SDKs, over the same connections, so that `watcher` sees every attempt; the client is
+    not changed.
+
+    None for anything else, and for a class of the user's own, which may not be copied by its constructor's arguments.
+    """
+    http, made_by = getattr(client, "_client", None), type(client).__module__.partition(".")[0]
+    if made_by not in _SDK_ERRORS or not library_of(http):
+        return None
+    http = cloned(http)
+    attach(http, watcher)
+    return client.copy(http_client=http)
+
+
+@cache
+def passing(kind: type[Any], sdk: str) -> type[Any]:
+    """Subclass `kind` as an error of the SDK, so that the SDK lets it pass; `kind` itself for any other package."""
+    if sdk not in _SDK_ERRORS:
+        return kind
+    root = getattr(import_module(sdk), _SDK_ERRORS[sdk])
+    plain = {
+        "__doc__": kind.__doc__,
+        "__module__": kind.__module__,
+        "__reduce__": lambda self: (kind, self.args, self.__dict__),
+    }
+    return type(kind.__name__, (kind, root), plain)
+
+
 class _Around:
     """What both kinds of transport share."""
 
@@ -105,7 +137,7 @@ class _Around:
         body = getattr(request, "_content", None)
         register_credentials(credentials_of(request.headers.raw, request.url.raw_path))
         names = names_in_headers(request.headers.items())
-        call = self._watcher.start(request.method, request.url.path, body, names) if body else None
+        call = self._watcher.start(request.method, request.url.path, body, names)
         return (request, call) if call is None or call.body is body else (_with_body(request, call.body), call)
 
 

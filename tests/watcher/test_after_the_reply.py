@@ -1,0 +1,146 @@
+"""What is told after a reply has come never takes the reply away; a web socket, of which nothing is read, is told once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from contextkit import watch
+from contextkit.lint.finding import Finding
+from contextkit.server import LocalServer
+from contextkit.watcher import PrefixWarning
+from tests.watcher.talk import CLAUDE, HEAD
+
+ASKED: dict[str, Any] = {
+    "model": CLAUDE,
+    "max_tokens": 64,
+    "system": [{"type": "text", "text": HEAD * 3, "cache_control": {"type": "ephemeral"}}],
+    "messages": [{"role": "user", "content": "hi"}],
+}
+
+
+def refusing(finding: Finding) -> None:
+    raise RuntimeError("no")
+
+
+def whole(client: Any) -> Any:
+    return client.messages.create(**ASKED)
+
+
+def streamed(client: Any) -> Any:
+    with client.messages.stream(**ASKED) as stream:
+        return stream.get_final_message()
+
+
+def events(client: Any) -> Any:
+    return [event.type for event in client.messages.create(**ASKED, stream=True)]
+
+
+async def whole_async(client: Any) -> Any:
+    return await client.messages.create(**ASKED)
+
+
+async def streamed_async(client: Any) -> Any:
+    async with client.messages.stream(**ASKED) as stream:
+        return await stream.get_final_message()
+
+
+def twice(server: LocalServer, on_break: Any, call: Callable[[Any], Any]) -> list[Any]:
+    """Two equal calls, between which the provider has lost its cache: the second reads less than it should."""
+    if asyncio.iscoroutinefunction(call):
+
+        async def run() -> list[Any]:
+            async with watch(anthropic.AsyncAnthropic(base_url=server.url, api_key="any"), on_break=on_break) as client:
+                first = await call(client)
+                server.reset()
+                return [first, await call(client)]
+
+        return asyncio.run(run())
+    with watch(anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=on_break) as client:
+        first = call(client)
+        server.reset()
+        return [first, call(client)]
+
+
+@pytest.fixture
+def server() -> Iterator[LocalServer]:
+    with LocalServer(now=1_790_000_000.0) as server:
+        yield server
+
+
+CALLS = pytest.mark.parametrize("call", [whole, streamed, events, whole_async, streamed_async])
+
+
+@CALLS
+def test_a_callable_that_raises_after_the_reply_is_logged(
+    call: Any, server: LocalServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR, "contextkit.watch"):
+        assert len(twice(server, refusing, call)) == 2
+    assert [record.message.partition(" for ")[0] for record in caplog.records] == [
+        "after a reply, which is kept: on_break raised RuntimeError"
+    ]
+
+
+@CALLS
+def test_raise_only_warns_after_the_reply(call: Any, server: LocalServer) -> None:
+    with pytest.warns(PrefixWarning, match="tokens were read where"):
+        assert len(twice(server, "raise", call)) == 2
+
+
+@CALLS
+def test_a_filter_that_makes_errors_of_warnings_takes_no_reply_away(
+    call: Any, server: LocalServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with warnings.catch_warnings(), caplog.at_level(logging.ERROR, "contextkit.watch"):
+        warnings.simplefilter("error")
+        assert len(twice(server, "warn", call)) == 2
+    assert "tokens were read where" in caplog.text
+
+
+# Web sockets
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "connect", [lambda client: client.responses.connect(), lambda client: client.realtime.connect(model="gpt-realtime")]
+)
+def test_a_web_socket_is_told_once_at_the_line_that_connects(connect: Any, server: LocalServer) -> None:
+    pytest.importorskip("websockets", reason="needs the package websockets")
+    with (
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as plain,
+        watch(plain) as client,
+        warnings.catch_warnings(record=True) as told,
+    ):
+        warnings.simplefilter("always")
+        for one in (client, client, client.with_options(timeout=5)):
+            with suppress(Exception), connect(one):  # the local provider refuses web sockets
+                pass
+        with suppress(Exception), connect(plain):
+            pass
+    unread = [one for one in told if "web socket" in str(one.message)]
+    assert [one.filename for one in unread] == [__file__]
+    assert "not read" in str(unread[0].message)
+
+
+def test_a_web_socket_of_an_async_client_is_told_too(server: LocalServer) -> None:
+    pytest.importorskip("websockets", reason="needs the package websockets")
+
+    async def run() -> None:
+        async with watch(openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)) as client:
+            for _ in range(2):
+                with suppress(openai.OpenAIError, OSError, ValueError):
+                    async with client.responses.connect():
+                        pass
+
+    with pytest.warns(UserWarning, match="web socket of a watched client is not read") as told, suppress(Exception):
+        asyncio.run(run())
+    assert len([one for one in told if "web socket" in str(one.message)]) == 1
