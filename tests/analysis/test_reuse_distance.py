@@ -123,5 +123,5 @@ def test_without_numpy_the_error_names_what_to_install(monkeypatch: pytest.Monke
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", refusing)
-    with pytest.raises(MissingExtra, match=r'pip install "contextkit\[numpy\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install "contextkit-sdk\[numpy\]"'):
         Distances().curve()

@@ -206,5 +206,5 @@ def test_a_framework_that_is_not_there_is_named_with_its_command(module: str) ->
     if importlib.util.find_spec(module) is not None:
         pytest.skip(f"{module} is installed")
     extra, call = MISSING[module]
-    with pytest.raises(MissingExtra, match=rf'pip install "contextkit\[{extra}\]"'):
+    with pytest.raises(MissingExtra, match=rf'pip install "contextkit-sdk\[{extra}\]"'):
         call()

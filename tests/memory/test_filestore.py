@@ -358,7 +358,7 @@ def test_a_store_that_cannot_be_opened_says_where(tmp_path: Path) -> None:
 
 def test_a_url_without_its_package_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(MissingExtra, match=r"contextkit\[files\]"):
+    with pytest.raises(MissingExtra, match=r"contextkit-sdk\[files\]"):
         FileMemory("s3://bucket/agent")
 
 

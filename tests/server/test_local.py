@@ -64,7 +64,7 @@ def test_one_that_listens_already_goes_on() -> None:
 @pytest.mark.parametrize("package", ["uvicorn", "h11", "starlette.applications"])
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra, match=r'the local server needs.*pip install "contextkit\[server\]"'):
+    with pytest.raises(MissingExtra, match=r'the local server needs.*pip install "contextkit-sdk\[server\]"'):
         LocalServer().start()
 
 
