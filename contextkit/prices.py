@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage, is_long_ttl
@@ -148,6 +147,8 @@ def price_origin(provider: str, model: str, at: float | None = None) -> PriceOri
         note = f"as {_vendor_instead(provider, model)} asks: {instead['note']}"
         return PriceOrigin(instead["source"], instead["date"].isoformat(), instead["grade"], note)
     if row is None:
+        from importlib.metadata import version
+
         return PriceOrigin(f"PyPI genai-prices {version('genai-prices')}", "", "documented", "")
     fields = row.fields
     source = str(fields.get("source") or f"registered by the user in {row.where}")

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -484,6 +483,8 @@ def _explain(code: str, form: str) -> None:
 
 def _results(options: Options) -> LintResults:
     """Everything found; with --fix what is left of it."""
+    from importlib.metadata import version
+
     from contextkit.lint.catalogue import page
     from contextkit.lint.output.formats import LintResults
     from contextkit.lint.output.text import lines_of

@@ -39,7 +39,7 @@ COMMANDS = {
     "validate": "contextkit.cli.validate",
     "whatif": "contextkit.cli.whatif",
 }
-"""Command → module that holds a `command`; imported when it is called, so that `--help` is quick."""
+"""Command → module that holds a `command`; imported when it is called: the text of `cli` lists them."""
 WITHOUT_MODELS = ("explain-edit", "template")
 """Commands that know neither models nor prices."""
 
@@ -49,6 +49,9 @@ class _Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write no list of commands: the text above has it, and click's would import every command."""
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:

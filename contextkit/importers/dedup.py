@@ -6,7 +6,10 @@ Takes digests, says whether one is new. Knows no format.
 
 from __future__ import annotations
 
-import sqlite3
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
 
 MOST_AT_HAND = 1 << 19
 """Digests kept in memory, about 50 MB; when there are as many they go to the file."""
@@ -52,6 +55,8 @@ class DigestSet:
     def _put_away(self) -> None:
         """Sorted, so that a page of the file is written once."""
         if self._file is None:
+            import sqlite3
+
             self._file = sqlite3.connect(
                 "", isolation_level=None, check_same_thread=False
             )  # no name: gone when it is closed

@@ -25,7 +25,7 @@ from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import moment, parsed, plausible
 from contextkit.ledger.calls import Record
 from contextkit.providers.calls import NO_NAMES, SESSION_NAMES, ClientNames, names_in_headers
-from contextkit.providers.codecs import codec_of
+from contextkit.providers.codecs import endpoint_of
 from contextkit.providers.response_facts import error_type
 
 REQUESTS = ("request", "req", "request_body", "requestBody", "input_body", "request_json")
@@ -170,7 +170,7 @@ def _record(source: Source, number: int, line: bytes, bodies: GrowingBodies) -> 
                 fields = bodies.parsed(raw)
             except orjson.JSONDecodeError:
                 continue  # the name stands inside one of the bodies too, or nowhere
-            if "request" not in rest and codec_of(fields, ""):
+            if "request" not in rest and endpoint_of(fields, ""):
                 return {"request": Body(fields, _compact(bodies, fields) if opening[1] else raw), **rest}
     return parsed(source, number, line)
 
@@ -225,15 +225,13 @@ def _body(value: Any) -> Any:
 
 
 def _is_request(value: Any) -> bool:
-    return (
-        isinstance(value, dict) and "choices" not in value and "usage" not in value and codec_of(value, "") is not None
-    )
+    return isinstance(value, dict) and "choices" not in value and "usage" not in value and endpoint_of(value, "") != ""
 
 
 def _is_bare(record: dict[str, Any]) -> bool:
     """Whether a line is a request and nothing else: it names its model, or is of an endpoint whose path does."""
-    codec = codec_of(record, "") if _is_request(record) else None
-    return codec is not None and ("model" in record or codec.name in ("gemini", "bedrock_converse"))
+    endpoint = endpoint_of(record, "") if _is_request(record) else ""
+    return endpoint != "" and ("model" in record or endpoint in ("gemini", "bedrock_converse"))
 
 
 def _is_response(value: Any) -> bool:

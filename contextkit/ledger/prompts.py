@@ -1,6 +1,6 @@
 """Recorded prompts: request bodies parsed, and outlines expanded.
 
-`read_body` parses a recorded request body with the codec of its endpoint, so that two bodies can be compared. A model
+`read_body` parses a recorded request body with the parser of its endpoint, so that two bodies can be compared. A model
 without a row is treated as a usual one of its endpoint. `outline` stores a prompt as its difference from the prompt
 before; `Growing` and `prompts_of` rebuild the prompts, at the cost of what each call added.
 """
@@ -20,7 +20,7 @@ from contextkit.prompt.diff import common_segments
 from contextkit.prompt.prompt import PromptLayout
 
 if TYPE_CHECKING:
-    from contextkit.providers.codec import Codec
+    from contextkit.providers.body import BodyReader
 
 MOST_BYTES = 64 << 20
 """Larger bodies are not read: no provider takes them."""
@@ -40,7 +40,7 @@ class Read:
 
 def read_body(raw: bytes, provider: str, model: str) -> Read | None:
     """The prompt of a request body; None where it is no model call, or cannot be read."""
-    from contextkit.providers.codecs import codec_of  # most recordings hold no bodies
+    from contextkit.providers.codecs import PARSERS, reader_of  # most recordings hold no bodies
     from contextkit.providers.provider import memoize_blocks
 
     if len(raw) > MOST_BYTES:
@@ -48,8 +48,8 @@ def read_body(raw: bytes, provider: str, model: str) -> Read | None:
     memoize_blocks(MEMO_BYTES)
     try:
         fields = parse(raw)
-        codec = codec_of(fields, f"{provider} {model}".lower()) if isinstance(fields, dict) else None
-        parsed = codec.parse(_with_row(fields, codec, model)) if codec else None
+        body = reader_of(fields, f"{provider} {model}".lower()) if isinstance(fields, dict) else None
+        parsed = PARSERS[body.endpoint](_with_row(fields, body, model)) if body else None
     except (UnreadableRequest, UnknownModel, NotSerialisable, *_MISFITS):
         return None  # a body that nobody can read proves nothing
     return Read(parsed.layout, parsed.prompt) if parsed else None
@@ -59,11 +59,11 @@ _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, Val
 """What parsing JSON of another form raises."""
 
 
-def _with_row(fields: dict[str, Json], codec: Codec, model: str) -> dict[str, Json]:
+def _with_row(fields: dict[str, Json], body: BodyReader, model: str) -> dict[str, Json]:
     """`fields` with the name of a model whose rules are known."""
-    requested = fields.get(codec.model_field)
+    requested = fields.get(body.model_field)
     name = requested if isinstance(requested, str) and requested else model
-    return {**fields, codec.model_field: row_near(name) or name or _DEFAULT_MODELS[codec.name]}
+    return {**fields, body.model_field: row_near(name) or name or _DEFAULT_MODELS[body.endpoint]}
 
 
 _DEFAULT_MODELS = {

@@ -65,6 +65,8 @@ class BodyReader:
     """Tools and system text that stand in fields of their own."""
     message_parts: Callable[[Json, int, Level], Iterator[BodyPart]]
     """Parts of one message: its value, index and level."""
+    model_field: str = "model"
+    """Field that names the model."""
     has_system_messages: bool = False
     """Whether system text opens the array of messages."""
     fixed_body: Callable[[Level, Json], bytes | None] = lambda level, value: None

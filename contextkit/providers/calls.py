@@ -21,7 +21,7 @@ from contextkit.errors import UnreadableRequest
 from contextkit.facts.load import built_in_table, client
 from contextkit.prompt.block import Block
 from contextkit.providers.body import BodyReader
-from contextkit.providers.codecs import codec_of
+from contextkit.providers.codecs import reader_of
 from contextkit.providers.server_state import named_in
 
 SESSION_NAMES = (
@@ -230,10 +230,10 @@ class BlockReader:
         blocks: tuple[Block, ...] = ()
         n_bytes = 0
         try:
-            codec = codec_of(fields, hint)
-            if codec is not None:
-                endpoint = codec.body.endpoint
-                blocks, n_bytes = self._blocks(codec.body, fields)
+            body = reader_of(fields, hint)
+            if body is not None:
+                endpoint = body.endpoint
+                blocks, n_bytes = self._blocks(body, fields)
         except _NOT_A_REQUEST:
             pass  # the provider refuses it; it is a conversation of its own
         return BodyCall(

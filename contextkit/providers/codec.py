@@ -13,7 +13,7 @@ entry in `codecs.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from contextkit.canonical import Json, canonical
 if TYPE_CHECKING:
     from contextkit.cache.usage import Usage
     from contextkit.errors import UnknownModel, UnreadableRequest
-    from contextkit.prompt.block import Block
     from contextkit.providers.adapter import Answering
     from contextkit.providers.body import BodyReader
     from contextkit.providers.diagnostics import Fingerprint, Fingerprints
@@ -134,8 +133,6 @@ class Codec:
     """Top-level fields of the endpoint; another one is accepted with a notice. None where every field is accepted without."""
     header_notices: Callable[[Mapping[str, str]], tuple[Notice, ...]] = lambda headers: ()
     """What is accepted of the headers on an assumption."""
-    model_field: str = "model"
-    """Field that names the model."""
     stream_field: str = "stream"
     """Field that asks for a stream."""
     call_id_prefix: str = "call"
@@ -161,13 +158,10 @@ class Codec:
     store_response: Callable[[Stored, ParsedRequest, ResponseData], None] = lambda stored, request, response: None
     """Store what a later request may refer to."""
 
-    def is_body(self, fields: Mapping[str, Json]) -> bool:
-        """Whether a parsed body is one of this endpoint, as far as its own keys tell."""
-        return self.body.is_body(fields)
-
-    def blocks(self, fields: Mapping[str, Json]) -> Iterator[Block]:
-        """Every block of a body, in the order of the prompt."""
-        return self.body.blocks(fields)
+    @property
+    def model_field(self) -> str:
+        """Field that names the model."""
+        return self.body.model_field
 
     def is_streamed(self, fields: Mapping[str, Json]) -> bool:
         """Whether a body asks for a stream; where the path says so, `addressed` has put it into the body."""

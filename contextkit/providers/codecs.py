@@ -1,55 +1,85 @@
-"""All codecs by endpoint, and the recognition of a body whose endpoint nobody names."""
+"""The endpoints: their body readers, parsers and codecs, and the recognition of a body whose endpoint nobody names.
+
+What reads recordings needs the reader of a body, seldom its parser, and never the codec, which renders responses: each
+is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
 
 from contextkit.canonical import Json
-from contextkit.providers.body import has_chat_messages
-from contextkit.providers.codec import Codec
+from contextkit.providers.body import BodyReader, has_chat_messages
 
-__all__ = ["CODECS", "codec_of", "endpoint_of"]
+if TYPE_CHECKING:
+    from contextkit.providers.codec import Codec
+    from contextkit.providers.provider import Parsed
 
-_MODULES = {
-    "gemini": "gemini.rendering",
-    "gemini_interactions": "gemini_interactions.rendering",
-    "bedrock_converse": "bedrock.rendering",
-    "openai_responses": "openai.responses_rendering",
-    "anthropic_messages": "anthropic.rendering",
-    "openai_chat": "openai.chat_rendering",
-}
-"""Endpoint → the module of `contextkit.providers` that holds its `CODEC`."""
+__all__ = ["BODIES", "CODECS", "PARSERS", "endpoint_of", "reader_of"]
+
+T = TypeVar("T")
 
 
-class _Codecs(Mapping[str, Codec]):
-    """Codecs by endpoint, each imported on first use: linting source needs none of them."""
+class _Loaded(Mapping[str, T]):
+    """Values by endpoint, each imported when it is asked for."""
 
-    def __init__(self) -> None:
-        self._codecs: dict[str, Codec] = {}
+    def __init__(self, **places: str) -> None:
+        self._places = places
+        self._values: dict[str, T] = {}
 
-    def __getitem__(self, endpoint: str) -> Codec:
-        codec = self._codecs.get(endpoint)
-        if codec is None:
-            codec = import_module(f"contextkit.providers.{_MODULES[endpoint]}").CODEC
-            self._codecs[endpoint] = codec
-        return codec
+    def __getitem__(self, endpoint: str) -> T:
+        value = self._values.get(endpoint)
+        if value is None:
+            module, _, name = self._places[endpoint].partition(":")
+            value = self._values[endpoint] = getattr(import_module(f"contextkit.providers.{module}"), name)
+        return value
+
+    def __contains__(self, endpoint: object) -> bool:
+        return endpoint in self._places
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_MODULES)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(_MODULES)
+        return len(self._places)
 
 
-CODECS: Mapping[str, Codec] = _Codecs()
-"""Endpoint → its codec, in the order their `is_body` is asked: any other body with `messages` is OpenAI Chat's."""
+BODIES: Mapping[str, BodyReader] = _Loaded(
+    gemini="gemini.body:BODY",
+    gemini_interactions="gemini_interactions.body:BODY",
+    bedrock_converse="bedrock.body:BODY",
+    openai_responses="openai.body:RESPONSES_BODY",
+    anthropic_messages="anthropic.body:BODY",
+    openai_chat="openai.body:CHAT_BODY",
+)
+"""Endpoint → what recognises and cuts its bodies, in the order their `is_body` is asked: any other body with `messages`
+is OpenAI Chat's."""
+PARSERS: Mapping[str, Callable[[Json], Parsed]] = _Loaded(
+    anthropic_messages="anthropic.messages:parse",
+    openai_chat="openai.chat:parse",
+    openai_responses="openai.responses:parse",
+    bedrock_converse="bedrock.converse:parse",
+    gemini="gemini.generate:parse",
+    gemini_interactions="gemini_interactions.body:parse",
+)
+"""Endpoint → what reads a request body of it as a prompt."""
+CODECS: Mapping[str, Codec] = _Loaded(
+    gemini="gemini.rendering:CODEC",
+    gemini_interactions="gemini_interactions.rendering:CODEC",
+    bedrock_converse="bedrock.rendering:CODEC",
+    openai_responses="openai.responses_rendering:CODEC",
+    anthropic_messages="anthropic.rendering:CODEC",
+    openai_chat="openai.chat_rendering:CODEC",
+)
+"""Endpoint → its codec."""
 _PREFIXES_OF_CHAT = ("openai", "openrouter", "litellm")
 """Providers that take OpenAI Chat bodies for Claude too."""
 
 
-def codec_of(fields: Mapping[str, Json], hint: str) -> Codec | None:
-    """The codec of a body, None where it is no model call.
+def reader_of(fields: Mapping[str, Json], hint: str) -> BodyReader | None:
+    """The reader of a body, None where it is no model call.
 
     `hint` (provider and model, in lower case) decides where the keys of the body do not.
     """
@@ -59,13 +89,13 @@ def codec_of(fields: Mapping[str, Json], hint: str) -> Codec | None:
         and "messages" in fields
         and "max_tokens" in fields
         and not has_chat_messages(fields)
-        and not CODECS["bedrock_converse"].is_body(fields)
+        and not BODIES["bedrock_converse"].is_body(fields)
     ):
-        return CODECS["anthropic_messages"]
-    return next((codec for codec in CODECS.values() if codec.is_body(fields)), None)
+        return BODIES["anthropic_messages"]
+    return next((body for body in BODIES.values() if body.is_body(fields)), None)
 
 
 def endpoint_of(fields: Mapping[str, Json], hint: str) -> str:
     """Key in `CODECS` of a body's endpoint, empty where it is no model call."""
-    codec = codec_of(fields, hint)
-    return codec.name if codec else ""
+    body = reader_of(fields, hint)
+    return body.endpoint if body else ""

@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from contextkit.canonical import Json, canonical
 from contextkit.prompt.prompt import PromptLayout
-from contextkit.providers import PARSERS
 from contextkit.providers.codec import Codec
+from contextkit.providers.codecs import PARSERS
 from contextkit.providers.openai import chat_rendering as openai_chat
 from contextkit.providers.openai import responses_rendering as openai_responses
 from contextkit.providers.openai.engines import CHOICES, engine_usage
 from contextkit.providers.openai.validation import chat_shape, invalid, one_choice, responses_shape, stream_options
 from contextkit.providers.provider import Parsed
-from contextkit.providers.scripted import Part
 from contextkit.providers.validation import ReceivedRequest, Refusal, RequestCheck
+
+if TYPE_CHECKING:
+    from contextkit.providers.scripted import Part
 
 MODEL_ROW = "gpt-4o"
 """Row of the model table that bodies are parsed by: the endpoint's rules without those of a provider."""

@@ -36,7 +36,7 @@ from contextkit.prompt.normal_form import VERBATIM, marker_of, normal
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.prompt.tokens import counter_for
 from contextkit.sequence_view import SequenceView
-from contextkit.tools.tool import INVALID_ARGUMENTS
+from contextkit.tools.definition import INVALID_ARGUMENTS
 
 
 @dataclass(frozen=True, slots=True)

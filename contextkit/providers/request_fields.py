@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Mapping
 from contextkit.canonical import Json
 from contextkit.facts.load import client
 from contextkit.facts.parameters import LEVELS, TABLES, is_listed, keying
-from contextkit.providers.codecs import CODECS
+from contextkit.providers.codecs import BODIES
 from contextkit.providers.validation import Notice, printable
 
 _OUTER: Mapping[str, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ def unlisted_fields(endpoint: str, body: Mapping[str, Json]) -> tuple[str, ...]:
 
 def _fields(endpoint: str, body: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
     """Path and name of each field that is no block."""
-    for name, value in CODECS[endpoint].body.params(body).items():
+    for name, value in BODIES[endpoint].params(body).items():
         if name in _OUTER.get(endpoint, ()) and isinstance(value, dict):
             yield from ((f"{name}.{inner}", inner) for inner, field in value.items() if field is not None)
         elif value is not None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import ssl
 import struct
@@ -316,6 +317,10 @@ IDLE_SECONDS = 5.0
 _PORTS = {"http": 80, "https": 443}
 
 
+_HOST = re.compile(r"[\w.-]+|[\da-f:.]+(%\w+)?")
+"""A host's name or address, as `urlsplit` gives it."""
+
+
 class Upstream:
     """The provider."""
 
@@ -335,7 +340,7 @@ class Upstream:
             raise UsageError(
                 "--upstream takes scheme, host and path alone: keys, names and queries are the client's to send"
             )
-        if parts.scheme not in _PORTS or not parts.hostname or not parts.netloc.isprintable() or " " in parts.netloc:
+        if parts.scheme not in _PORTS or not _HOST.fullmatch(parts.hostname or ""):
             raise UsageError(
                 f"--upstream {redact_path(url)!r}: give scheme and host of a provider, such as https://api.anthropic.com"
             )

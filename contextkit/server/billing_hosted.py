@@ -20,11 +20,11 @@ from contextkit.ledger.calls import Outline
 from contextkit.ledger.prompts import outline
 from contextkit.models import Model, model_named
 from contextkit.prompt.tokens import counter_for
-from contextkit.providers import PARSERS
 from contextkit.providers.anthropic import messages
 from contextkit.providers.anthropic import rendering as anthropic_messages
 from contextkit.providers.anthropic.blocks import BillingHeader
 from contextkit.providers.codec import Codec
+from contextkit.providers.codecs import PARSERS
 from contextkit.providers.provider import Parsed
 from contextkit.providers.scripted import Part
 from contextkit.providers.validation import ParsedRequest, ReceivedRequest

@@ -25,6 +25,10 @@ PORTABLE = 64
 _LONGEST = 128
 """Longest name any accepts: Anthropic's, whose 400 says `String should match pattern '^[a-zA-Z0-9_-]{1,128}$'`."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
+INVALID_ARGUMENTS = "INVALID_JSON"
+"""Key under which arguments stand as text that were no JSON object, on wires that take back objects only.
+
+Source: platform.claude.com, "Fine-grained tool streaming", Handling invalid JSON in tool responses."""
 _NO_PARAMETERS: Json = {"type": "object", "properties": {}}
 """The schema of a definition that leaves it out (OpenAI: an empty parameter list)."""
 

@@ -31,7 +31,7 @@ from typing import Any, TypeVar, overload
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidCall, InvalidTool, NotSerialisable, UsageError
-from contextkit.tools.definition import PORTABLE, check_name, neutral, read_definition, sealed
+from contextkit.tools.definition import INVALID_ARGUMENTS, PORTABLE, check_name, neutral, read_definition, sealed
 from contextkit.tools.mcp import Listed, caller, read_listing, read_pages
 from contextkit.tools.render import Tried
 from contextkit.tools.signature import Format, custom, misfit, read_docstring, read_signature, text_parameter
@@ -48,10 +48,6 @@ INTERRUPTED = (
     "check before calling it again"
 )
 """Answers a call that was begun, perhaps by a process that died, and never answered."""
-INVALID_ARGUMENTS = "INVALID_JSON"
-"""Key under which arguments stand as text that were no JSON object, on wires that take back objects only.
-
-Source: platform.claude.com, "Fine-grained tool streaming", Handling invalid JSON in tool responses."""
 Bind = Callable[[Mapping[str, Json]], Callable[[], object]]
 """Arguments as the model wrote them → the call, ready to be made."""
 

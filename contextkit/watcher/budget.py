@@ -23,7 +23,7 @@ from contextkit.ledger.budget import Budget, Hold, PlannedCall, Reservation, is_
 from contextkit.ledger.transport import Call, Watcher, passing
 from contextkit.models import find_model, model_named
 from contextkit.providers.calls import NO_NAMES, ClientNames
-from contextkit.providers.codecs import CODECS, codec_of
+from contextkit.providers.codecs import CODECS, endpoint_of
 from contextkit.providers.paths import FOLLOWED, is_free, wire_of
 from contextkit.providers.response_facts import MOST_BYTES, ResponseBytes, response_bytes
 from contextkit.providers.server_state import named_in
@@ -267,9 +267,10 @@ _EMPTY = Prompt((b"", b"", b""), (0, 0), [], [], [], (), 0)
 def _prompt_of(wire: str, fields: dict[str, Json], model: str, provider: str) -> tuple[Prompt, Mapping[str, Json]]:
     """The prompt and the parameters of a body; an empty prompt where it cannot be read."""
     try:
-        codec = CODECS[wire] if wire in CODECS else codec_of(fields, f"{provider} {model}".lower())
-        if codec is None:
+        wire = wire if wire in CODECS else endpoint_of(fields, f"{provider} {model}".lower())
+        if not wire:
             return _EMPTY, fields
+        codec = CODECS[wire]
         parsed = codec.parse(codec.addressed(fields, model, is_stream=False))
     except _UNREADABLE:
         return _EMPTY, fields

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import os
 import sys
 import warnings
@@ -164,7 +163,7 @@ def _watch_new_clients(kind: Any, guard: Guard) -> Callable[[], None]:
     return lambda: setattr(kind, "__init__", original)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Patches the SDKs' modules when they are imported."""
 
     def __init__(self, patch: Callable[[ModuleType], None]) -> None:

@@ -40,7 +40,7 @@ from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
 from contextkit.providers.calls import NO_NAMES, ClientNames
-from contextkit.providers.codecs import CODECS
+from contextkit.providers.codecs import BODIES
 from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.request_fields import UnlistedFields
 from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes
@@ -306,9 +306,7 @@ class Guard:
             logging.getLogger("contextkit.watch").warning("%s", sanitize(text))
         stored = named_in(call.body)
         prefix = (
-            BodyPrefix.of(body, call.body, CODECS[wire].body.message_field)
-            if stored is None
-            else BodyPrefix(body, (), b"")
+            BodyPrefix.of(body, call.body, BODIES[wire].message_field) if stored is None else BodyPrefix(body, (), b"")
         )
         conversations, label = self._conversations, current()
         with self._lock:

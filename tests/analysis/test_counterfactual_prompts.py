@@ -20,7 +20,7 @@ from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline
 from contextkit.prices import cost_usd
-from contextkit.providers import PARSERS
+from contextkit.providers.codecs import PARSERS
 
 pytest.importorskip("uvicorn", reason="the local server needs the extra `server`")
 from contextkit.server import LocalServer

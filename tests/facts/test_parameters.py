@@ -14,7 +14,7 @@ import pytest
 from contextkit.errors import UsageError
 from contextkit.facts import load
 from contextkit.facts.parameters import LEVELS, Keying, keying
-from contextkit.providers.codecs import CODECS, codec_of
+from contextkit.providers.codecs import CODECS, reader_of
 from contextkit.providers.request_fields import UnlistedFields, unlisted_fields
 
 CLIENT_REQUESTS = Path(__file__).parents[3] / "shared" / "data" / "client-requests"
@@ -59,10 +59,10 @@ def test_every_field_that_real_clients_send_is_listed() -> None:
     n_bodies, unlisted = 0, set()
     for path in sorted(CLIENT_REQUESTS.glob("*.jsonl.gz")):
         for body in _recorded_bodies(path):
-            codec = codec_of(body, str(body.get("model", "")))
-            assert codec is not None, path.name
+            reader = reader_of(body, str(body.get("model", "")))
+            assert reader is not None, path.name
             n_bodies += 1
-            unlisted.update((codec.body.endpoint, name) for name in unlisted_fields(codec.body.endpoint, body))
+            unlisted.update((reader.endpoint, name) for name in unlisted_fields(reader.endpoint, body))
     assert n_bodies > 40 and unlisted == set()
 
 

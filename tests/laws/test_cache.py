@@ -15,7 +15,7 @@ from contextkit import Context
 from contextkit.analysis.simulate import simulate
 from contextkit.cache.usage import ZERO
 from contextkit.canonical import parse
-from contextkit.providers import PARSERS
+from contextkit.providers.codecs import PARSERS
 from tests.laws.conversations import BREAKING, SAYING, Conversation, Sent, operations
 from tests.laws.wires import PROVIDERS, Server, atoms, common
 

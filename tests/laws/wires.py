@@ -16,7 +16,8 @@ from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.models import model_named
-from contextkit.providers import PARSERS, BedrockConverse, Gemini
+from contextkit.providers import BedrockConverse, Gemini
+from contextkit.providers.codecs import PARSERS
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.providers.provider import Provider
 

@@ -19,8 +19,8 @@ from contextkit import AnthropicMessages, Context, tool
 from contextkit.canonical import canonical, parse
 from contextkit.errors import UsageError
 from contextkit.prompt.prompt import PromptLayout
-from contextkit.providers import PARSERS
 from contextkit.providers.anthropic.blocks import PLACEHOLDER, edited_columns
+from contextkit.providers.codecs import PARSERS
 from contextkit.providers.notices import BLOCKS, COMPACT, CONTEXT_MANAGEMENT, FIELDS, SUMMARIZE
 from contextkit.server import LocalServer
 from contextkit.server.answer import MESSAGES, answer

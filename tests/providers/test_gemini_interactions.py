@@ -16,7 +16,7 @@ from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.requests.detect import Detector
-from contextkit.providers.codecs import CODECS, codec_of
+from contextkit.providers.codecs import CODECS, endpoint_of, reader_of
 from contextkit.providers.paths import wire_of
 from contextkit.providers.request_fields import unlisted_fields
 from contextkit.providers.response_facts import response_bytes
@@ -136,13 +136,14 @@ BODIES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("body", BODIES)
 def test_a_body_is_recognised_and_its_forms_are_one_prompt(body: dict[str, Any]) -> None:
-    codec = codec_of(body, "")
-    assert codec is not None and codec.name == "gemini_interactions"
-    (block,) = codec.blocks(body)
+    reader = reader_of(body, "")
+    assert reader is not None and reader.endpoint == "gemini_interactions"
+    (block,) = reader.blocks(body)
     assert (block.level, block.role, block.type) == ("messages", "user", "text")
     if body.get("model") == MODEL:
-        assert codec.parse(body).prompt.digests == codec.parse(BODIES[0]).prompt.digests
-    assert unlisted_fields(codec.name, {**body, "colour": 1}) == ("colour",)
+        parse = CODECS[reader.endpoint].parse
+        assert parse(body).prompt.digests == parse(BODIES[0]).prompt.digests
+    assert unlisted_fields(reader.endpoint, {**body, "colour": 1}) == ("colour",)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +155,7 @@ def test_a_body_is_recognised_and_its_forms_are_one_prompt(body: dict[str, Any])
     ],
 )
 def test_a_body_of_openai_is_not_taken_for_one(body: dict[str, Any]) -> None:
-    codec = codec_of(body, "")
-    assert codec is not None and codec.name == "openai_responses"
+    assert endpoint_of(body, "") == "openai_responses"
 
 
 def test_blocks_have_their_levels_roles_and_types() -> None:
@@ -172,7 +172,7 @@ def test_blocks_have_their_levels_roles_and_types() -> None:
             {"type": "function_result", "call_id": "2", "result": "3"},
         ],
     }
-    blocks = [(block.level, block.role, block.type) for block in CODECS["gemini_interactions"].blocks(body)]
+    blocks = [(block.level, block.role, block.type) for block in CODECS["gemini_interactions"].body.blocks(body)]
     assert blocks == [
         ("tools", "add", "tool"),
         ("system", "system", "text"),

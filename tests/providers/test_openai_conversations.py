@@ -13,7 +13,7 @@ from contextkit.canonical import canonical, parse
 from contextkit.log.entry import Entry
 from contextkit.prompt.breakpoints import plan
 from contextkit.prompt.prompt import PromptColumns, PromptLayout
-from contextkit.providers import PARSERS
+from contextkit.providers.codecs import PARSERS
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.provider import Provider

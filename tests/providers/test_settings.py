@@ -9,7 +9,7 @@ import pytest
 from contextkit import AnthropicMessages, Context
 from contextkit.canonical import parse
 from contextkit.log.entry import DateChanged, EffortChanged
-from contextkit.providers import PARSERS
+from contextkit.providers.codecs import PARSERS
 from contextkit.providers.notices import CLEAR_AT, MESSAGE_EFFORT
 from contextkit.server.answer import MESSAGES, answer
 from contextkit.server.state import Clock, State

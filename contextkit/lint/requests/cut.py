@@ -25,7 +25,7 @@ from contextkit.models import MODELS, Model, find_model, model_named
 from contextkit.prompt.block import Block, json_bytes
 from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
-from contextkit.providers.codecs import CODECS, codec_of
+from contextkit.providers.codecs import BODIES, reader_of
 from contextkit.providers.server_state import named_in
 
 MOST_BYTES = 64 << 20
@@ -109,7 +109,7 @@ def compare(before: RecordedCall, after: RecordedCall) -> tuple[Change, ...]:
     return changes(
         before.blocks,
         after.blocks,
-        is_framed=CODECS[before.wire].body.is_framed,
+        is_framed=BODIES[before.wire].is_framed,
         n_cached=reach_of(before),
         has_stored_history=named_in(after.params) is not None,
         strips_thinking=after.row.strips_thinking,
@@ -184,10 +184,9 @@ def _parsed(raw: bytes) -> dict[str, Json]:
 
 def _whole(exchange: Exchange, raw: bytes) -> Located | None:
     fields = _parsed(raw)
-    codec = codec_of(fields, f"{exchange.provider} {exchange.model}".lower())
-    if codec is None:
+    shape = reader_of(fields, f"{exchange.provider} {exchange.model}".lower())
+    if shape is None:
         return None
-    shape = codec.body
     messages = shape.messages(fields)
     head = list(shape.head_blocks(fields))
     cuts = _cut_messages(shape, messages, 0, shape.n_system_messages(messages))
@@ -207,7 +206,7 @@ def _continued(exchange: Exchange, raw: bytes, before: RecordedCall | None) -> L
         return None
     at = places.ends[n_shared - 1]
     fields = _parsed(raw[: places.start] + raw[at + (raw[at] == 44) :])
-    shape = CODECS[before.wire].body
+    shape = BODIES[before.wire]
     new = fields.get(shape.message_field)
     if not isinstance(new, list):
         return None  # the array's name stands elsewhere once more

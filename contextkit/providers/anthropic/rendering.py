@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
@@ -21,8 +21,10 @@ from contextkit.providers.anthropic.validation import dropped, invalid, transfor
 from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.providers.diagnostics import anthropic_diagnosis
 from contextkit.providers.eventstream import CONTENT_TYPE, frame
-from contextkit.providers.scripted import Part
 from contextkit.providers.validation import ParsedRequest, Refusal
+
+if TYPE_CHECKING:
+    from contextkit.providers.scripted import Part
 
 STOPS = {
     "done": "end_turn",

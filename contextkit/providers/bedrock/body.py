@@ -59,6 +59,7 @@ BODY = BodyReader(
     endpoint="bedrock_converse",
     is_body=_is_body,
     message_field="messages",
+    model_field="modelId",
     block_fields=frozenset({"toolConfig.tools", "system", "messages"}),
     head_parts=head_parts,
     message_parts=message_parts,

@@ -6,7 +6,7 @@ Field names are those of botocore 1.44, bedrock-runtime: ConverseResponse, Conve
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
@@ -17,8 +17,10 @@ from contextkit.providers.bedrock.converse import BedrockConverse, parse
 from contextkit.providers.bedrock.validation import invalid
 from contextkit.providers.codec import Codec, ResponseData, Stream, pieces
 from contextkit.providers.eventstream import CONTENT_TYPE, frame
-from contextkit.providers.scripted import Part
 from contextkit.providers.validation import Refusal
+
+if TYPE_CHECKING:
+    from contextkit.providers.scripted import Part
 
 STOPS = {
     "done": "end_turn",
@@ -158,7 +160,6 @@ CODEC = Codec(
     prewarm_ending=lambda body: None,
     diagnose=lambda kept, now, read: None,
     is_comparable=lambda body: False,
-    model_field="modelId",
     stream_media_type=CONTENT_TYPE,
     request_id_header="x-amzn-requestid",
     refuse_moved_thinking=refusals.moved,

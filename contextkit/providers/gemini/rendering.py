@@ -6,7 +6,7 @@ Field names are those of `google.genai.types` 3.4: GenerateContentResponse, Cand
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
@@ -16,8 +16,10 @@ from contextkit.providers.gemini import validation as refusals
 from contextkit.providers.gemini.body import BODY
 from contextkit.providers.gemini.generate import Gemini, parse
 from contextkit.providers.gemini.validation import invalid
-from contextkit.providers.scripted import Part
 from contextkit.providers.validation import Refusal
+
+if TYPE_CHECKING:
+    from contextkit.providers.scripted import Part
 
 FINISHES = {"done": "STOP", "calls": "STOP", "truncated": "MAX_TOKENS", "paused": "STOP", "refused": "SAFETY"}
 """Neutral ending → `finishReason`; a prompt that does not fit is a 400 here."""

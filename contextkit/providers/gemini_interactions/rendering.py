@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
@@ -20,8 +20,10 @@ from contextkit.providers.gemini_interactions.body import BODY, PREVIOUS, WIRE, 
 from contextkit.providers.gemini_interactions.response import RESPONSES
 from contextkit.providers.gemini_interactions.stored import resolved, store
 from contextkit.providers.openai.stored import Stored
-from contextkit.providers.scripted import Part
 from contextkit.providers.validation import ParsedRequest, Refusal
+
+if TYPE_CHECKING:
+    from contextkit.providers.scripted import Part
 
 _STATUSES = {
     "done": "completed",

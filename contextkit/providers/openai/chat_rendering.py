@@ -7,7 +7,7 @@ completion_usage.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
@@ -23,7 +23,9 @@ from contextkit.providers.openai.validation import (
     unknown_model,
     unreadable,
 )
-from contextkit.providers.scripted import Part
+
+if TYPE_CHECKING:
+    from contextkit.providers.scripted import Part
 
 FINISHES = {"done": "stop", "calls": "tool_calls", "truncated": "length", "paused": "stop", "refused": "content_filter"}
 """Neutral ending → `finish_reason`; a prompt that does not fit is a 400 here."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
@@ -36,9 +36,11 @@ from contextkit.providers.openai.validation import (
     unknown_model,
     unreadable,
 )
-from contextkit.providers.scripted import Part
 from contextkit.providers.server_state import PREVIOUS, named_in
 from contextkit.providers.validation import ParsedRequest, Refusal
+
+if TYPE_CHECKING:
+    from contextkit.providers.scripted import Part
 
 INCOMPLETE = {"truncated": "max_output_tokens", "refused": "content_filter"}
 """Neutral ending → `incomplete_details.reason`; a prompt that does not fit is a 400 here."""

@@ -44,7 +44,7 @@ from contextkit.providers.provider import (
 )
 from contextkit.providers.rendering import strips
 from contextkit.providers.settings import split
-from contextkit.tools.tool import INVALID_ARGUMENTS
+from contextkit.tools.definition import INVALID_ARGUMENTS
 
 _PDF = "application/pdf"
 _ERROR = "Error: "

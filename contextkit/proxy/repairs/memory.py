@@ -15,7 +15,7 @@ from hashlib import blake2b
 
 from contextkit.canonical import Json, canonical
 from contextkit.providers.body_spans import agent_of, is_system_message, without_markers
-from contextkit.providers.codecs import CODECS
+from contextkit.providers.codecs import BODIES
 
 _MONTH = (
     rb"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|"
@@ -65,7 +65,7 @@ class Memories:
 
         Raises `UnreadableRequest` where the messages are no array.
         """
-        digests = list(_digests(_agent(endpoint, fields), CODECS[endpoint].body.messages(fields)))
+        digests = list(_digests(_agent(endpoint, fields), BODIES[endpoint].messages(fields)))
         memory = None
         if len(digests) > 1:  # a lone first message begins a conversation, also where another began with the same
             memory = next((self._by_digest[one] for one in reversed(digests) if one in self._by_digest), None)

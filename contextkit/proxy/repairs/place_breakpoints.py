@@ -14,9 +14,8 @@ from contextkit.canonical import Json
 from contextkit.models import model_named
 from contextkit.prompt.breakpoints import Plan, plan
 from contextkit.prompt.prompt import PromptColumns
-from contextkit.providers import PARSERS
 from contextkit.providers.body_spans import MARKERS, MarkerForm, Span
-from contextkit.providers.codecs import CODECS
+from contextkit.providers.codecs import BODIES, PARSERS
 from contextkit.proxy.repairs.memory import Memory
 from contextkit.proxy.repairs.splices import Rope
 
@@ -26,7 +25,7 @@ def place_breakpoints(rope: Rope, endpoint: str, fields: Mapping[str, Json], mem
 
     Raises `UnreadableRequest` or `UnknownModel` for a body without known rules.
     """
-    form, row = MARKERS[endpoint], model_named(str(fields.get(CODECS[endpoint].model_field)))
+    form, row = MARKERS[endpoint], model_named(str(fields.get(BODIES[endpoint].model_field)))
     if row.cache != "breakpoints" or form.is_decided(fields):
         return None
     layout, body = PARSERS[endpoint](fields).layout, bytes(rope)
