@@ -11,6 +11,7 @@ import pytest
 from contextkit import AnthropicMessages, Context
 from contextkit.errors import UsageError
 from contextkit.facts import load
+from contextkit.log.entry import EffortChanged
 from contextkit.server import LocalServer
 
 HEADERS = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
@@ -80,7 +81,7 @@ def test_the_context_sends_a_field_beside_a_beta_it_does_not_know() -> None:
         AnthropicMessages("claude-opus-5-5", max_tokens=64, context_management=edits, betas=["context-care-2027-01-01"])
     )
     context.user("hi")
-    assert context.request().to_dict()["context_management"] == edits
+    assert context.request()["context_management"] == edits
 
 
 def test_an_effort_is_a_setting_of_a_message_under_each_name_of_its_beta() -> None:
@@ -88,10 +89,8 @@ def test_an_effort_is_a_setting_of_a_message_under_each_name_of_its_beta() -> No
         context = Context(AnthropicMessages("claude-opus-5-5", max_tokens=64, betas=[name]))
         context.user("hi")
         context.request()
-        context.notice({"type": "effort", "effort": "low"})
-        assert {"effort": "low"} in [
-            message.get("output_config") for message in context.request().to_dict()["messages"]
-        ]
+        context.notice(EffortChanged("low"))
+        assert {"effort": "low"} in [message.get("output_config") for message in context.request()["messages"]]
 
 
 def test_every_beta_has_a_source_a_date_and_a_grade() -> None:
