@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_the_context_sends_a_field_beside_a_beta_it_does_not_know() -> None:
         AnthropicMessages("claude-opus-5-5", max_tokens=64, context_management=edits, betas=["context-care-2027-01-01"])
     )
     context.user("hi")
-    assert context.request()["context_management"] == edits
+    assert json.loads(context.request().body)["context_management"] == edits
 
 
 def test_an_effort_is_a_setting_of_a_message_under_each_name_of_its_beta() -> None:
