@@ -317,7 +317,7 @@ IDLE_SECONDS = 5.0
 _PORTS = {"http": 80, "https": 443}
 
 
-_HOST = re.compile(r"[\w.-]+|[\da-f:.]+(%\w+)?")
+_HOST = re.compile(r"[\w.-]+|[\da-f.]*:[\da-f:.]+(%\w+)?")
 """A host's name or address, as `urlsplit` gives it."""
 
 

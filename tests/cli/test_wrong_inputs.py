@@ -49,10 +49,10 @@ TABLE = [
     Wrong("report empty.jsonl", 2, ("empty.jsonl: the file is empty",)),
     Wrong("report binary.jsonl --json", 2, ("binary.jsonl line 1: of no known format; give one of",)),
     Wrong("report cut.jsonl.gz", 2, ("cut.jsonl.gz", "give a whole file")),
-    Wrong("report bad.json --csv", 2, ("bad.json line 1: of no known format",)),
+    Wrong("report bad.json --markdown", 2, ("bad.json line 1: of no known format",)),
     Wrong("report session.jsonl binary.jsonl", 1, ("binary.jsonl: of no known format",)),
     Wrong("report session.jsonl cut.jsonl.gz --json", 1, ("cut.jsonl.gz", "give a whole file")),
-    Wrong("report session.jsonl cut-late.jsonl.gz --json", 1, ("what came before was read",)),
+    Wrong("report session.jsonl cut-late.jsonl.gz --json", 1, ("1 damaged line",)),
     Wrong("report binary.jsonl empty.jsonl", 2, ("none of the 2 files",)),
     Wrong("report session.jsonl --since yesterday", 2, ("'yesterday' is no time; write 2026-04-09",)),
     Wrong("report session.jsonl --since 1d", 2, ("no call matches --since 1d", "leave out the filter")),
@@ -101,7 +101,6 @@ TABLE = [
     Wrong(f"{UPSTREAM} https://a%b", 2, ("--upstream 'https://a%b': give scheme and host",)),
     Wrong(f"{UPSTREAM} https://user:pass@host", 2, ("--upstream takes scheme, host and path alone",)),
     Wrong(f"{UPSTREAM} https://api.anthropic.com --record hollow", 2, ("hollow",)),
-    Wrong(f"{UPSTREAM} https://api.anthropic.com --record nowhere/runs.jsonl", 2, ("nowhere", "No such file")),
 ]
 
 
