@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any, Protocol
 
 from contextkit.cache.prompt import Prompt
@@ -29,6 +28,7 @@ from contextkit.models import Model
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.keyed_blocks import RAW, unpacked
 from contextkit.providers.masking import Lowered
+from contextkit.providers.sdk_endpoints import ENDPOINTS, load, method_fields
 from contextkit.providers.server_state import Continued
 from contextkit.providers.settings import output_tokens
 
@@ -113,53 +113,6 @@ def called(find: Callable[[Any], Any], sdk_method: SDKMethod, client: Any) -> Ca
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where the SDK keeps what one wire's typed method uses; `module:name`, imported on first use."""
-
-    result: str
-    """Type of a reply."""
-    event: str
-    """Type of a stream's events."""
-    sdk: str
-    """Module with `Stream` and `AsyncStream`."""
-    method: str
-    """The typed method, whose signature says what is a field and what goes under `extra_body`."""
-    streaming: Mapping[str, Json]
-    """Body fields that ask for a stream."""
-    untimed_tokens: int | None
-    """Above this `max_tokens` the typed method refuses not to stream (anthropic/_base_client.py, an hour per 128,000
-    tokens)."""
-
-
-ENDPOINTS: dict[str, Endpoint] = {
-    "anthropic_messages": Endpoint(
-        "anthropic.types:Message",
-        "anthropic.types:RawMessageStreamEvent",
-        "anthropic",
-        "anthropic.resources.messages:Messages",
-        {"stream": True},
-        21_333,
-    ),
-    "openai_chat": Endpoint(
-        "openai.types.chat:ChatCompletion",
-        "openai.types.chat:ChatCompletionChunk",
-        "openai",
-        "openai.resources.chat.completions:Completions",
-        {"stream": True, "stream_options": {"include_usage": True}},
-        None,
-    ),
-    "openai_responses": Endpoint(
-        "openai.types.responses:Response",
-        "openai.types.responses:ResponseStreamEvent",
-        "openai",
-        "openai.resources.responses:Responses",
-        {"stream": True},
-        None,
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class Overflow:
     """A request that does not fit its model's window."""
 
@@ -195,7 +148,7 @@ def sdk_retries(wire: str, client: Any = None) -> int:
         own = None if given is None else (given.attempts or 5) - 1
     if type(own) is int:
         return max(own, 0)
-    return SDK_RETRIES[wire] if wire in SDK_RETRIES else int(_load(f"{ENDPOINTS[wire].sdk}:DEFAULT_MAX_RETRIES"))
+    return SDK_RETRIES[wire] if wire in SDK_RETRIES else int(load(f"{ENDPOINTS[wire].sdk}:DEFAULT_MAX_RETRIES"))
 
 
 class Reserved(Protocol):
@@ -341,7 +294,7 @@ class Request(Mapping[str, Json]):
         _check(client, endpoint.sdk, is_async=None)
         is_async = inspect.iscoroutinefunction(client.post)
         decoder = _stream_class(endpoint.sdk, endpoint.event, is_async)
-        options = {"cast_to": _load(endpoint.result), "stream": True, "stream_cls": decoder, "options": self._headers()}
+        options = {"cast_to": load(endpoint.result), "stream": True, "stream_cls": decoder, "options": self._headers()}
         if is_async:
             return self._aposted(client, endpoint.streaming, options)
         return self._sent(
@@ -414,7 +367,7 @@ class Request(Mapping[str, Json]):
             raise UsageError(
                 f"max_tokens={asked:,} may take longer than ten minutes: use request.stream(client), or give the client a timeout"
             )
-        return {"cast_to": _load(endpoint.result), "options": self._headers()}
+        return {"cast_to": load(endpoint.result), "options": self._headers()}
 
     def _headers(self) -> dict[str, Any]:
         return {"headers": dict(self.headers)} if self.headers else {}
@@ -434,7 +387,7 @@ class Request(Mapping[str, Json]):
             self._fields = sdk_method.keywords(parse(self.body), self.headers)
         if self._fields is None:
             body = parse(self.body)
-            known = _method_fields(self.wire)
+            known = method_fields(self.wire)
             extra = {name: value for name, value in body.items() if name not in known}
             headers = {"extra_headers": dict(self.headers)} if self.headers else {}
             self._fields = {
@@ -499,42 +452,10 @@ def _check(client: Any, sdk: str, *, is_async: bool | None) -> None:
 
 
 @cache
-def _load(place: str) -> Any:
-    module, name = place.split(":")
-    return getattr(import_module(module), name)
-
-
-@cache
 def _stream_class(sdk: str, event: str, is_async: bool) -> Any:
-    return _load(f"{sdk}:{'AsyncStream' if is_async else 'Stream'}")[_load(event)]
+    return load(f"{sdk}:{'AsyncStream' if is_async else 'Stream'}")[load(event)]
 
 
 @cache
 def _default_timeout(sdk: str) -> Any:
-    return _load(f"{sdk}:DEFAULT_TIMEOUT")
-
-
-@cache
-def _method_fields(wire: str) -> frozenset[str]:
-    method = _load(ENDPOINTS[wire].method).create
-    return frozenset(inspect.signature(method).parameters) - {
-        "self",
-        "extra_headers",
-        "extra_query",
-        "extra_body",
-        "timeout",
-    }
-
-
-def declared_fields(wire: str) -> frozenset[str] | None:
-    """The parameters that the installed SDK declares for an endpoint; None without the SDK."""
-    try:
-        if wire == "gemini":
-            fields = _load("google.genai.types:GenerateContentConfig").model_fields
-            return frozenset({*fields, *(field.alias for field in fields.values() if field.alias)})
-        if wire == "bedrock_converse":
-            service = _load("botocore.session:get_session")().get_service_model("bedrock-runtime")
-            return frozenset(service.operation_model("Converse").input_shape.members)
-        return _method_fields(wire) if wire in ENDPOINTS else None
-    except ImportError:
-        return None
+    return load(f"{sdk}:DEFAULT_TIMEOUT")

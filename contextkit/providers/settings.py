@@ -53,6 +53,7 @@ from contextkit.log.entry import Change
 from contextkit.models import Model
 from contextkit.prompt.prompt import Grammar, PromptLayout
 from contextkit.providers.provider import Provider
+from contextkit.providers.sdk_endpoints import declared_fields
 from contextkit.tools.signature import without_titles
 
 _NAMED = ("properties", "$defs", "definitions")
@@ -430,8 +431,6 @@ def check_names(names: Iterable[str], wire: str) -> None:
 
     Without the SDK, and for an endpoint that is not ours, nothing is refused.
     """
-    from contextkit.providers.request import declared_fields  # builds requests out of parameters
-
     unlisted = [name for name in names if wire in TABLES and not is_listed(wire, name)]
     declared = declared_fields(wire) if unlisted else frozenset()
     unknown = next((name for name in unlisted if declared is not None and name not in declared), None)
