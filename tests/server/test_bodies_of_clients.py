@@ -16,18 +16,16 @@ import httpx2
 import openai
 import pytest
 
-from contextkit.facts.load import betas_for
+from contextkit.facts.load import built_in_table
 from contextkit.server import LocalServer
 
 START = 1_790_000_000.0
 CLAUDE_CODE_BETAS = ",".join(
-    [
-        "claude-code-20250219",
-        *(betas_for(name)[-1] for name in ("context_management.edits.clear_*", "messages.output_config")),
-        "interleaved-thinking-2025-05-14",
-    ]
+    row["name"]
+    for row in built_in_table("betas.toml")["betas"]
+    if row["name"] != "mid-conversation-output-config-2026-07-01"
 )
-"""A name of the client's own, and those whose fields stand in its bodies."""
+"""Bodies hold no headers: every beta is opted in to, an effort of a message by the name that Claude Code gives it."""
 HEADERS = {"authorization": "Bearer any", "anthropic-version": "2023-06-01", "anthropic-beta": CLAUDE_CODE_BETAS}
 FILES = {
     "claude_code_2.1.332_compact": 0,
