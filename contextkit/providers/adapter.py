@@ -123,9 +123,9 @@ class Adapter:
         plain, extra, headers = apart(params)
         self.output, fields = lowered(self.wire, plain)
         self.params: Mapping[str, Json] = {model_field: self.model.name, **fields, **extra}
-        if not self.takes_own_fields:
-            check_names(fields, self.wire)
         check_fields(self.params, self.wire, self.grammar, self.least_output)
+        if not self.takes_own_fields:
+            check_names((name for name in fields if fields[name] is not None), self.wire)
         if self.params[model_field] != self.model.name:
             raise UsageError(
                 f"{model_field}: the model is {self.model.name}, the first argument; leave {model_field} out of the fields"

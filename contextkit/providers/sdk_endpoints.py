@@ -87,7 +87,7 @@ def declared_fields(wire: str) -> frozenset[str] | None:
     try:
         if wire == "gemini":
             fields = load("google.genai.types:GenerateContentConfig").model_fields
-            return frozenset({*fields, *(field.alias for field in fields.values() if field.alias)})
+            return frozenset({"generationConfig", *fields, *(field.alias for field in fields.values() if field.alias)})
         if wire == "bedrock_converse":
             service = load("botocore.session:get_session")().get_service_model("bedrock-runtime")
             return frozenset(service.operation_model("Converse").input_shape.members)

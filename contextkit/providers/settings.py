@@ -600,9 +600,9 @@ def parameters(
         for name, value in {**provider.params, **(decided or {}), **given, **extra}.items()
         if value is not None
     }
-    if not getattr(provider, "takes_own_fields", False):
-        check_names(given, provider.wire)
     check_fields(params, provider.wire, provider.grammar, getattr(provider, "least_output", 0))
+    if not getattr(provider, "takes_own_fields", False):
+        check_names((name for name in given if given[name] is not None), provider.wire)
     named = next(field for field in MODEL_FIELDS if field in provider.params)
     if params.get(named) != provider.params[named]:
         raise UsageError("model: each model has its own cache and prices; set context.provider to one made for it")

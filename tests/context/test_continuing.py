@@ -111,9 +111,9 @@ def test_a_body_is_the_fields_the_tools_and_what_was_said_since(desk: Desk) -> N
     desk.ask(context, thought("first"))
     context.user("two")
     request = context.request(temperature=0.5)
-    assert dict(request) == parse(request.body) and list(request["tools"][0]) == list(
-        begun(desk, "whole").request()["tools"][0]
-    )
+    whole = begun(desk, "whole")
+    whole.user("one")
+    assert dict(request) == parse(request.body) and list(request["tools"][0]) == list(whole.request()["tools"][0])
     assert (
         request["previous_response_id"] == parse(context.log[2].body)["stored"]["id"] and request["temperature"] == 0.5
     )

@@ -11,7 +11,7 @@ import anthropic
 import openai
 import pytest
 
-from contextkit import AnthropicMessages, Context, OpenAIChat
+from contextkit import AnthropicMessages, AssumedModelWarning, Context, OpenAIChat, OpenAICompatible
 from contextkit.canonical import parse
 from contextkit.errors import NotSerialisable, UsageError
 from contextkit.server import LocalServer
@@ -42,7 +42,9 @@ def test_overrides_are_for_one_request_and_none_leaves_a_field_out(desk: Desk) -
 def test_fields_the_typed_method_lacks_and_headers_reach_the_provider(desk: Desk, is_typed: bool) -> None:
     context = desk.context("one")
     request = context.request(
-        extra_headers={"x-trace": 7}, extra_body={"service_tier": "auto"}, metadata={"user_id": "u"}, no_such_field=[1]
+        extra_headers={"x-trace": 7},
+        extra_body={"service_tier": "auto", "no_such_field": [1]},
+        metadata={"user_id": "u"},
     )
     assert request["extra_body"]["no_such_field"] == [1] and request["extra_headers"] == {"x-trace": "7"} == dict(
         request.headers
@@ -53,6 +55,35 @@ def test_fields_the_typed_method_lacks_and_headers_reach_the_provider(desk: Desk
     [leaving] = seen
     assert leaving.headers["x-trace"] == "7" and b"no_such_field" in leaving.content
     goes_on(desk, context)
+
+
+def test_a_parameter_that_is_misspelled_or_unknown_is_refused_with_the_nearest_name(desk: Desk) -> None:
+    context = desk.context("one")
+    with pytest.raises(
+        UsageError, match=r"temprature: .* did you mean 'temperature'\?.*extra_body=\{'temprature': …\}"
+    ):
+        context.request(temprature=1)
+    with pytest.raises(UsageError, match="no_such_field: .* no parameter of this name"):
+        context.request(no_such_field=1)
+    assert context.request(extra_body={"no_such_field": 1}, no_such_other=None)["extra_body"] == {"no_such_field": 1}
+
+
+def test_a_request_before_anything_was_said_says_what_to_call() -> None:
+    provider = AnthropicMessages("claude-opus-5-5", max_tokens=9)
+    with pytest.raises(UsageError, match=r"no message yet: call context\.user"):
+        Context(provider, system="x").request()
+    with pytest.raises(UsageError, match="did you mean 'temperature'"):
+        AnthropicMessages("claude-opus-5-5", max_tokens=9, temprature=1)
+    assert OpenAICompatible("m", host="vllm", window_tokens=9_000, no_such_field=1).params["no_such_field"] == 1
+
+
+def test_a_model_that_is_misspelled_or_of_another_provider_warns_and_says_what_to_use() -> None:
+    with pytest.warns(AssumedModelWarning, match="a model of openai, .* use OpenAIResponses or OpenAIChat"):
+        AnthropicMessages("gpt-5.6-sol", max_tokens=9)
+    with pytest.warns(AssumedModelWarning, match="Did you mean 'claude-sonnet-5-5'"):
+        AnthropicMessages("claude-sonet-5-5", max_tokens=9)
+    with pytest.warns(AssumedModelWarning, match="a model of anthropic, .* use AnthropicMessages"):
+        OpenAIChat("claude-opus-5-5")
 
 
 def test_both_roads_send_the_same_body(desk: Desk) -> None:
