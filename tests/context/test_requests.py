@@ -63,7 +63,7 @@ def test_a_parameter_that_is_misspelled_or_unknown_is_refused_with_the_nearest_n
         UsageError, match=r"temprature: .* did you mean 'temperature'\?.*extra_body=\{'temprature': …\}"
     ):
         context.request(temprature=1)
-    with pytest.raises(UsageError, match="no_such_field: .* no parameter of this name"):
+    with pytest.raises(UsageError, match=r"no_such_field: .* no parameter of this name"):
         context.request(no_such_field=1)
     assert context.request(extra_body={"no_such_field": 1}, no_such_other=None)["extra_body"] == {"no_such_field": 1}
 
