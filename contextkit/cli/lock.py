@@ -291,6 +291,9 @@ def load_head(agent: Agent, root: Path) -> LockedHead:
     """
     with _importing(root):
         context = _context(_made(agent), agent)
+        if context.is_new:
+            context = context.fork()  # in memory: a request needs a message, and the agent's own log gets none
+            context.user("A message behind the head.")
         request = context.request()
     return head_of(request.layout, request.prompt, request.wire, request.provider, request.model.name)
 

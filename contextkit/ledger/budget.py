@@ -294,7 +294,7 @@ class Budget:
                 f"{capped:,} tokens and to what is left from here on; raise the budget, or set max_tokens (Responses: "
                 "max_output_tokens) yourself"
             )
-            warnings.warn(text, stacklevel=5)
+            warnings.warn(sanitize(text), stacklevel=5)
 
     def reserve(self, call: PlannedCall, session: str, *, is_sent: bool = False, n_attempts: int = 1) -> Reservation:
         """Set aside what so many attempts to send the call may cost at most.

@@ -20,9 +20,9 @@ def with_unique_calls(answer: Mapping[str, Json]) -> Json:
 
     The ids given are the same each time, and of the same length and letters, which some hosts check.
 
-    >>> calls = [{"type": "tool_use", "id": "toolu_0123", "name": "f"}] * 2
+    >>> calls = [{"type": "tool_use", "id": "toolu_0123", "name": name} for name in "fg"]
     >>> [call["id"] for call in with_unique_calls({"content": calls})["content"]]
-    ['toolu_0123', 'toolu_31b0']
+    ['toolu_0123', 'toolu_bb31']
     """
     copy = deepcopy(dict(answer))
     calls = [(call, field) for name in _ANSWERS for call, field in _call_ids(copy.get(name))]

@@ -18,6 +18,7 @@ from contextkit.ledger.budget import Budget, check_budget
 from contextkit.ledger.transport import Watcher, attach, cloned, library_of
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
+from contextkit.terminal import sanitize
 from contextkit.watcher.budget import BudgetedWatcher, BudgetGate
 from contextkit.watcher.guard import CallRecorder, Guard
 from contextkit.watcher.notify import Notifier, OnBreak, caller
@@ -87,7 +88,7 @@ def _warn_of_websockets(client: Any) -> None:
                 "budget; responses.create(stream=True) is"
             )
             where = caller()
-            warnings.warn_explicit(text, UserWarning, where.file or "<unknown>", where.line, where.module or None)
+            warnings.warn_explicit(sanitize(text), UserWarning, where.file or "<unknown>", where.line, where.module or None)
         return kind._prepare_options(self, options)
 
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}

@@ -200,7 +200,7 @@ def test_source_is_read_from_standard_input_under_its_name(folder: Path, run: Ru
     assert unnamed.returncode == 1 and unnamed.stdout.startswith(b"stdin:12:25: CKS01 ")
     assert b"12 |         system=f" in unnamed.stdout
     broken = say("def (:\n", "-", "--json")
-    assert (broken.returncode, codes(broken.stdout.decode())) == (0, ["CK000"])
+    assert (broken.returncode, codes(broken.stdout.decode())) == (1, ["CK000"])
 
 
 def test_settings_and_comments_hold_for_what_comes_by_standard_input(folder: Path) -> None:
@@ -301,7 +301,6 @@ ROW = {"file": "a.py", "code": "CKS01", "text": "x", "count": 1}
         "[]",
         "3",
         "{}",
-        {"version": 2, "findings": []},
         {"version": 1, "findings": [{**ROW, "count": "1"}]},
         {"version": 1, "findings": [{**ROW, "file": 3}]},
         {"version": 1, "findings": 3},
@@ -315,4 +314,14 @@ def test_a_baseline_that_is_none_is_one_line(told: object, folder: Path, run: Ru
     assert (ended.code, ended.out) == (2, "")
     assert (
         ended.err == "contextkit: known.json: no baseline of version 1; make it anew with --write-baseline known.json\n"
+    )
+
+
+def test_a_baseline_of_a_newer_version_asks_for_an_upgrade(folder: Path, run: Run) -> None:
+    (folder / "known.json").write_text('{"version": 2, "findings": []}', "utf-8")
+    ended = run("lint", "src", "--baseline", "known.json")
+    assert (ended.code, ended.out) == (2, "")
+    assert (
+        ended.err
+        == "contextkit: known.json: a baseline of version 2, this contextkit reads up to 1: upgrade contextkit\n"
     )

@@ -206,7 +206,7 @@ def test_no_settings_no_lock_no_agents(project: Path, run: Run, tmp_path: Path) 
     ("old", "new", "text"),
     [
         ("Search the web", "Search the net", "tools[0] is not what its digest says"),
-        ("version = 1", "version = 9", "is of version 9, this is version 1"),
+        ("version = 1", "version = 9", "is of version 9, this contextkit reads up to 1: upgrade contextkit"),
         ("version = 1", "version = ", "is not TOML"),
         ('wire = "anthropic_messages"\n', "", "is not as contextkit writes it (KeyError"),
         ('model = "claude-sonnet-5-5"', 'model = "claude-opus-5-5"', "agent 'researcher' is not what its digest says"),

@@ -249,7 +249,7 @@ def test_a_new_file_is_its_owners_alone_also_below_a_linked_folder(name: str, ru
         assert (below / place.name).stat().st_mode & 0o777 == 0o600 or sys.platform == "win32"
 
 
-@pytest.mark.parametrize("text", [b"1234\n", b"a note of mine\n", b"12 apples", b"9" * 5000])
+@pytest.mark.parametrize("text", [b"1234\nA note", b"a note of mine\n", b"12 apples", b"9" * 5000])
 @pytest.mark.parametrize("name", ["lock of a log", "SQLite's lock"])
 def test_a_lock_file_that_holds_something_else_is_left_alone(name: str, text: bytes, run: Run, tmp_path: Path) -> None:
     path = tmp_path / PLACES[name].name

@@ -49,7 +49,8 @@ def work(folder: str, seed: str) -> None:
         assert memory is not None and memory.todo is not None
         while True:
             for call in context.calls:  # also those the last one left open
-                entry = context.result(call, call.run())
+                assert call.tool is not None
+                entry = context.result(call, call.tool.run(call.arguments))  # again, where it had begun
                 print("result", entry.sequence, call.arguments["n"], flush=True)
             n = len(context.log)
             act = chance.choice(["call", "call", "call", "plan", "shrink", "summary"])

@@ -187,12 +187,17 @@ def test_the_lines_put_together_by_session_say_what_the_whole_says(tmp_path: Pat
     assert by_id(in_processes(groups)) == by_id(rows_of([encode(record) for record in records]))
 
 
-def test_integers_beyond_64_bits_stay_exact_in_a_line() -> None:
-    line = encode(Exchange("a", "s", "main", START, None, None, "", "m", None, Usage(10**25, 0, 0, 0, 1), None, None))
-    again = decode(line)
+def test_a_count_that_no_call_has_is_a_damaged_line() -> None:
+    whole, line = (
+        encode(Exchange("a", "s", "main", START, None, None, "", "m", None, Usage(fresh, 0, 0, 0, 1), None, None))
+        for fresh in (10**15, 10**25)
+    )
+    again = decode(whole)
     assert isinstance(again, Exchange)
     assert again.usage is not None
-    assert again.usage.fresh == 10**25
+    assert again.usage.fresh == 10**15
+    with pytest.raises(LogCorrupt, match="no natural number"):
+        decode(line)
     with pytest.raises(LogCorrupt, match="not JSON"):
         decode(line[:-4])
 

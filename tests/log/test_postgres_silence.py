@@ -128,10 +128,11 @@ ROADS: dict[str, Callable[[PostgresStorage], object]] = {
 def test_no_road_waits_longer_than_it_says(postgres: Postgres, fresh: Fresh) -> None:
     def case(named: tuple[str, str]) -> float:
         (road, where), session = named, fresh()
+        with Log(PostgresStorage(postgres.dsn, session)) as log:
+            log.append("user", {"text": "x" * 200_000})  # with all the time that a busy server needs
         with wired(postgres.connect) as wire:
             storage = PostgresStorage(postgres.through(wire), session, wait_seconds=WAIT)
             log = Log(storage)
-            log.append("user", {"text": "x" * 200_000})
             be_silent(wire, where)
             seconds = gives_up(lambda: ROADS[road](storage), "no answer within|connection|gone")
             begin = time.monotonic()
