@@ -63,7 +63,7 @@ def test_a_parameter_that_is_misspelled_or_unknown_is_refused_with_the_nearest_n
         UsageError, match=r"temprature: .* did you mean 'temperature'\?.*extra_body=\{'temprature': …\}"
     ):
         context.request(temprature=1)
-    with pytest.raises(UsageError, match="no_such_field: .* no parameter of this name"):
+    with pytest.raises(UsageError, match=r"no_such_field: .* no parameter of this name"):
         context.request(no_such_field=1)
     assert context.request(extra_body={"no_such_field": 1}, no_such_other=None)["extra_body"] == {"no_such_field": 1}
 
@@ -78,11 +78,11 @@ def test_a_request_before_anything_was_said_says_what_to_call() -> None:
 
 
 def test_a_model_that_is_misspelled_or_of_another_provider_warns_and_says_what_to_use() -> None:
-    with pytest.warns(AssumedModelWarning, match="a model of openai, .* use OpenAIResponses or OpenAIChat"):
+    with pytest.warns(AssumedModelWarning, match=r"a model of openai, .* use OpenAIResponses or OpenAIChat"):
         AnthropicMessages("gpt-5.6-sol", max_tokens=9)
     with pytest.warns(AssumedModelWarning, match="Did you mean 'claude-sonnet-5-5'"):
         AnthropicMessages("claude-sonet-5-5", max_tokens=9)
-    with pytest.warns(AssumedModelWarning, match="a model of anthropic, .* use AnthropicMessages"):
+    with pytest.warns(AssumedModelWarning, match=r"a model of anthropic, .* use AnthropicMessages"):
         OpenAIChat("claude-opus-5-5")
 
 
