@@ -340,7 +340,7 @@ class Upstream:
             raise UsageError(
                 "--upstream takes scheme, host and path alone: keys, names and queries are the client's to send"
             )
-        if parts.scheme not in _PORTS or not _HOST.fullmatch(parts.hostname or ""):
+        if parts.scheme not in _PORTS or not parts.hostname or not _HOST.fullmatch(parts.hostname):
             raise UsageError(
                 f"--upstream {redact_path(url)!r}: give scheme and host of a provider, such as https://api.anthropic.com"
             )

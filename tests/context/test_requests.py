@@ -78,11 +78,11 @@ def test_a_request_before_anything_was_said_says_what_to_call() -> None:
 
 
 def test_a_model_that_is_misspelled_or_of_another_provider_warns_and_says_what_to_use() -> None:
-    with pytest.warns(AssumedModelWarning, match="a model of openai, .* use OpenAIResponses or OpenAIChat"):
+    with pytest.warns(AssumedModelWarning, match=r"a model of openai, .* use OpenAIResponses or OpenAIChat"):
         AnthropicMessages("gpt-5.6-sol", max_tokens=9)
     with pytest.warns(AssumedModelWarning, match="Did you mean 'claude-sonnet-5-5'"):
         AnthropicMessages("claude-sonet-5-5", max_tokens=9)
-    with pytest.warns(AssumedModelWarning, match="a model of anthropic, .* use AnthropicMessages"):
+    with pytest.warns(AssumedModelWarning, match=r"a model of anthropic, .* use AnthropicMessages"):
         OpenAIChat("claude-opus-5-5")
 
 
