@@ -36,6 +36,7 @@ import orjson
 from contextkit.analysis.blocks.request import BlockRequest
 from contextkit.errors import UnreadableLog
 from contextkit.importers.source import Source, load_json, open_file, standard_input
+from contextkit.importers.transcript import LATEST
 from contextkit.ledger.calls import BlockIds, Exchange
 
 MOONCAKE_BLOCK = 512
@@ -161,7 +162,7 @@ def _mooncake_line(session: str, line: bytes, offset: int) -> BlockRequest:
     if len(ids) != -(-n_tokens // MOONCAKE_BLOCK):
         raise ValueError(f"{len(ids)} hash_ids for {n_tokens} tokens in blocks of {MOONCAKE_BLOCK}")
     return BlockRequest(
-        session, "main", row["timestamp"] / 1000, MOONCAKE_BLOCK, ids, n_tokens, _size(row["output_length"])
+        session, "main", _time(row["timestamp"] / 1000), MOONCAKE_BLOCK, ids, n_tokens, _size(row["output_length"])
     )
 
 
@@ -186,7 +187,7 @@ def _conversation(name: str, content: bytes, offset: int) -> Iterator[BlockReque
         raise UnreadableLog(f"{name}:{line}: {_fault_text(fault)}; {EXPECTED}") from None
     for place, lane, since, row in rows:
         try:
-            ids, at = _ids(row["hash_ids"], offset), since + row["t"]
+            ids, at = _ids(row["hash_ids"], offset), _time(since + row["t"])
             yield BlockRequest(
                 session, lane, at, size, ids, _size(row["in"]), _size(row.get("out", 0)), str(row.get("model", ""))
             )
@@ -215,6 +216,12 @@ def _ids(ids: Any, offset: int) -> list[int]:
         raise TypeError("hash_ids is no list")
     array("Q", ids)  # an array takes nothing but natural numbers, and says so faster than a loop
     return [block + offset for block in ids] if offset else ids
+
+
+def _time(seconds: float) -> float:
+    if not 0 <= seconds <= LATEST:
+        raise ValueError("a time that is negative or beyond the year 9999")
+    return seconds
 
 
 def _size(value: Any) -> int:

@@ -35,6 +35,7 @@ ambiguous, the line is parsed.
 from __future__ import annotations
 
 import re
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -103,9 +104,14 @@ def places(line: bytes, key: bytes) -> tuple[slice, bytes, slice, bytes]:
 
 
 def output_of(line: bytes) -> int:
-    """Generated tokens that a reply's line says, 0 where it says none."""
+    """Generated tokens that a reply's line says, 0 where it says none.
+
+    More than any line says where they are no count: that line is the one to be read, and its fault reported.
+    """
     at = line.find(b'"output_tokens":', -4 * NEAR) + 16
     digits = line[at : line.find(b",", at)]
+    if at >= 16 and digits.startswith((b"-", b'"', b"[", b"{")):
+        return sys.maxsize
     return int(digits) if at >= 16 and digits.isdigit() else 0
 
 

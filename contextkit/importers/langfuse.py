@@ -219,11 +219,11 @@ def settled(said: Mapping[str, Any], report: Report = ignore) -> tuple[Counts, R
     prompt, output, total = counts.prompt, counts.output or 0, counts.total
     if prompt is None or total is None:
         return counts, "unsaid"
-    whole = prompt + counts.cached + _others(said, "input")
+    whole = prompt + counts.cached + _others(said, "input", report)
     fits = [
         (reading, size, out)
         for reading, size in _readings(prompt, whole)
-        for out in (output, output + _others(said, "output"))
+        for out in (output, output + _others(said, "output", report))
         if size + out == total
     ]
     if len({reading for reading, _, _ in fits}) != 1:
@@ -246,6 +246,7 @@ def _first(said: Mapping[str, Any], names: tuple[str, ...], report: Report) -> i
     return natural(count)
 
 
-def _others(said: Mapping[str, Any], side: str) -> int:
+def _others(said: Mapping[str, Any], side: str, report: Report) -> int:
     """Tokens of that side that have no meaning of their own here: audio, images, reasoning."""
-    return sum(natural(count) or 0 for key, count in said.items() if key not in _KNOWN and key.startswith(f"{side}_"))
+    names = (name for name in said if name not in _KNOWN and name.startswith(f"{side}_"))
+    return sum(_first(said, (name,), report) or 0 for name in names)

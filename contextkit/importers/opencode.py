@@ -143,7 +143,7 @@ class _Sessions:
             self.parents = {_text(name): _text(parent) for name, parent, _, _ in told}
             for (session,) in database.execute("select distinct session_id from message").fetchall():
                 yield from self._session(database, session, *about.get(_text(session), ("", "")))
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter: a message that quotes damaged bytes
             if "no such" in str(error):
                 raise UnreadableLog(
                     f"{self.source.name} is the SQLite file of another program, not opencode's ({error}); "

@@ -316,6 +316,7 @@ def _check_values(record: Record) -> None:
     _check_types([record.at, *(number for number in numbers if number is not None)], int, float)
     for usage in (record.usage, record.predicted):
         if usage is not None:
+            _check_types((usage.estimated,), bool)
             _check_types((usage.service_tier, *(text for pair in usage.qualities for text in pair)), str)
             counts = (usage.fresh, usage.read, usage.output, *(tokens for _, tokens in usage.writes or ()))
             if any(count is not None and natural(count) is None for count in counts):

@@ -470,5 +470,5 @@ def _faults(file: Path) -> Iterator[None]:
         raise StorageError(
             f"{file} cannot be used ({fault}): nothing was written; look at the disk and its rights"
         ) from fault
-    except sqlite3.DatabaseError as fault:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:  # the latter: a message that quotes damaged bytes
         raise LogCorrupt(f"{file} is damaged, or no SQLite file ({fault}): restore it from a copy") from fault

@@ -279,13 +279,16 @@ def hurt_rows(draw: Random, data: bytes) -> bytes:
                 database.execute(*sql)
             database.commit()
             return bytes(database.serialize())
-        except (sqlite3.Error, OverflowError):
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError):  # a message of SQLite that quotes damaged bytes
             return damage(draw, data)
 
 
 def _changes(draw: Random, database: sqlite3.Connection) -> Iterator[tuple[str, tuple[Any, ...]]]:
     database.text_factory = bytes
-    tables = [name.decode() for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
+    tables = [
+        name.decode("utf-8", "replace")
+        for (name,) in database.execute("select name from sqlite_master where type = 'table'")
+    ]
     if not tables:
         return
     table = draw.choice(tables)

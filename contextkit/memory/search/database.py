@@ -119,7 +119,7 @@ def _connect(path: str) -> sqlite3.Connection:
     try:
         require_module(connection, "fts5")
         _prepare(connection, path)
-    except sqlite3.DatabaseError as fault:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as fault:  # the latter: a message that quotes damaged bytes
         connection.close()
         raise _unreadable(path, fault) from fault
     except BaseException:
@@ -156,7 +156,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("COMMIT")
 
 
-def _unreadable(path: str, fault: sqlite3.DatabaseError) -> StorageError:
+def _unreadable(path: str, fault: Exception) -> StorageError:
     return StorageError(
         f"the index {path} cannot be read or written ({fault}). An index holds nothing that is not in the log and the memory files: "
         "free the disk or the lock, or delete it and feed it anew"
