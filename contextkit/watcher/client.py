@@ -88,7 +88,9 @@ def _warn_of_websockets(client: Any) -> None:
                 "budget; responses.create(stream=True) is"
             )
             where = caller()
-            warnings.warn_explicit(sanitize(text), UserWarning, where.file or "<unknown>", where.line, where.module or None)
+            warnings.warn_explicit(
+                sanitize(text), UserWarning, where.file or "<unknown>", where.line, where.module or None
+            )
         return kind._prepare_options(self, options)
 
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
