@@ -24,7 +24,7 @@ from contextkit.providers.validation import Notice
 from contextkit.server.http.app import app
 from contextkit.server.http.hosts import Hosts
 from contextkit.server.state import Clock, State
-from contextkit.server.warm_up import warm_up
+from contextkit.server.warm_up import warm_up, warm_up_loaded
 
 if TYPE_CHECKING:
     from contextkit.server.http.listening import Listening
@@ -115,7 +115,7 @@ class LocalServer:
         if self._server is not None:
             return self
         server, listener = _server(self._state, self._hosts), _listener(self._host, self._port)
-        warm_up()
+        warm_up_loaded()
         self._port = listener.getsockname()[1]
         thread = threading.Thread(target=server.run, args=([listener],), name="contextkit-server", daemon=True)
         thread.start()

@@ -96,7 +96,7 @@ MISTAKES = {
     "a binary file, report": (["report", "binary.jsonl"], "binary.jsonl line 1: of no known format"),
     "a binary file, replay": (["replay", "binary.jsonl"], "binary.jsonl line 1: not JSON"),
     "a file without lines": (["report", "no-lines.jsonl"], "of no known format"),
-    "prose": (["report", "prose.txt"], "known are contextkit ledger"),
+    "prose": (["report", "prose.txt"], "give one of contextkit ledger"),
     "a torn file, replay": (["replay", "torn.jsonl"], "torn.jsonl line 2: not JSON"),
     "an unknown model, replay": (["replay", "session.jsonl", "--model", "nonsense"], "no model of that name is known"),
     "an unknown model, demo": (["demo", "--model", "nonsense"], "'nonsense' is no model of Anthropic's"),

@@ -94,7 +94,7 @@ def told(provider: Provider) -> list[bytes]:
         context.result(context.calls[0], {"found": 3})
     context.switch(provider)
     context.resystem("Now in French.")
-    return [*bodies, context.request(stop=["x"]).body]
+    return [*bodies, context.request(extra_body={"stop": ["x"]}).body]
 
 
 @pytest.mark.parametrize("provider", [*PROVIDERS, *KEYED], ids=lambda provider: provider.wire)

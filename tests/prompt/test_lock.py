@@ -35,6 +35,8 @@ def context(provider: Provider, system: str = SYSTEM, tools: Any = TOOLS) -> Con
 
 
 def head(made: Context) -> LockedHead:
+    if made.is_new:
+        made.user("A message behind the head.")
     request = made.request()
     return head_of(request.layout, request.prompt, request.wire, request.provider, request.model.name)
 

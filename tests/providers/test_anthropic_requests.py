@@ -257,7 +257,7 @@ def test_async_streams() -> None:
 
 def test_what_the_typed_method_does_not_know_goes_under_extra_body() -> None:
     context, wire = rich(), Wire(ok(), ok())
-    request = context.request(brand_new={"a": 1}, extra_headers={"anthropic-beta": "x-2026", "x-trace": "7"})
+    request = context.request(extra_body={"brand_new": {"a": 1}}, extra_headers={"anthropic-beta": "x-2026", "x-trace": "7"})
     assert request["extra_body"] == {"brand_new": {"a": 1}} and "brand_new" not in request
     client_of(wire).messages.create(**request)
     request.send(client_of(wire))
@@ -311,7 +311,7 @@ def test_lifetimes_that_cannot_be(options: Any) -> None:
         ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, (True, True, False)),
         ({"output_config": {"effort": "low"}}, (True, True, False)),
         ({"speed": "fast"}, (True, False, False)),
-        ({"not_known_yet": 1}, (True, True, True)),
+        ({"extra_body": {"not_known_yet": 1}}, (True, True, True)),
         ({"inference_geo": "us"}, (False, False, False)),
     ],
 )
