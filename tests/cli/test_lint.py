@@ -290,7 +290,7 @@ def test_a_mistake_is_one_line_and_leaves_with_2(mistake: str, folder: Path, run
 def test_a_file_that_cannot_be_read_is_a_finding(content: bytes, folder: Path, run: Run) -> None:
     (folder / "src" / "odd.py").write_bytes(content + b"\nimport anthropic, datetime\n")
     ended = run("lint", "src", "--json")
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.err) == (1, "")
     assert codes(ended.out) == ["CK000"] and '"severity": "note"' in ended.out
 
 

@@ -10,7 +10,7 @@ import anthropic
 import openai
 import pytest
 
-from contextkit import AnthropicMessages, Context, Usage
+from contextkit import AnthropicMessages, AssumedModelWarning, Context, Usage
 from contextkit.errors import UnreadableReply, UsageError
 from tests.context.desk import CUT_BEFORE, Desk, asks, bill, goes_on, honest, refuses, says
 
@@ -75,7 +75,9 @@ def test_an_error_of_the_typed_method_is_noted_when_it_is_told(desk: Desk) -> No
 
 
 def test_a_model_the_provider_does_not_have(claude: Desk) -> None:
-    context = Context(AnthropicMessages("gpt-6.1-sol", max_tokens=9), clock=claude.server.clock.now)
+    with pytest.warns(AssumedModelWarning, match=r"a model of openai, .* use OpenAIResponses or OpenAIChat"):
+        provider = AnthropicMessages("gpt-6.1-sol", max_tokens=9)
+    context = Context(provider, clock=claude.server.clock.now)
     context.user("hello")
     with claude.client() as client, pytest.raises(anthropic.NotFoundError):
         context.request().send(client)
