@@ -226,7 +226,7 @@ def test_another_spelling_of_a_known_model_has_its_rules_and_is_not_assumed(name
         ("x-ai/grok-4", "grok-4.7"),
         ("qwen-3-coder-480b", "qwen3.8-max"),
         ("gemini-2.0-flash", "gemini-2.5-pro"),
-        ("amazon.nova-2-lite-v1:0", "amazon.nova-pro-v1:0"),
+        ("amazon.nova-canvas-chat-v1:0", "amazon.nova-2-pro-preview-20251202-v1:0"),
     ],
 )
 def test_an_unknown_model_gets_the_rules_of_its_nearest_relative(name: str, row: str) -> None:
