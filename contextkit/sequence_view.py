@@ -1,4 +1,4 @@
-"""A sequence that its owner adds to, as others see it."""
+"""Read-only view of a sequence that only its owner extends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class SequenceView(Sequence[T_co]):
-    """Reads a list that belongs to somebody else, as it grows; a slice is a list of its own.
+    """View of a list that grows; it cannot be changed through the view, and a slice is a copy.
 
     >>> owned = [1, 2]
     >>> view = SequenceView(owned)

@@ -1,19 +1,9 @@
-"""The file of a ledger: rows are appended to it, whole or not at all, by one process for each object and by as many as
-open it.
+"""The ledger: every model call that was sent, in the order it was recorded, in memory or in a file that only grows.
 
-Each append is made under a lock of the operating system, so that the line of one process never stands inside that of
-another, each row names the one before it, and what a failed append left is taken away before anything follows it.
-
-The trace of everything that was sent: one line an exchange, in memory or in a file that only grows.
-
-Takes exchanges, gives them back in the order they were recorded, and with them the prompts that a cache saw. Holds
-digests, sizes and bills; headers and keys never, and text only where a recorder was asked for whole bodies. Knows
-nothing of why a call missed.
-
-Writes exchanges into a ledger, each prompt as its difference to the one before it in the same lane.
-
-Takes an exchange and the prompt that was sent, gives the row that was recorded. Keeps digests of each lane, so that the
-caller's arrays may go on growing, or be rewound. Knows nothing of providers or bodies.
+A row is written whole or not at all. Each append holds a lock of the operating system, so several processes may record
+into one file; each row names the one before it, so a missing, doubled or moved row is noticed. A row keeps a prompt as
+the difference to the row before it of the same lane: digests and sizes, and text only where a recorder was asked for
+whole bodies. Headers and keys are never recorded.
 """
 
 from __future__ import annotations

@@ -106,8 +106,7 @@ class Row:
 
     @property
     def misses_text(self) -> str:
-        """`n_misses` as people read it: `unknown` where no call says its usage, `≥` before the number where some do
-        not.
+        """Format `n_misses`: `unknown` if no call reports its usage, a number behind `≥` if only some do.
 
         >>> Row("all", 5, 0, 0, Usage(), None, None, 0).misses_text
         'unknown'
@@ -117,8 +116,8 @@ class Row:
         return f"{'≥ ' if self.calls_with_usage < self.calls else ''}{self.n_misses:,}"
 
     @property
-    def known_usage(self) -> Usage:
-        """`usage`; all of it unknown where no call says any."""
+    def usage_or_unknown(self) -> Usage:
+        """Return `usage`, with every counter unknown if no call reports any."""
         return self.usage if self.calls_with_usage else Usage()
 
     @property
@@ -479,7 +478,7 @@ class RowSums(Generic[K]):
 
 def row_json(row: Row) -> dict[str, Json]:
     """A row as JSON: its fields and what follows from them."""
-    usage = row.known_usage.to_json()
+    usage = row.usage_or_unknown.to_json()
     usage.pop("service_tier", None)  # of one call, not of a sum
     derived = {"hit_rate": row.hit_rate, "saved_usd": row.saved_usd, "cost_is_lower_bound": row.is_cost_lower_bound}
     n_misses = row.n_misses if row.calls_with_usage or not row.calls else None

@@ -74,7 +74,7 @@ class Part:
     @property
     def lost_tokens_text(self) -> str:
         """Tokens its misses lost, as people read them."""
-        return known_count(self.row, self.lost.lost_tokens if self.row.calls_with_usage else None)
+        return count_text(self.row, self.lost.lost_tokens if self.row.calls_with_usage else None)
 
     @property
     def lost_text(self) -> str:
@@ -85,8 +85,8 @@ class Part:
         return lost_money(replace(self.lost, is_lower_bound=self.lost.is_lower_bound or is_partial))
 
 
-def known_count(row: Row, count: int | None) -> str:
-    """A sum of tokens of a row's calls: `unknown`, or `≥` before it where some of the calls do not say their usage."""
+def count_text(row: Row, count: int | None) -> str:
+    """Format a sum of tokens of a row's calls: `unknown`, or behind `≥` if some calls do not report their usage."""
     return "unknown" if count is None else f"{'≥ ' if row.calls_with_usage < row.calls else ''}{count:,}"
 
 

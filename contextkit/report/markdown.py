@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextkit.ledger.summary import Row, dollars, spent
 from contextkit.report.contents import (
     Contents,
+    count_text,
     dearest_losses,
     dearest_misses,
     dearest_parts,
     dearest_rows,
-    known_count,
     lost_money,
     notes,
     project_names,
@@ -104,8 +104,8 @@ def _sums(kind: str, rows: Sequence[Row], total: Row, names: Mapping[str, str]) 
             "**all**" if row is total else escaped(names.get(row.name, row.name)),
             f"{row.calls:,}",
             _rate(row.hit_rate),
-            known_count(row, row.known_usage.prompt),
-            known_count(row, row.known_usage.output),
+            count_text(row, row.usage_or_unknown.prompt),
+            count_text(row, row.usage_or_unknown.output),
             spent(row),
             _money(row.saved_usd),
             row.misses_text,

@@ -241,7 +241,7 @@ class PostgresStorage:
         self._check_open()
         by = self._server.deadline()
         with self._faults(f"entry {entry.sequence} could not be appended"):
-            if not self._is_kept(entry, prev, by):
+            if not self._insert(entry, prev, by):
                 raise self._overtaken(entry, by)
         self._doubt, self._last = None, (entry.sequence, entry.digest)
 
@@ -311,10 +311,10 @@ class PostgresStorage:
         }
         return {**named, **self._settings, "is_first": entry.sequence == self._first, "first": self._first}
 
-    def _is_kept(self, entry: Entry, prev: bytes, by: float) -> bool:
-        """Append it, once more on a new line when the first is lost; False where another entry is in the way.
+    def _insert(self, entry: Entry, prev: bytes, by: float) -> bool:
+        """Insert the entry, again on a new connection if the first is lost; return False if another entry has its place.
 
-        A line that was lost, now or in the append before, may have kept it: then the row in the way is this very entry.
+        A lost connection, of this append or the one before, may have inserted it: then the row in its place is this entry.
         """
         psycopg, values, statement = driver(), self._values(entry, prev), _APPEND[self._notes_last]
         may_be_there, is_anew = entry.digest == self._doubt, False

@@ -16,11 +16,11 @@ from contextkit.report.contents import (
     Contents,
     Loss,
     Part,
+    count_text,
     dearest_losses,
     dearest_misses,
     dearest_parts,
     dearest_rows,
-    known_count,
     notes,
     project_names,
     rank,
@@ -280,8 +280,8 @@ def _groups(contents: Contents, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _group(row: Row, name: str) -> Sequence[Cell]:
-    usage = row.known_usage
-    tokens = known_count(row, usage.prompt), known_count(row, usage.output)
+    usage = row.usage_or_unknown
+    tokens = count_text(row, usage.prompt), count_text(row, usage.output)
     paid = money(row.cost_usd, is_lower_bound=row.is_cost_lower_bound)
     return name, count(row.calls), bar(row.hit_rate), *tokens, paid, money(row.saved_usd), row.misses_text
 
