@@ -253,9 +253,13 @@ def _first_of(extra: str, *names: tuple[str, str]) -> Callable[..., Any]:
             continue
         if isclass(value):
             return value
-    raise UndecodableBody(str(MissingExtra(f"the coding {extra}", extra)))
+    raise UndecodableBody(str(MissingExtra(f"Content-Encoding {_CODING_OF.get(extra, extra)}", extra)))
 
 
+_CODING_OF = {"brotli": "br"}
+"""Extra → the coding that it decodes, where that has another name."""
+MOST_BYTES = 1 << 26
+"""Bytes of a body, decoded, that are looked at: 64 MB, twice what Anthropic takes."""
 _CODINGS: dict[str, Callable[[], Any]] = {
     "gzip": lambda: _Zlib(is_gzip=True),
     "deflate": lambda: _Zlib(is_gzip=False),

@@ -277,7 +277,8 @@ def _listed_rates(provider: str, model: str, at: float) -> _Rates:
         matched = _listed(provider, model)
     except LookupError:
         if built_in is None and (vendor := _vendor_instead(provider, model)):
-            return _listed_rates(vendor, model, at)
+            own = _row_price(vendor, model, at)
+            return _listed_rates(vendor, model, at) if own is None else own
         if built_in is None:
             close = nearest_name(model)
             raise UnknownModel(

@@ -49,7 +49,7 @@ _DATA_BYTES = 2048
 """Longer runs of base64 are data: keys are looked for inside it, not in its own characters."""
 _CONTEXT_BYTES = 48
 """How far before a run of digits a word may stand that calls it a secret."""
-_MAX_VALUE_BYTES = 1 << 13
+_MAX_VALUE_BYTES = 1 << 16
 _MAX_PACKED_BYTES, _MAX_PACKED = 1 << 20, 64
 """Of compressed data no more is looked at, and no more parts of a file."""
 
@@ -233,18 +233,22 @@ def _spans(raw: bytes, secrets: Iterable[bytes], depth: int = 0, rounds: int = _
     yield from _matches(raw, secrets, depth)
     pieces, at = list[tuple[int, bytes]](), 0
     for index, piece in enumerate(_ESCAPE.split(raw) if rounds else ()):
+        end = at + len(piece)
         if len(piece) > 2 * _MARGIN_BYTES:  # what is far from escapes was read before
-            tail = _GAP + piece[-_MARGIN_BYTES:]
-            pieces += ((at, piece[:_MARGIN_BYTES]), (at + len(piece) - len(tail), tail))
+            pieces += (
+                (at, piece[:_MARGIN_BYTES]),
+                (at + _MARGIN_BYTES, _GAP),
+                (end - _MARGIN_BYTES, piece[-_MARGIN_BYTES:]),
+            )
         else:
             pieces.append((at, _unescaped(piece) if index % 2 else piece))
-        at += len(piece)
+        at = end
     if len(pieces) > 2:
         view = _View(pieces)
         yield from map(view.at, _spans(view.text, secrets, depth, rounds - 1))
 
 
-_GAP = b'"\n'
+_GAP = b',"\n'
 """Ends every pattern and every quoted value."""
 _ESCAPE = re.compile(
     rb"(\\(?<!\\\\)\\*+(?:u00[2-7][0-9a-fA-F]|x[2-7][0-9a-fA-F]|/|(?:u001[bB]|x1[bB]|033|e)\[[0-9;]{0,20}[A-Za-z])"
@@ -264,15 +268,14 @@ def _unescaped(escape: bytes) -> bytes:
 def _matches(text: bytes, secrets: Iterable[bytes], depth: int) -> Iterator[Span]:
     """Secrets in one view."""
     for secret in secrets:
-        yield from (match.span() for match in re.finditer(re.escape(secret), text))
+        for match in re.finditer(re.escape(secret), text):
+            yield _behind_escape(text, match.start()), match.end()
     lower = text.lower()
     yield from _in_fields(text, lower)
     yield from _in_rows("text", lower, text)
     pieces: list[tuple[int, bytes]] = []
     for run in _RUN.finditer(text):
-        start, end = run.span()
-        if text[start - 1 : start] == b"\\" and (escape := _ESCAPE_REST.match(text, start)):
-            start = escape.end()
+        start, end = _behind_escape(text, run.start()), run.end()
         if end - start >= _DATA_BYTES and (data := _DATA.match(text, start)):
             yield from _in_encoded(text, *data.span(), secrets, depth)
             start = data.end()
@@ -280,6 +283,12 @@ def _matches(text: bytes, secrets: Iterable[bytes], depth: int) -> Iterator[Span
     runs = _View(pieces)
     yield from map(runs.at, _in_base64(runs.text, secrets, depth))
     yield from _in_rows("key", runs.text, text, runs.at)
+
+
+def _behind_escape(text: bytes, start: int) -> int:
+    """Return `start`, or the end of the JSON escape whose letters begin there."""
+    escape = _ESCAPE_REST.match(text, start) if text[start - 1 : start] == b"\\" else None
+    return start if escape is None else escape.end()
 
 
 _RUN = re.compile(rb"[A-Za-z0-9_.+/=~:\-]{16,}")
@@ -308,7 +317,7 @@ _AFTER = rb"""
     """
 _VALUE = re.compile(
     rb"""
-    (?P<q> \\*+ )" (?:SCHEME)* (?P<quoted> (?: [^"\\] | \\++[^"\\] | (?P=q)\\(?P=q)["\\] )*+ ) (?: (?P=q)" | \Z )
+    (?P<q> \\*+ )" (?:SCHEME)* (?P<quoted> (?: [^"\\] | \\++[^"\\] | (?P=q)\\(?P=q)["\\] )*+ ) (?: (?P=q)" | \\*+ \Z )
     | \\*+' (?:SCHEME)* (?P<single> [^'"\n\\]*+ ) \\*+'
     | (?P<scheme> (?:SCHEME)* ) (?P<word> [^\s"'\\,;&<>(){}\[\]`|]{1,2048}+ )
     """.replace(b"SCHEME", rb"(?i:(?:bearer|basic|token|apikey|ssws)[ ]+|key=|token=)"),

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from contextkit.bridges.bridge import framework
+from contextkit.errors import UnreadableLog
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
@@ -68,12 +69,15 @@ class Transcripts:
 
     @property
     def ledger(self) -> Ledger:
-        """Every call their transcripts tell of by now: bills, times, lanes; read anew each time."""
-        ledger = Ledger()
-        for record in records_in(
-            [str(path) for path in self.paths if path.is_file() and path.stat().st_size], Faults()
-        ):
+        """Every call of their transcripts by now: bills, times, lanes; read anew each time.
+
+        Raises `UnreadableLog` where a transcript cannot be read.
+        """
+        ledger, faults = Ledger(), Faults()
+        for record in records_in([str(path) for path in self.paths if path.is_file() and path.stat().st_size], faults):
             ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
+        if faults.is_incomplete:
+            raise UnreadableLog("; ".join(map(str, faults.kept)))
         return ledger
 
     def summary(self) -> Summary:

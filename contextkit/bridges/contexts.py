@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from secrets import token_hex
 from threading import RLock
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -31,11 +32,12 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.content_encoding import Decoder, UndecodableBody
 from contextkit.context.context import Context
 from contextkit.errors import BudgetExceeded, ContextKitError, InvalidCall, ItemsLost, UsageError
+from contextkit.facts.parameters import is_listed
 from contextkit.ledger.budget import Budget
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import Summary, summarise
-from contextkit.ledger.transport import Call, Watcher, passing
+from contextkit.ledger.transport import Call, Watcher, as_sdk_error
 from contextkit.log.content import binary_part
 from contextkit.log.entry import Kind
 from contextkit.log.log import Log
@@ -58,6 +60,7 @@ from contextkit.terminal import sanitize
 from contextkit.tools.adopt import adopted
 from contextkit.tools.render import answer
 from contextkit.tools.tool import Tool
+from contextkit.watcher.budget import BudgetedCall, BudgetGate
 
 MOST_CONVERSATIONS = 64
 """Conversations of which the log is in memory; the least recent of more is forgotten and adopted anew."""
@@ -199,6 +202,7 @@ class ContextBridge:
         self.conversations: list[Conversation] = []
         """Conversations, the one used last at the end."""
         self._ttl, self._budget, self._clock = ttl, budget, clock
+        self._gate = None if budget is None else BudgetGate(budget, f"bridge-{token_hex(4)}")
         self._compaction = compact
         self._n_begun = 0
         self._seen: dict[bytes, tuple[Kind, Json]] = {}
@@ -263,7 +267,7 @@ class ContextBridge:
         """
         wire = wire_of(method, path)
         if not body or wire not in FOLLOWED:
-            return None
+            return self._unmanaged(method, path, body)
         with self._lock:
             try:
                 fields = parse(body)
@@ -280,11 +284,16 @@ class ContextBridge:
                     return SummaryCall(self, conversation, request, received.params, side)
                 request = self._request(conversation, received.params)
             except BudgetExceeded as exceeded:
-                raise _passing(exceeded, wire) from None
+                raise as_sdk_error(exceeded, wire.partition("_")[0]) from None
             except (ContextKitError, ValueError, KeyError, TypeError, AttributeError) as fault:
                 self._warn(f"a call is sent as the framework made it: {fault}")
-                return None
+                return self._unmanaged(method, path, body)
             return ManagedCall(self, conversation, request)
+
+    def _unmanaged(self, method: str, path: str, body: bytes | None) -> Call | None:
+        """A request that is sent as the framework made it: a budget counts it, or refuses what cannot be priced."""
+        admission = None if self._gate is None else self._gate.admit(method, path, body)
+        return None if admission is None or body is None else BudgetedCall(admission, None, body)
 
     def _request(self, conversation: Conversation, params: Mapping[str, Json]) -> Request:
         request = conversation.context.request(**_overrides(conversation.context.provider, params))
@@ -306,7 +315,7 @@ class ContextBridge:
                 conversation.context.compact(side)
             except ItemsLost as lost:
                 conversation.is_in_flight = False
-                raise _passing(lost, request.wire) from None
+                raise as_sdk_error(lost, request.wire.partition("_")[0]) from None
             except ContextKitError as fault:
                 self._warn(f"a conversation was not compacted: {fault}")
 
@@ -317,7 +326,7 @@ class ContextBridge:
                 return ManagedCall(self, conversation, self._request(conversation, params))
             except BudgetExceeded as exceeded:
                 conversation.is_in_flight = False
-                raise _passing(exceeded, conversation.context.provider.wire) from None
+                raise as_sdk_error(exceeded, conversation.context.provider.wire.partition("_")[0]) from None
 
     def _read(self, wire: str, fields: Mapping[str, Json]) -> _Received:
         params = {
@@ -325,7 +334,7 @@ class ContextBridge:
         }
         named = {"wire": wire, "model": fields["model"]}
         lifetime = {} if self._ttl is None else {"ttl": self._ttl}
-        provider = _PROVIDERS[wire](fields, {**lifetime, **_without_prompt(wire, params)})
+        provider = _PROVIDERS[wire](fields, {**lifetime, **_declared(wire, _without_prompt(wire, params))})
         own = {name: value for name, value in provider.parse(fields).params.items() if name not in ("model", *_PLACED)}
         system, tools, turns = adopt(provider, fields)
         digests = [digest_of(turn.kind, turn.body) for turn in turns]
@@ -510,17 +519,14 @@ def _without_prompt(wire: str, params: Mapping[str, Json]) -> dict[str, Json]:
 def _overrides(provider: Provider, params: Mapping[str, Json]) -> dict[str, Json]:
     """What makes the parameters of a request those of the framework's body, the cache's own fields aside."""
     absent = {name: None for name in provider.params if name not in (*params, "model", *_OWN)}
-    return {**absent, **params}
+    return _declared(provider.wire, {**absent, **params})
 
 
-def _passing(error: ContextKitError, wire: str) -> Exception:
-    """The same error as one that the SDK lets through: of any other it makes a connection error, and retries."""
-    own: Any = type(error)
-    kind: Any = passing(own, wire.partition("_")[0])
-    other: Exception = kind.__new__(kind)
-    other.args = error.args
-    other.__dict__.update(error.__dict__)
-    return other
+def _declared(wire: str, params: Mapping[str, Json]) -> dict[str, Json]:
+    """Parameters of a framework, those that no table lists in `extra_body`: a framework's own field is no typo."""
+    listed = {name: value for name, value in params.items() if value is None or is_listed(wire, name)}
+    extra = {name: value for name, value in params.items() if name not in listed}
+    return {**listed, "extra_body": extra} if extra else listed
 
 
 class ManagedCall:

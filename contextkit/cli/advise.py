@@ -43,6 +43,7 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
     contextkit advise ~/.claude/projects/app --json
     """
     from contextkit.analysis.compactions import advised
+    from contextkit.cli.report import exit_if_incomplete
     from contextkit.importers.registry import check_any_read, records_in
     from contextkit.importers.source import Faults
     from contextkit.ledger.misses import analyzed_calls
@@ -58,6 +59,7 @@ def command(paths: tuple[str, ...], summary_tokens: int, kept_tokens: int, as_js
         echo(_page(advice))
     for fault in faults.kept:
         echo_error(str(fault))
+    exit_if_incomplete(faults)
 
 
 def _document(advice: Advised) -> str:

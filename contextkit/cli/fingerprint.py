@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contextkit.cli.report import print_faults, records_of, written
+from contextkit.cli.report import exit_if_incomplete, print_faults, records_of, written
 from contextkit.errors import UsageError
 from contextkit.ledger.calls import HEADER, Chain, Exchange, Record, encode
 from contextkit.ledger.fingerprint import LEAST_SALT_BYTES, Fingerprinter
@@ -75,6 +75,7 @@ def command(paths: tuple[str, ...], out: str, salt_file: str | None, keep_models
         echo(f"{n:,} calls written to {out}")
     _print_hidden(list(fingerprinter.names.hidden_models))
     print_faults(faults)
+    exit_if_incomplete(faults)
 
 
 def _checked(records: Iterable[Record], fingerprinter: Fingerprinter, faults: Faults, watch: Watch) -> Iterator[Record]:

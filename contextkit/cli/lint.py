@@ -310,9 +310,9 @@ class Look:
                 try:
                     yield from self._in_recording(file, faults, progress)
                 except UnreadableLog as error:
-                    if file == STDIN:
-                        raise UnreadableLog(re.sub(r"^-( line 1)?: ", "standard input: ", str(error))) from None
-                    faults.refuse(file, error, [*self._input.code, *self._input.recordings])
+                    named = UnreadableLog(re.sub(r"^-( line 1)?: ", "standard input: ", str(error)))
+                    sources = [*self._input.code, *self._input.recordings]
+                    faults.refuse(file, named if file == STDIN else error, sources)
         self.is_incomplete = faults.is_incomplete
         for fault in faults.kept:
             echo_error(str(fault))

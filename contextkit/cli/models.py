@@ -161,7 +161,7 @@ def _price_json(row: Model) -> dict[str, Any] | None:
         _, tiers = price_rows(row.provider, listed.name, _now())
         origin = price_origin(row.provider, listed.name)
     except UnknownModel:
-        return _common_price(row)
+        return None
     prices = [
         {"above_tokens": max(above, 0)} | {name: round(rate * 1e6, 6) for name, rate in zip(_RATES, rates, strict=True)}
         for above, rates in reversed(tiers)
@@ -178,17 +178,6 @@ def _hosts(row: Model) -> list[tuple[str, str, dict[str, float]]]:
 
     found = prices_at_hosts(row.name, _now())
     return [(host, name, dict(zip(_RATES, rates, strict=True))) for host, (name, rates) in found.items()]
-
-
-def _common_price(row: Model) -> dict[str, Any] | None:
-    """The price that most hosts ask for a model of whose provider no price is known; None where no host has one."""
-    prices = [tuple(rates.items()) for _, _, rates in _hosts(row)]
-    if not prices:
-        return None
-    common = max(prices, key=prices.count)
-    note = f"No price of {row.provider or 'its provider'} is known: {prices.count(common)} of {len(prices)} hosts ask this."
-    origin = {"source": "the price most hosts ask", "date": "", "grade": "assumed", "note": note}
-    return {"usd_per_million_tokens": [{"above_tokens": 0, **dict(common)}], **origin}
 
 
 def _now() -> float:

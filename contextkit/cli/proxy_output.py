@@ -89,7 +89,7 @@ class ConsoleOutput:
     def __init__(self, *, is_json: bool, is_quiet: bool) -> None:
         """Everything as JSON, or nothing but the first and the last word."""
         self._is_json, self._is_quiet, self._has_begun = is_json, is_quiet, False
-        self._told = {"refused": 0, "websocket": 0}
+        self._counts = {"refused": 0, "websocket": 0}
         """How many the summary adds up."""
         self._texts: SimpleQueue[str | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="contextkit-terminal", daemon=True)
@@ -110,10 +110,10 @@ class ConsoleOutput:
     def report(self, report: Json) -> None:
         """A call, the summary, or trouble."""
         kind = next((kind for kind in _PLAIN if kind in report), "exchange")
-        if kind in self._told:
-            self._told[kind] += 1
+        if kind in self._counts:
+            self._counts[kind] += 1
         elif kind == "summary":
-            counted = {"refused": self._told["refused"], "websockets": self._told["websocket"]}
+            counted = {"refused": self._counts["refused"], "websockets": self._counts["websocket"]}
             report = {**report, **{name: n for name, n in counted.items() if n}}
         if "skipped" in report and kind == "exchange":
             return  # the summary tells how many they were

@@ -43,7 +43,9 @@ def added(paths: Sequence[str], by: str) -> Contents:
     faults: tuple[Fault, ...] = ((files[0], 0, what),) if summary.n_unread else ()
     title = files[0] if len(files) == 1 else f"{len(files):,} files"
     without = {
-        row.name: row.calls - row.calls_with_usage for row in summary.summary.models if row.calls > row.calls_with_usage
+        row.name: row.calls - row.calls_refused - row.calls_with_usage
+        for row in summary.summary.models
+        if row.is_partial
     }
     return Contents(
         title,

@@ -456,7 +456,7 @@ def _state_in(lane: str, read: Callable[[], tuple[Iterator[Entry], Iterator[Entr
         return replace(state, call=origin.call)
     except OSError as fault:
         if fault.errno in (errno.EMFILE, errno.ENFILE):
-            raise cannot_open(Path(fault.filename), fault) from fault
+            raise cannot_open(Path(fault.filename or lane), fault) from fault
         return AgentState(lane, "damaged", damage=f"{type(fault).__name__}: {fault}")
     except (StorageError, KeyError, TypeError, AttributeError, ValueError) as fault:
         return AgentState(lane, "damaged", damage=f"{type(fault).__name__}: {fault}")

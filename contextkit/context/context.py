@@ -1247,14 +1247,17 @@ class Context:
     # ------------------------------------------------------------------------------------------------------------------
 
     def _append(self, kind: Kind, body: Json, *, once: bool = False) -> Entry:
-        """Write an entry, and behind it those that are then due; `once`: unless the log holds it, of a call since the
-        last reply.
+        """Write an entry, and behind it those that are then due.
+
+        `once`: return the entry of this kind and body if the log holds it (of calls, since the last reply).
         """
         with self._lock:
             self._settle()
-            if once and (held := self._held(kind, canonical(body))) is not None:
-                return held
-            entry = self._write(kind, self._phases.marked(body) if kind == "assistant" else body)
+            if once:
+                self._turns.check(kind, body)
+                if (held := self._held(kind, canonical(body))) is not None:
+                    return held
+            entry = self._write(kind, self._phases.with_refusals(body) if kind == "assistant" else body)
             if kind == "assistant":
                 self._late_refusals.clear()
             with suppress(*_RETRYABLE):  # the entry is durable: who calls again would write it twice

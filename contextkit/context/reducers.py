@@ -163,8 +163,8 @@ class PhaseState:
         elif entry.kind == "assistant":
             self._refused = _refused_in(entry)
 
-    def marked(self, reply: dict[str, Json]) -> dict[str, Json]:
-        """A reply about to be kept, with why those of its calls are refused that may not be made.
+    def with_refusals(self, reply: dict[str, Json]) -> dict[str, Json]:
+        """Add to a reply the reasons for which its calls are refused.
 
         What the entry says is all that is refused without being run, so a crash, and whatever is done before or after
         it, answers no other call.

@@ -336,7 +336,7 @@ def _providers() -> Mapping[str, Mapping[str, Any]]:
 
 
 def provider_id(name: str) -> str:
-    """Return the id that prices are looked up under, for a provider's name in anybody's words.
+    """Return the id that prices are looked up under, for any name of a provider.
 
     A name that no row has is its own id, but for what an SDK puts behind a dot: `xai.chat`.
 
@@ -344,12 +344,16 @@ def provider_id(name: str) -> str:
     ('openai', 'aws', 'x-ai', 'our-host')
     """
     key = re.sub(r"[_ ]", "-", name.strip().lower())
-    row = _providers().get(key) or _providers().get(key.partition(".")[0])
+    row = _providers().get(key) or _providers().get(_SDK_SUFFIX.sub("", key))
     return key if row is None else str(row["id"])
 
 
+_SDK_SUFFIX = re.compile(r"\.(?:chat|responses|messages|completion|embedding|image|speech|transcription)$")
+"""Kind of model that the AI SDK puts behind a provider's name."""
+
+
 def is_provider(id: str) -> bool:
-    """Whether `providers.toml` has a row of this id."""
+    """Return whether `providers.toml` has a row of this id."""
     return id in _providers()
 
 

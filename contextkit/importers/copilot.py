@@ -111,7 +111,11 @@ class _Log:
 
     def _message(self, number: int, event: dict[str, Any], data: dict[str, Any], now: float | None) -> None:
         """Hold a call back: the sum that it is part of may come."""
-        ids = (*(data.get(name) for name in ("apiCallId", "requestId", "messageId")), event.get("id"), number)
+        ids = (
+            *(data.get(name) for name in ("apiCallId", "requestId", "messageId")),
+            event.get("id"),
+            f"{self.source.name}:{number}",
+        )
         name = next(filter(None, map(recorded_id, ids)))
         output = self.source.count(number, data.get("outputTokens")) or None
         held = self.held.get(name)
@@ -128,7 +132,7 @@ class _Log:
 
     def _billed(self, number: int, event: dict[str, Any], data: dict[str, Any], now: float | None) -> Iterator[Record]:
         """One call with its bill."""
-        ids = data.get("apiCallId"), data.get("providerCallId"), event.get("id"), number
+        ids = data.get("apiCallId"), data.get("providerCallId"), event.get("id"), f"{self.source.name}:{number}"
         name = next(filter(None, map(recorded_id, ids)))
         held = self.held.pop(name, None)
         if not self.calls.is_new(f"usage {name}"):

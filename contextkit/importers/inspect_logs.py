@@ -74,17 +74,18 @@ def read(source: Source) -> Iterator[Record]:
 def _archive(source: Source, calls: _Calls) -> Iterator[Record]:
     """The samples of a zip, in the order they were written."""
     try:
-        with zipfile.ZipFile(io.BytesIO(source.whole())) as archive:
-            members = archive.namelist()
-            for name in ("header.json", "_journal/start.json"):
-                if name in members:
-                    calls.header(_member(source, archive, name))
-                    break
-            for name in members:
-                if name.startswith("samples/"):
-                    yield from calls.sample(0, _member(source, archive, name))
+        archive = zipfile.ZipFile(io.BytesIO(source.whole()))
     except DAMAGE as error:
-        source.fault(0, f"a damaged .eval ({error}); what came before was read")
+        source.fault(0, f"a damaged .eval ({error}); nothing of it was read")
+        return
+    with archive:
+        members = archive.namelist()
+        header = next((name for name in ("header.json", "_journal/start.json") if name in members), None)
+        if header is not None:
+            calls.header(_member(source, archive, header))
+        for name in members:
+            if name.startswith("samples/"):
+                yield from calls.sample(0, _member(source, archive, name))
 
 
 def _member(source: Source, archive: zipfile.ZipFile, name: str) -> dict[str, Any]:

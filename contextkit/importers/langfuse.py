@@ -84,8 +84,8 @@ def is_langfuse(head: bytes) -> bool:
 def read(source: Source) -> Iterator[Record]:
     """The generations of an export, trace by trace."""
     traces, n_known = Traces(source), 0
-    for line, (at, row) in in_time(source, _timed(source), lambda timed: timed[0]):
-        name = recorded_id(row.get("id")) or f"{source.label}/{line} {at}"
+    for number, (line, (at, row)) in enumerate(in_time(source, _timed(source), lambda timed: timed[0])):
+        name = recorded_id(row.get("id")) or f"{source.name}/{line}/{number} {at}"
         if source.is_new(b"langfuse", name.encode("utf-8", "surrogatepass")):
             yield from traces.put(_span(source, line, name, at, row))
         else:

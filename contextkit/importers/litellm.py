@@ -74,8 +74,9 @@ def is_litellm(head: bytes) -> bool:
 def read(source: Source) -> Iterator[Record]:
     """The calls of a log by their times."""
     answered, n_known, projects = 0, 0, set[str]()
-    for line, (at, row) in in_time(source, _calls(source), lambda call: call[0], _size):
-        name = recorded_id(row.get("requestid")) or recorded_id(row.get("id")) or f"{source.label}/{line} {at}"
+    for number, (line, (at, row)) in enumerate(in_time(source, _calls(source), lambda call: call[0], _size)):
+        own = recorded_id(row.get("requestid")) or recorded_id(row.get("id"))
+        name = own or f"{source.name}/{line}/{number} {at}"
         if not source.is_new(b"litellm", name.encode("utf-8", "surrogatepass")):
             n_known += 1
         elif str(row.get("cachehit", "")).lower() in _ANSWERED:

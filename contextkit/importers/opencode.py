@@ -232,7 +232,7 @@ def _message(
         calls.remark_next("compaction", "opencode summarised the history")
     provider, model = provider_and_model(str(message.get("providerID") or ""), str(message.get("modelID") or ""))
     error = table(message.get("error")).get("name")
-    own = recorded_id(message.get("id")) or f"{session}/{calls.source.label}/{number}"
+    own = recorded_id(message.get("id")) or f"{session}/{calls.source.name}/{number}"
     for place, said in enumerate(steps or [message]):
         usage = _usage(calls, number, provider, table(said.get("tokens")))
         name = f"{own}/{place}" if place else own

@@ -321,7 +321,10 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
     named = (
         answering if not asked or (not find_model(asked) and find_model(answering)) else asked
     )  # a deployment may have any name
-    provider, model = provider_and_model(str(raw.get("provider", "")), named)
+    vendor = str(raw.get("provider", ""))
+    if vendor == "gateway" and str(raw.get("operation", "")).startswith("ai."):
+        vendor = "vercel-ai-gateway"  # as the AI SDK calls it; of other programs it may be anybody's
+    provider, model = provider_and_model(vendor, named)
     at, ended = _times(source, normalized)
     first, wait = None, raw.get("first")
     if isinstance(wait, int | float) and ended is not None and 0 <= wait <= ended - at + 1:
@@ -353,7 +356,8 @@ def _reading(raw: Mapping[str, Any], counts: Counts, provider: str) -> Reading:
     if "uncached" in raw:
         return "exclusive"  # `_counts` took the uncached tokens for the prompt
     if str(raw.get("operation", "")).startswith("ai."):
-        return "exclusive" if provider in ("anthropic", "aws") else "inclusive"
+        is_claude = ".anthropic." in str(raw.get("provider", ""))  # `googleVertex.anthropic.messages`
+        return "exclusive" if is_claude or provider in ("anthropic", "aws") else "inclusive"
     return "exclusive" if reading_by_total(counts) == "exclusive" else "inclusive"
 
 
@@ -366,14 +370,14 @@ def _written_by_ai_sdk(raw: Mapping[str, Any]) -> object:
 
 
 def _counts(source: Source, normalized: _NormalizedSpan) -> Counts:
-    told = {name: _number(normalized.raw.get(name)) for name in ("prompt", "read", "write", "output", "total")}
+    counts = {name: _number(normalized.raw.get(name)) for name in ("prompt", "read", "write", "output", "total")}
     if "uncached" in normalized.raw:
-        told["prompt"] = _number(normalized.raw["uncached"])
-    if told["write"] is None and "ai_sdk" in normalized.raw:
-        told["write"] = _written_by_ai_sdk(normalized.raw)
-    if normalized.scope.startswith(OMITS_ZEROS) and (told["read"] is not None or told["write"] is not None):
-        told.update({name: told[name] or 0 for name in ("read", "write")})
-    return Counts(**{name: source.count(normalized.line, value) for name, value in told.items()})
+        counts["prompt"] = _number(normalized.raw["uncached"])
+    if counts["write"] is None and "ai_sdk" in normalized.raw:
+        counts["write"] = _written_by_ai_sdk(normalized.raw)
+    if normalized.scope.startswith(OMITS_ZEROS) and (counts["read"] is not None or counts["write"] is not None):
+        counts.update({name: counts[name] or 0 for name in ("read", "write")})
+    return Counts(**{name: source.count(normalized.line, value) for name, value in counts.items()})
 
 
 def _times(source: Source, normalized: _NormalizedSpan) -> tuple[float, float | None]:

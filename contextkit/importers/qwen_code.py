@@ -58,7 +58,7 @@ def read(source: Source) -> Iterator[Record]:
 
 def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[Record]:
     now, said = plausible(row.get("timestamp")), table(row.get("usageMetadata"))
-    name = recorded_id(row["uuid"]) or f"{calls.source.label}/{number}"
+    name = recorded_id(row["uuid"]) or f"{calls.source.name}/{number}"
     if row["type"] in ("user", "tool_result"):
         calls.put(now)
     elif row.get("subtype") == "chat_compression":

@@ -13,9 +13,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from contextkit.errors import LogCorrupt, UnreadableLog
+from contextkit.errors import LogCorrupt, NewerFormat, UnreadableLog
 from contextkit.importers.format import Format, ProgramRemarks, by_line, first_line, not_by_line
-from contextkit.importers.source import STDIN, Faults, Source, damage, is_damage
+from contextkit.importers.source import STDIN, Faults, Source, damage, is_damage, is_newer_format
 from contextkit.importers.transcript import LATEST
 from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.ledger import Ledger, Rows, check_header
@@ -297,7 +297,7 @@ def ledger_at(path: str | Path) -> tuple[str, Ledger]:
     """Name of the format and the ledger of a file, or of a context's folder, in memory.
 
     A packed file is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known
-    format, `LogCorrupt` for a ledger with a damaged row.
+    format, `LogCorrupt` for a ledger with a damaged row, `NewerFormat` for one that a newer contextkit wrote.
     """
     path = Path(path)
     faults = Faults()
@@ -307,7 +307,8 @@ def ledger_at(path: str | Path) -> tuple[str, Ledger]:
         ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
     damaged = next((fault for fault in faults.kept if is_damage(fault.what)), None)
     if damaged is not None:
-        raise LogCorrupt(f"{damaged.file} line {damaged.line}: {damaged.what}")
+        kind = NewerFormat if is_newer_format(damaged.what) else LogCorrupt
+        raise kind(f"{damaged.file} line {damaged.line}: {damaged.what}")
     return known.name, ledger
 
 

@@ -35,17 +35,22 @@ HEAD = 1 << 16
 """Bytes in which a format shows itself."""
 DAMAGED = "a damaged row is left out (restore it from a copy); prompts of later calls that continue it are unknown"
 """What is said of a row that cannot be read, or whose checksum is not that of its content."""
-_REMEDIES = ("(restore the ledger from a copy)", "upgrade contextkit")
+_RESTORE, _UPGRADE = "(restore the ledger from a copy)", "upgrade contextkit"
 
 
 def damage(what: str) -> str:
-    """The fault of a ledger's row, of what `Rows` says of it."""
-    return DAMAGED if not what else what if what.endswith(_REMEDIES) else f"{what} {_REMEDIES[0]}"
+    """Return the text of a fault of a ledger's row; `what` is what `Rows` found wrong, empty for an unreadable row."""
+    return DAMAGED if not what else what if what.endswith(_UPGRADE) else f"{what} {_RESTORE}"
 
 
 def is_damage(fault: str) -> bool:
-    """Whether a fault is one of those."""
-    return fault == DAMAGED or fault.endswith(_REMEDIES)
+    """Return whether a fault is one of a ledger's row."""
+    return fault == DAMAGED or fault.endswith((_RESTORE, _UPGRADE))
+
+
+def is_newer_format(fault: str) -> bool:
+    """Return whether a fault is of a row that a newer contextkit wrote."""
+    return fault.endswith(_UPGRADE)
 
 
 OTHER_KINDS = "and so on: more kinds of faults than are told apart"

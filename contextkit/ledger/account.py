@@ -41,7 +41,7 @@ from contextkit.ledger.calls import Exchange, Outline, Remark
 from contextkit.ledger.cold import ColdCache, OnCold, at_risk_usd, is_cold, n_left, n_not_read, rewarming_usd
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.send_gate import SendGate
-from contextkit.ledger.transport import Call, observed, passing
+from contextkit.ledger.transport import Call, as_sdk_error, observed
 from contextkit.models import Model, model_named
 from contextkit.prices import cost_usd
 from contextkit.prompt.planner import NO_ENTRIES, CachedEntries, PlanningState
@@ -343,9 +343,10 @@ class Account:
         if not self.limits:
             return Hold((), self._planned(request))
         call, params = self._capped(provider, request.prompt, request.params, n_attempts)
+        hold = self._reserve(request, call, n_attempts)
         if params is not request.params:
             request.cap_output(params)
-        return self._reserve(request, call, n_attempts)
+        return hold
 
     def _capped(
         self, provider: Provider, prompt: Prompt, params: Mapping[str, Json], n_attempts: int
@@ -359,16 +360,16 @@ class Account:
             ((budget.output_room(call, session, n_attempts), budget) for budget, session in self.limits),
             key=lambda one: one[0],
         )
-        n_output = room // call.n_answers
+        is_least = room < call.least_output
+        n_output = max(room, call.least_output) // call.n_answers
         field = getattr(provider, "output_field", "max_completion_tokens")
         capped = with_output_limit(provider.wire, params, n_output, field)
         if room >= call.output_tokens or capped == params:
             return call, params
-        if room < call.least_output:
-            return replace(call, output_tokens=call.least_output, is_least=True), params
-        asked = f"{call.output_tokens // call.n_answers:,} asked for" if call.has_output_limit else "none was set"
-        tightest.warn_capped(asked, n_output)
-        return replace(call, output_tokens=n_output * call.n_answers), capped
+        if not is_least:
+            limit = f"{call.output_tokens // call.n_answers:,} requested" if call.has_output_limit else "none was set"
+            tightest.warn_capped(limit, n_output)
+        return replace(call, output_tokens=n_output * call.n_answers, is_least=is_least), capped
 
     def _observing(self, request: Request, client: Any) -> Any | None:
         """A copy of `client` that sets aside what each attempt of its SDK may cost; None where its attempts are not seen."""
@@ -509,7 +510,7 @@ class Account:
         """
         _, billed = self._billed.get(name, (None, None))
         if name and self._has_unique_ids and billed == usage:
-            self._charge(request, usage, is_billed=True)
+            self._charge(request, usage, is_billed=True, has_row=True)
             return
         self._bill(request, response, name, usage, why, first_byte_at)
 
@@ -572,7 +573,7 @@ class Account:
         first_byte_at: float | None,
     ) -> None:
         if self._is_billed(request, response, name, usage):
-            self._charge(request, usage, is_billed=True)
+            self._charge(request, usage, is_billed=True, has_row=True)
             return
         now = self._clock()
         first = now if first_byte_at is None else first_byte_at
@@ -612,7 +613,9 @@ class Account:
         with self._lock:
             name = self._free_name() if name is None else name
             key = self._session, self._lane, name, request.at
-            charge = self._charge(request, usage, key, is_billed=is_billed, is_answered=is_answered)
+            charge = self._charge(request, usage, is_billed=is_billed, is_answered=is_answered)
+            for budget, _ in self.limits:
+                budget.count(key)
             if charge is not None:
                 self._recorder.ledger.remark(Remark(CHARGE, name, charge))
             exchange = Exchange(
@@ -639,26 +642,26 @@ class Account:
         self,
         request: Request,
         usage: Usage | None,
-        key: tuple[str, str, str, float] | None = None,
         *,
         is_billed: bool,
         is_answered: bool = True,
+        has_row: bool = False,
     ) -> str | None:
         """Charge a call that is over to the budgets; returns the remark that keeps what its bill does not say.
 
         Attempts that nobody saw share the fate of the last one: where that was answered, or refused with a status, the
         others were not billed; where nothing is known of it (`is_answered` is false), nothing is of the others.
 
-        One that was sent without `Request.send` has nothing set aside: it is charged all the same.
+        One that was sent without `Request.send` has nothing set aside: it is charged all the same, unless it has its row.
         """
         hold, request.hold = request.hold, None
-        if hold is None and self.limits and is_billed and key is not None:
+        if hold is None and self.limits and is_billed and not has_row:
             hold = Hold(self.limits, self._planned(request), is_sent=True)
         if not isinstance(hold, Hold):
             return None
         if not is_billed:
-            return hold.release(key)
-        return hold.settle(usage, key) if is_answered else hold.forfeit(key)
+            return hold.release()
+        return hold.settle(usage) if is_answered else hold.forfeit()
 
     def _planned(self, request: Request) -> PlannedCall:
         return planned_call(request.provider, request.model, request.prompt, request.params, self._clock())
@@ -700,9 +703,7 @@ class _Attempts:
                 self._account.reserve_again(self._request)
             except BudgetExceeded as exceeded:
                 self._account.forfeit(self._request)
-                error = passing(BudgetExceeded, self._sdk)(*exceeded.args)
-                error.__dict__.update(exceeded.__dict__)
-                raise error from None
+                raise as_sdk_error(exceeded, self._sdk) from None
         hold = self._request.hold
         return _Attempt(body or b"", hold) if isinstance(hold, Hold) else None
 

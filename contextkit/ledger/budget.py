@@ -195,12 +195,12 @@ def _thinking_tokens(params: Mapping[str, Json]) -> int:
 
 def _n_answers(params: Mapping[str, Json]) -> int:
     nested = params.get("generationConfig")
-    asked = (
+    counts = (
         params.get("n"),
         params.get("best_of"),
         nested.get("candidateCount") if isinstance(nested, Mapping) else None,
     )
-    return max(1, *(whole_number(n) or 1 for n in asked))
+    return max(1, *(whole_number(n) or 1 for n in counts))
 
 
 class Budget:
@@ -247,8 +247,8 @@ class Budget:
         """Ledger rows that are counted."""
         self._unpriced: set[tuple[str, str]] = set()
         self._has_capped = False
-        self._claimable: dict[object, Reservation] = {}
-        """Prompt → the last reservation for attempts that whoever made it does not see."""
+        self._claimable: dict[object, list[Reservation]] = {}
+        """Prompt → open reservations for attempts that their maker does not see."""
 
     def __repr__(self) -> str:
         return f"Budget(usd={self.usd!r}, tokens={self.tokens!r}, per={self.per!r})"
@@ -285,12 +285,12 @@ class Budget:
                 return call.output_tokens
             return bisect_left(range(call.output_tokens + 1), True, key=is_too_much) - 1
 
-    def warn_capped(self, asked: str, capped: int) -> None:
+    def warn_capped(self, limit: str, capped: int) -> None:
         """Say once that the output of requests is capped."""
         if not self._has_capped:
             self._has_capped = True
             text = (
-                f"{self!r} is smaller than what one request could cost, so its output is capped: {asked}, lowered to "
+                f"{self!r} is smaller than what one request could cost, so its output is capped: {limit}, lowered to "
                 f"{capped:,} tokens and to what is left from here on; raise the budget, or set max_tokens (Responses: "
                 "max_output_tokens) yourself"
             )
@@ -307,8 +307,8 @@ class Budget:
             worst, prompt_tokens, scope = self._worst(call, session, is_checked=not is_sent, n_attempts=n_attempts)
             scope.reserved, scope.n_open = scope.reserved + worst * n_attempts, scope.n_open + 1
             reservation = Reservation(self, scope, call, worst, prompt_tokens, n_attempts)
-            if n_attempts > 1:
-                self._claimable[call.prompt] = reservation
+            if n_attempts > 1 and call.prompt is not None:
+                self._claimable.setdefault(call.prompt, []).append(reservation)
         return reservation
 
     def claim(self, call: PlannedCall) -> Reservation | None:
@@ -316,11 +316,18 @@ class Budget:
         where there is none.
         """
         with self._lock:
-            reservation = self._claimable.get(call.prompt)
-            if reservation is None or reservation.n_claimed >= reservation.n_attempts:
+            reservations = () if call.prompt is None else self._claimable.get(call.prompt, ())
+            open_ones = [one for one in reservations if one.n_claimed < one.n_attempts]
+            if not open_ones:
                 return None
+            reservation = min(open_ones, key=lambda one: one.n_claimed)  # equal requests in flight have an attempt each
             reservation.n_claimed += 1
             return reservation
+
+    def count(self, key: _Key) -> None:
+        """Take a ledger row for counted: what its call was charged is known here."""
+        with self._lock:
+            self._counted.add(key)
 
     def restore(self, ledger: Ledger, session: str) -> None:
         """Count what a ledger says was spent: by this session, or by every session on each day.
@@ -420,19 +427,19 @@ class Budget:
         text = f"no price is known for {call.model!r} of provider {call.provider!r}: in a budget of dollars {limit}; register_price(…)"
         warnings.warn(sanitize(text), stacklevel=5)
 
-    def _close(self, reservation: Reservation, charge: Amount, usage: Usage | None, key: _Key | None) -> None:
+    def _close(self, reservation: Reservation, charge: Amount, usage: Usage | None) -> None:
         call = reservation.call
         with self._lock:
             scope = reservation.scope
             scope.n_open -= 1
-            if self._claimable.get(call.prompt) is reservation:
-                del self._claimable[call.prompt]
+            if call.prompt is not None and reservation in (same := self._claimable.get(call.prompt, [])):
+                same.remove(reservation)
+                if not same:
+                    del self._claimable[call.prompt]
             # no float is left over where nothing is in flight
             set_aside = reservation.worst * reservation.n_attempts
             scope.reserved = scope.reserved - set_aside if scope.n_open else Amount()
             scope.spent += charge
-            if key is not None:
-                self._counted.add(key)
             self._learn(call.prompt_tokens, usage)
 
     def _learn(self, estimated: int | None, usage: Usage | None) -> None:
@@ -463,7 +470,18 @@ class _Scope:
 class Reservation:
     """What one call in flight may cost; closed once, by its bill or by the news that it was not billed."""
 
-    __slots__ = ("_budget", "_is_open", "_prompt_tokens", "call", "n_attempts", "n_claimed", "n_lost", "scope", "worst")
+    __slots__ = (
+        "_budget",
+        "_is_open",
+        "_prompt_tokens",
+        "call",
+        "n_answered",
+        "n_attempts",
+        "n_claimed",
+        "n_lost",
+        "scope",
+        "worst",
+    )
 
     def __init__(
         self, budget: Budget, scope: _Scope, call: PlannedCall, worst: Amount, prompt_tokens: int, n_attempts: int
@@ -474,34 +492,35 @@ class Reservation:
         """The most that one attempt may cost."""
         self.n_attempts = n_attempts
         """How often it may be sent, where nobody sees the attempts."""
-        self.n_claimed = self.n_lost = 0
-        """Attempts that a watched client has seen leave; those of them of which nothing came back."""
+        self.n_claimed = self.n_lost = self.n_answered = 0
+        """Attempts that a watched client has seen leave; those of them of which nothing came back, or a reply."""
 
-    def settle(self, usage: Usage | None, key: _Key | None = None) -> tuple[Amount, bool]:
-        """Charge one attempt what it was billed, or what it may have been where `usage` does not say, and those that are
-        known to be lost their most.
+    def settle(self, usage: Usage | None) -> tuple[Amount, bool]:
+        """Charge one attempt what it was billed, or what it may have been where `usage` does not say, and every other one
+        that was lost or answered its most.
 
-        Returns the charge, and whether the bill says all of it; nothing where the reservation is closed. `key` names the
-        ledger row that repeats it.
+        Returns the charge, and whether the bill says all of it; nothing where the reservation is closed.
         """
         charge, is_billed = self.call.bill(usage, self.worst, self._prompt_tokens)
-        charge, is_billed = charge + self.worst * self.n_lost, is_billed and not self.n_lost
-        return (charge, is_billed) if self._close(charge, usage, key) else (Amount(), True)
+        n_others = self.n_lost + max(self.n_answered - 1, 0)
+        charge, is_billed = charge + self.worst * n_others, is_billed and not n_others
+        return (charge, is_billed) if self._close(charge, usage) else (Amount(), True)
 
-    def forfeit(self, key: _Key | None = None) -> Amount:
+    def forfeit(self) -> Amount:
         """Charge every attempt its most: what became of them is not known. Returns the charge."""
         charge = self.worst * self.n_attempts
-        return charge if self._close(charge, None, key) else Amount()
+        return charge if self._close(charge, None) else Amount()
 
-    def release(self, key: _Key | None = None) -> None:
-        """The call was not billed."""
-        self._close(Amount(), None, key)
+    def release(self) -> Amount:
+        """Charge nothing but the attempts that are known to be lost. Returns the charge."""
+        charge = self.worst * self.n_lost
+        return charge if self._close(charge, None) else Amount()
 
-    def _close(self, charge: Amount, usage: Usage | None, key: _Key | None) -> bool:
-        """Whether it was open."""
+    def _close(self, charge: Amount, usage: Usage | None) -> bool:
+        """Close it; return whether it was open."""
         was_open, self._is_open = self._is_open, False
         if was_open:
-            self._budget._close(self, charge, usage, key)
+            self._budget._close(self, charge, usage)
         return was_open
 
 
@@ -533,20 +552,19 @@ class Hold:
         charges = [reservation.forfeit() for reservation in earlier._reservations]
         self._lost = earlier._lost + (charges[-1] if charges else Amount())
 
-    def settle(self, usage: Usage | None, key: _Key | None = None) -> str | None:
+    def settle(self, usage: Usage | None) -> str | None:
         """Charge one attempt; returns the text of the remark that keeps the charge, None where the bill says it."""
-        outcomes = [reservation.settle(usage, key) for reservation in self._reservations]
+        outcomes = [reservation.settle(usage) for reservation in self._reservations]
         return self._remark([charge for charge, _ in outcomes], all(is_billed for _, is_billed in outcomes))
 
-    def forfeit(self, key: _Key | None = None) -> str | None:
+    def forfeit(self) -> str | None:
         """Charge every attempt its most; returns the text of the remark that keeps the charge."""
-        return self._remark([reservation.forfeit(key) for reservation in self._reservations], is_billed=False)
+        return self._remark([reservation.forfeit() for reservation in self._reservations], is_billed=False)
 
-    def release(self, key: _Key | None = None) -> str | None:
-        """The call was not billed; returns the text of the remark that keeps what earlier attempts were charged."""
-        for reservation in self._reservations:
-            reservation.release(key)
-        return self._remark([], is_billed=True)
+    def release(self) -> str | None:
+        """The last attempt was not billed; returns the text of the remark that keeps what others were charged."""
+        charges = [reservation.release() for reservation in self._reservations]
+        return self._remark(charges, is_billed=not any(charge.tokens for charge in charges))
 
     def _remark(self, charges: list[Amount], is_billed: bool) -> str | None:
         if (is_billed or not charges) and self._lost == Amount():

@@ -1,10 +1,4 @@
-"""One model call: what was sent, when, what came back, what it was billed; and what is known of it beside its bill.
-
-A trace is a list of these, whoever recorded it.
-
-One exchange, or one remark, as one line of JSON, and back, exactly.
-
-Takes a row, gives the bytes of its line without the newline; and the other way. Knows nothing of files.
+"""Model calls and remarks, and their lines in a ledger: `encode` gives the JSON of a record, `decode` reads it back.
 
 In a ledger, a line ends with its place: `"sequence"`, how many rows stand before it; `"prev"`, the `"sum"` of the row
 before; and `"sum"`, the first 16 hex digits of the SHA-256 of all bytes before that field. Each sum therefore covers
@@ -145,6 +139,16 @@ class Exchange:
     nobody said."""
     output_estimate: int | None = None
     """Generated tokens by the reply's visible text, where the bill's `output` is partial; None elsewhere."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether the provider answered with an error status and no bill: such a call costs nothing."""
+        has_bill = self.usage is not None or self.billed_usd is not None
+        return not has_bill and self.error is not None and _ERROR_STATUS.match(self.error) is not None
+
+
+_ERROR_STATUS = re.compile(r"[45][0-9][0-9]\b")
+"""Begins the error of a call that was answered with that status: `529 overloaded_error`."""
 
 
 RemarkKind = Literal[

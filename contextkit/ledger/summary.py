@@ -91,6 +91,18 @@ class Row:
     """Those with a recorded cost."""
     placeholders: PlaceholderOutput = PlaceholderOutput()
     """Those whose output count is a placeholder."""
+    calls_refused: int = 0
+    """How many of them the provider refused with an error status: they cost nothing and read nothing."""
+
+    @property
+    def has_no_usage(self) -> bool:
+        """Return whether no call reports its usage, though some may have been billed."""
+        return self.calls > self.calls_refused and not self.calls_with_usage
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether sums over its calls are lower bounds: some that may have been billed do not report their usage."""
+        return self.calls_with_usage < self.calls - self.calls_refused
 
     @property
     def hit_rate(self) -> float | None:
@@ -102,7 +114,7 @@ class Row:
         """Whether its calls cost more than `cost_usd`: some have no usage and no recorded cost, tokens and no price, or a
         list price that is a lower bound.
         """
-        return self.calls_with_price < self.calls or bool(self.calls_with_partial_cost)
+        return self.calls_with_price < self.calls - self.calls_refused or bool(self.calls_with_partial_cost)
 
     @property
     def misses_text(self) -> str:
@@ -111,9 +123,7 @@ class Row:
         >>> Row("all", 5, 0, 0, Usage(), None, None, 0).misses_text
         'unknown'
         """
-        if self.calls and not self.calls_with_usage:
-            return "unknown"
-        return f"{'≥ ' if self.calls_with_usage < self.calls else ''}{self.n_misses:,}"
+        return "unknown" if self.has_no_usage else f"{'≥ ' if self.is_partial else ''}{self.n_misses:,}"
 
     @property
     def usage_or_unknown(self) -> Usage:
@@ -334,6 +344,7 @@ class _Sum:
 
     __slots__ = (
         "calls",
+        "calls_refused",
         "calls_with_partial_cost",
         "calls_with_price",
         "calls_with_usage",
@@ -354,7 +365,7 @@ class _Sum:
     )
 
     def __init__(self) -> None:
-        self.calls = self.calls_with_usage = self.calls_with_price = self.n_misses = 0
+        self.calls = self.calls_with_usage = self.calls_with_price = self.calls_refused = self.n_misses = 0
         self.calls_without_price = self.calls_with_partial_cost = self.n_listed = 0
         self.fresh: int | None = 0
         self.read: int | None = 0
@@ -367,6 +378,7 @@ class _Sum:
 
     def add(self, call: AnalyzedCall) -> None:
         self.calls += 1
+        self.calls_refused += call.exchange.is_refused
         self.n_misses += bool(call.miss and call.miss.lost_tokens)
         if call.usage:
             self.calls_with_usage += 1
@@ -431,6 +443,7 @@ class _Sum:
             calls_with_partial_cost=self.calls_with_partial_cost,
             recorded=self.recorded,
             placeholders=self.placeholders,
+            calls_refused=self.calls_refused,
         )
 
 
@@ -481,7 +494,7 @@ def row_json(row: Row) -> dict[str, Json]:
     usage = row.usage_or_unknown.to_json()
     usage.pop("service_tier", None)  # of one call, not of a sum
     derived = {"hit_rate": row.hit_rate, "saved_usd": row.saved_usd, "cost_is_lower_bound": row.is_cost_lower_bound}
-    n_misses = row.n_misses if row.calls_with_usage or not row.calls else None
+    n_misses = None if row.has_no_usage else row.n_misses
     return {**asdict(row), "usage": usage, "n_misses": n_misses, **derived}
 
 
@@ -539,8 +552,8 @@ def _miss_text(summary: Summary) -> str:
 
 def _unknown_texts(summary: Summary) -> Iterable[str]:
     row = summary.total
-    if row.calls_with_usage < row.calls:
-        yield f"usage unknown for {row.calls - row.calls_with_usage} of {row.calls} calls"
+    if row.is_partial:
+        yield f"usage unknown for {row.calls - row.calls_refused - row.calls_with_usage} of {row.calls} calls"
     billed = {one.name for one in summary.models if one.calls_with_usage}  # without usage no price is missing yet
     unpriced = [model for model in summary.models_without_price if model in billed]
     if unpriced:

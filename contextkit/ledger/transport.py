@@ -110,7 +110,7 @@ def observed(client: Any, watcher: Watcher) -> Any | None:
 
 
 @cache
-def passing(kind: type[Any], sdk: str) -> type[Any]:
+def sdk_error_class(kind: type[Any], sdk: str) -> type[Any]:
     """Subclass `kind` as an error of the SDK, so that the SDK lets it pass; `kind` itself for any other package."""
     if sdk not in _SDK_ERRORS:
         return kind
@@ -121,6 +121,16 @@ def passing(kind: type[Any], sdk: str) -> type[Any]:
         "__reduce__": lambda self: (kind, self.args, self.__dict__),
     }
     return type(kind.__name__, (kind, root), plain)
+
+
+def as_sdk_error(error: Exception, sdk: str) -> Exception:
+    """Return the same error as one of the SDK: of any other an SDK makes a connection error, and retries."""
+    own: Any = type(error)
+    kind: Any = sdk_error_class(own, sdk)
+    other: Exception = kind.__new__(kind)
+    other.args = error.args
+    other.__dict__.update(error.__dict__)
+    return other
 
 
 class _Around:

@@ -21,37 +21,7 @@ from contextkit.errors import InvalidContent
 BODY_VERSION = 1
 """Of the bodies of entries; the `opened` entry names it."""
 Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "tools", "switch", "epoch"]
-"""What an entry is; the table of their bodies stands in `docs/architecture.md`.
-
-opened      {"version", "templates": {wire: version}, "system": [part…], "tools": [definition…]}
-            of a sub-agent also "spawned_by": {…} (`context/agents.py`); or, where a branch leaves its parent,
-            {"parent": {"path", "sequence", "digest"}}; in Postgres the path is a session's name
-user        {"content": [part…], "role"?: "system"}     a system message between turns names its role assistant
-{"after": sequence, "native": {"wire", "model", "body": [json…]}, "text", "calls": [{"id", "name", "arguments"}…],
-"stop",
-             "stored"?: {"id", "model", "conversation"?}, "withheld"?: [id…]}     where the server keeps it, and can go
-             on from it;
-            earlier reasoning that it says it left out
-result      {"call_id", "name", "content": [part…], "is_error", "references"?: [reference…], "form"?: name,
-            "residency"?: {"kind", …}, "whole"?: [part…], "drops_reasoning"?: true}     parts that stand in files are
-            previews here, and `references` bring them back; `form` says how its text is told (`variation.py`); `whole`
-            is what the next reply sees in place of `content`, and no later one
-begun       {"call_id"}                     a side effect was started (a crash may follow); renders nothing notice
-{"text", "event"?: {"type", …}, "until"?: "reply"}     said by the program, in band; `event` where something changed
-            (`change.py`) or is said again; what holds until the reply is not part of the history
-phase       {"name", "text", "removed": [name…], "added": [name…], "is_told"}     what may be called from here on:
-`text` tells it; so do
-            `removed` and `added`, the tools withdrawn and given back, where a provider takes them (all of it, if
-            `is_told`)
-tools       {"definitions": [definition…], "text"}     tools that join behind the head; `text` tells how they are called
-in words switch      {"to": {"wire", "model"}, "from": {"wire", "model"}, "rewrites_tokens", "templates"}     another
-model answers from here on epoch       {"reason", "summary": [part…], "keep_from": sequence | null, "rewrites_tokens",
-"templates",
-             "system"?: [part…], "tools"?: [definition…], "replaced"?: {sequence: {"content", "references"}}}
-part        {"type": "text", "text"} | {"type": "image"|"document", "media_type", "data"} | {… "url"} | {"type":
-"native", "wire", "block"} reference   {"digest", "n_bytes", "kind", "part", "form": {…}, "field", "source"?,
-"tool"?, "call"?, "title"?} definition
-{"name", "description", "parameters", "format"?} | {"native": {"wire", "block"}, "instead"?: definition} """
+"""What an entry is; `docs/architecture.md` has the table of their bodies."""
 
 
 @dataclass(frozen=True, slots=True)

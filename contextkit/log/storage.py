@@ -171,7 +171,7 @@ def is_same_file(descriptor: int, path: Path) -> bool:
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
-    """What tells the file that is open from one that replaces it."""
+    """Return device and inode of an open file, which tell it from one that replaces it."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino
 
@@ -482,16 +482,18 @@ class JSONLStorage:
         with self._opened() as descriptor:
             if self._is_dirty:
                 self._rewind(descriptor)
-            end = self._end + len(line)
+            end, note = self._end + len(line), self._lock.note
             try:
                 self._is_dirty = True
                 _write(descriptor, line)
+                with suppress(OSError):  # the entry is safe; a head that lags finds less
+                    self._lock.leave(_head_note(entry.sequence, entry.digest), is_durable=False)
                 self._end, self._is_dirty = end, False
-            except BaseException as failure:
+            except BaseException as failure:  # an interruption too: the caller does not have the entry
+                with suppress(OSError):
+                    self._lock.leave(note, is_durable=False)
                 self._rewind_after(failure, descriptor, prev)
                 raise
-        with suppress(OSError):  # the entry is safe; a head that lags finds less
-            self._lock.leave(_head_note(entry.sequence, entry.digest), is_durable=False)
 
     def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
         """The way to the parent's file, relative, so that a folder of logs can be moved as one.

@@ -25,19 +25,19 @@ def with_unique_calls(answer: Mapping[str, Json]) -> Json:
     ['toolu_0123', 'toolu_bb31']
     """
     copy = deepcopy(dict(answer))
-    calls = [(call, field) for name in _ANSWERS for call, field in _call_ids(copy.get(name))]
-    used = {call.get(field) for call, field in calls}
-    seen: set[Json] = set()
+    calls = [(call, field) for name in _ANSWERS for call, field in _call_ids(copy.get(name)) if call.get(field)]
+    used = {str(call[field]) for call, field in calls}
+    before: set[str] = set()
     for call, field in calls:
-        name = new = str(call.get(field))
+        name = new = str(call[field])
         n = 1
-        while name in seen and new in used:
+        while name in before and new in used:
             n += 1
             digest = blake2b(f"{name} {n}".encode()).hexdigest()
             new = f"{name[:-4]}{digest[:4]}" if len(name) >= 8 else f"{name}_{n}"
         if new != name:
             call[field] = new
-        seen.add(name)
+        before.add(name)
         used.add(new)
     return copy
 

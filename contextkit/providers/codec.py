@@ -1,14 +1,11 @@
 """The codec of one endpoint: how its request bodies are read, checked and answered.
 
-`Codec` is a table of functions, one instance per endpoint; `contextkit.providers.codecs.CODECS` holds them all. Code
-outside `providers/` calls these functions and knows no field name of a request or response body. Its three parts:
+`Codec` is a table of functions, one instance per endpoint. Code outside `providers/` calls these functions and knows no
+field name of a request or response body. `Codec.responses` (`adapter.Answering`) reads a response, whole or as a stream,
+and its usage; the other fields check a request and render what the local provider answers. `Codec.body` is the reader
+that recognises a body and gives its blocks.
 
-- `Codec.body` (`body.BodyReader`) recognises a body and gives its blocks;
-- `Codec.responses` (`adapter.Answering`) reads a response, whole or as a stream, and its usage;
-- the other fields check a request and render what the local provider answers.
-
-Each endpoint's package defines its reader as `BODY` and its codec as `CODEC`. Adding an endpoint is one codec and one
-entry in `codecs.py`.
+An endpoint is a reader, a parser and a codec, with one entry each in `BODIES`, `PARSERS` and `CODECS` of `codecs.py`.
 """
 
 from __future__ import annotations

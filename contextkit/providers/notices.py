@@ -1,18 +1,5 @@
-"""How an event is told to the model: one table, the row closest to the provider's own way first.
-
-Takes an endpoint, its model's row and what the caller has opted in to; gives the row. Knows no bytes: the adapters
-spell each row. Every row appends; none touches what was said.
-
-Which features of `/v1/messages` are in beta, and the header that opts in to each: one table, for what is sent and
-for who checks it.
-
-Takes the fields of a request and the betas opted in to, gives what is lacking. Knows no bytes and no models. Which name
-opts in to what is in `facts/betas.toml`.
-
-What changes the configuration of a conversation from one item on: an effort, the form of a reply.
-
-Takes the event of a notice, gives the item of Responses that says it
-(responses/response_configuration_update_item_param_param.py).
+"""How a notice is rendered, which settings of a conversation change in band, and which fields of `/v1/messages` need a
+beta. Which beta name opts in to what is in `facts/betas.toml`.
 """
 
 from __future__ import annotations
@@ -151,7 +138,7 @@ class Beta:
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """Betas that opt in to it, any one of them; the first is the newest."""
+        """Betas that opt in to it, any one of them; the first is the one to recommend."""
         return betas_for(self.field)
 
 

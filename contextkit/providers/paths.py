@@ -32,7 +32,7 @@ say), on Vertex AI; the legacy `openai_completions` is what vLLM, SGLang and lla
 1.44, bedrock-runtime."""
 _FREE: Final = re.compile(
     "(?:"
-    "/count_tokens|/input_tokens|:(?:count|compute)tokens|/model/.+/count-tokens|/tokenize|/detokenize|/apply-template"
+    "/count_tokens|/input_tokens|:(?:count|compute)tokens|/model/.+/count-tokens|/models/count-tokens:rawpredict|/tokenize|/detokenize|/apply-template"
     "|/files|/files/[^/]+|/uploads|/uploads/[^/]+/(?:parts|complete)|/skills|/skills/[^/]+/versions"
     "|/conversations/conv_[^/]+(?:/items)?"
     "|/threads|/threads/(?!runs$)[^/]+|/threads/[^/]+/messages(?:/[^/]+)?|/assistants|/assistants/[^/]+"
@@ -62,7 +62,7 @@ def wire_of(method: str, target: str) -> str:
 
 
 def is_free(method: str, target: str) -> bool:
-    """Whether a request costs nothing.
+    """Return whether a request costs nothing.
 
     >>> is_free("GET", "/v1/models"), is_free("POST", "/v1/messages/count_tokens"), is_free("POST", "/v1/messages/batches")
     (True, True, False)

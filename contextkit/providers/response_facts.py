@@ -19,7 +19,7 @@ from contextkit.canonical import Json, parse
 from contextkit.content_encoding import Decoder, UndecodableBody, codings_of
 from contextkit.errors import NotSerialisable
 from contextkit.providers.codecs import CODECS
-from contextkit.providers.usage import Report, billed_usd_of, ignore, usage_of
+from contextkit.providers.usage import Report, billed_usd_of, ignore, streamed_counters, usage_of
 
 _INSIDE = ("message", "response", "interaction", "metadata", "data")
 """Where an event, or a record around a response, keeps the response."""
@@ -112,9 +112,13 @@ class ResponseFacts:
                 is_response |= self._add_end(event[name])
         return is_response
 
-    def usage(self, report: Report = ignore) -> Usage | None:
-        """Its usage by the names of its counters; None where they are empty or contradict each other, which is reported."""
-        return self.as_far_as_received(usage_of(self.counts, report))
+    def usage(self, report: Report = ignore, model: str = "") -> Usage | None:
+        """Read its usage by the names of its counters; None if they are empty or contradict each other, which is reported.
+
+        `model`: the one that was asked, as counters of some models differ in a stream.
+        """
+        counts = streamed_counters(self.counts, model) if self.is_stream else self.counts
+        return self.as_far_as_received(usage_of(counts, report))
 
     def as_far_as_received(self, usage: Usage | None) -> Usage | None:
         """A usage read from these counters: the output of a stream that was cut is a lower bound, the rest is final.

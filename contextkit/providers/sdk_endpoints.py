@@ -89,8 +89,8 @@ def declared_fields(wire: str) -> frozenset[str] | None:
             fields = load("google.genai.types:GenerateContentConfig").model_fields
             return frozenset({"generationConfig", *fields, *(field.alias for field in fields.values() if field.alias)})
         if wire == "bedrock_converse":
-            service = load("botocore.session:get_session")().get_service_model("bedrock-runtime")
-            return frozenset(service.operation_model("Converse").input_shape.members)
+            service = load("botocore.loaders:Loader")().load_service_model("bedrock-runtime", "service-2")
+            return frozenset(service["shapes"]["ConverseRequest"]["members"])
         return method_fields(wire) if wire in ENDPOINTS else None
     except ImportError:
         return None

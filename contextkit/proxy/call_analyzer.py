@@ -14,7 +14,7 @@ from hashlib import sha256
 from secrets import token_hex
 
 from contextkit.canonical import Json, canonical, parse
-from contextkit.content_encoding import UndecodableBody, decoded
+from contextkit.content_encoding import MOST_BYTES, UndecodableBody, decoded
 from contextkit.errors import NotSerialisable, StorageError
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
 from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
@@ -23,7 +23,7 @@ from contextkit.lint.finding import Finding
 from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.response_facts import error_type
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.observer import MOST_BYTES, UNREADABLE, Departed, Ended, Passed
+from contextkit.proxy.observer import UNREADABLE, Departed, Ended, Passed
 from contextkit.proxy.other_endpoints import OtherCall, OtherEndpoints, answer_in, bill_of, billed_by
 from contextkit.proxy.repairs.splices import undo_of
 from contextkit.redact import redact, redact_path, redact_text
@@ -194,7 +194,7 @@ class CallAnalyzer:
                 row.usage is None or row.usage.prompt is None
             ):  # counters that this vendor of the same wire spells in its own way
                 answer = answer_in(call) if call.status < 400 else None
-                row = replace(row, usage=bill_of(answer) or row.usage)
+                row = replace(row, usage=bill_of(answer, row.model) or row.usage)
             row = replace(row, provider=self._provider(begun, row))
         else:
             row = self._others.row(watched, begun.call, call, answer_in(call) if call.status < 400 else None)

@@ -10,10 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-MOST_BYTES = 1 << 26
-"""A body beyond this passes like any other, but is neither changed nor kept: 64 MB, twice what Anthropic takes."""
-
-
 UNREADABLE = "undecodable"
 """Stands for the encoding of a response that is not decoded, or was not handed over: nothing is read from it."""
 

@@ -103,7 +103,7 @@ class OtherEndpoints:
             other.provider,
             other.model,
             None,
-            bill_of(answer),
+            bill_of(answer, other.model),
             None,
             error,
             answer.billed_usd,
@@ -142,13 +142,13 @@ def billed_by(upstream: str, call: Departed, model: str, fields: dict[str, Json]
     return "" if provider == "openrouter" and provider not in upstream else provider
 
 
-def usage_in(content_type: str, encoding: str, body: bytes, is_whole: bool) -> Usage | None:
+def usage_in(model: str, content_type: str, encoding: str, body: bytes, is_whole: bool) -> Usage | None:
     """The usage that a response of one of these endpoints reports, None where it says none."""
     try:
         text = decoded(body, encoding, MOST_BYTES, is_partial=not is_whole) if encoding else body
     except UndecodableBody:
         return None
-    return bill_of(answer_in(Ended(0, 200, content_type, "", text, None, 0.0, "")))
+    return bill_of(answer_in(Ended(0, 200, content_type, "", text, None, 0.0, "")), model)
 
 
 def answer_in(call: Ended) -> ResponseFacts | None:
@@ -164,9 +164,9 @@ def answer_in(call: Ended) -> ResponseFacts | None:
     )
 
 
-def bill_of(answer: ResponseFacts | None) -> Usage | None:
+def bill_of(answer: ResponseFacts | None, model: str) -> Usage | None:
     """The usage that was billed, None where it is unknown or contradicts itself; the output of a cut stream is partial."""
-    return answer.usage() if answer is not None and answer.counts else None
+    return answer.usage(model=model) if answer is not None and answer.counts else None
 
 
 def _failure(answer: ResponseFacts, ended: Ended) -> str | None:

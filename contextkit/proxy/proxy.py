@@ -33,6 +33,7 @@ from contextkit.proxy.relay import (
     Relay,
     Unreachable,
     Upstream,
+    asks_for_websocket,
     in_words,
     value_of,
 )
@@ -191,7 +192,7 @@ class Proxy:
         except BudgetExceeded as exceeded:
             text, path = exceeded.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
             self._on_report({"refused": {"path": redact_path(path), "text": text}})
-            status = UPGRADE_REQUIRED if value_of(request.headers, b"upgrade") else PAYMENT_REQUIRED
+            status = UPGRADE_REQUIRED if asks_for_websocket(request.headers) else PAYMENT_REQUIRED
             _refuse(link, _codec_of(request), status, text)
         except Unreachable as fault:
             _refuse(link, _codec_of(request), fault.status, str(fault))

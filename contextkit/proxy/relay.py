@@ -37,9 +37,10 @@ try:
 except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
+from contextkit.content_encoding import MOST_BYTES
 from contextkit.providers.calls import NO_NAMES, names_in_headers
 from contextkit.providers.paths import wire_of
-from contextkit.proxy.observer import MOST_BYTES, Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts
+from contextkit.proxy.observer import Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts
 from contextkit.redact import credentials_of, redact_path, redact_text
 from contextkit.server.http.half_closed import abort_if_left
 from contextkit.watcher.budget import Admission, BudgetGate
@@ -83,12 +84,11 @@ def for_provider(headers: Iterable[tuple[bytes, bytes]], host: bytes, length: in
     """A request's headers; `length` where its body is another one than the client's. A chunked body stays chunked."""
     kept = list(headers)
     is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in kept)
-    is_upgrade = value_of(kept, b"upgrade")
     rest = passed_on(kept, _OF_THE_REQUEST)
     if length is not None:
         rest = [(name, b"%d" % length if name.lower() == b"content-length" else value) for name, value in rest]
     framing = [(b"Transfer-Encoding", b"chunked")] if is_chunked else []
-    switch = [(b"Connection", b"Upgrade"), (b"Upgrade", is_upgrade)] if is_upgrade else []
+    switch = [(b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")] if asks_for_websocket(kept) else []
     return [(b"Host", host), *rest, *framing, *switch]
 
 
@@ -99,6 +99,11 @@ def encoding_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
     'gzip, br'
     """
     return ", ".join(value.decode("latin-1").strip() for key, value in headers if key.lower() == b"content-encoding")
+
+
+def asks_for_websocket(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether a request asks to go on as a web socket; any other `Upgrade` may be ignored (RFC 9110, 7.8), and is."""
+    return value_of(headers, b"upgrade").strip().lower() == b"websocket"
 
 
 def value_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
@@ -655,7 +660,7 @@ class Relay:
         self._target = _origin_form(request.target)
         self._method = request.method.decode("ascii")
         self._wire = wire_of(self._method, self._target.decode("latin-1"))
-        self._is_upgrade = bool(value_of(request.headers, b"upgrade"))
+        self._is_upgrade = asks_for_websocket(request.headers)
         self._is_unpriced = gate is not None and gate.is_unpriced(
             self._method, self._target.decode("latin-1"), is_upgrade=self._is_upgrade
         )

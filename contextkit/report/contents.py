@@ -73,21 +73,25 @@ class Part:
 
     @property
     def lost_tokens_text(self) -> str:
-        """Tokens its misses lost, as people read them."""
-        return count_text(self.row, self.lost.lost_tokens if self.row.calls_with_usage else None)
+        """Format the tokens that its misses lost."""
+        return count_text(self.row, None if self.row.has_no_usage else self.lost.lost_tokens)
 
     @property
     def lost_text(self) -> str:
-        """What its misses cost, as people read it."""
-        if not self.row.calls_with_usage:
+        """Format what its misses cost."""
+        if self.row.has_no_usage:
             return "unknown"
-        is_partial = self.row.calls_with_usage < self.row.calls
-        return lost_money(replace(self.lost, is_lower_bound=self.lost.is_lower_bound or is_partial))
+        return lost_money(replace(self.lost, is_lower_bound=self.is_lost_lower_bound))
+
+    @property
+    def is_lost_lower_bound(self) -> bool:
+        """Return whether its misses may have cost more than `lost` says."""
+        return self.lost.is_lower_bound or self.row.is_partial
 
 
 def count_text(row: Row, count: int | None) -> str:
     """Format a sum of tokens of a row's calls: `unknown`, or behind `≥` if some calls do not report their usage."""
-    return "unknown" if count is None else f"{'≥ ' if row.calls_with_usage < row.calls else ''}{count:,}"
+    return "unknown" if count is None else f"{'≥ ' if row.is_partial else ''}{count:,}"
 
 
 def lost_money(loss: Loss) -> str:

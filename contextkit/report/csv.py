@@ -82,7 +82,7 @@ GROUPS: tuple[tuple[str, Callable[[Row], Cell]], ...] = (
     ("cost_usd", lambda row: row.cost_usd),
     ("cost_uncached_usd", lambda row: row.cost_uncached_usd),
     ("saved_usd", lambda row: row.saved_usd),
-    ("misses", lambda row: row.n_misses if row.calls_with_usage else None),
+    ("misses", lambda row: None if row.has_no_usage else row.n_misses),
     ("list_cost_usd", lambda row: row.list_cost_usd),
     ("calls_recorded", lambda row: row.recorded.calls),
     ("recorded_usd", lambda row: row.recorded.usd),

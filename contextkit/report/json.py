@@ -43,8 +43,8 @@ def _part(part: Part) -> dict[str, Json]:
     return (
         row
         | about
-        | ({"lost_tokens": lost.lost_tokens, "lost_usd": lost.cost_usd} if part.row.calls_with_usage else _UNKNOWN_LOSS)
-        | {"lost_usd_is_lower_bound": lost.is_lower_bound}
+        | (_UNKNOWN_LOSS if part.row.has_no_usage else {"lost_tokens": lost.lost_tokens, "lost_usd": lost.cost_usd})
+        | {"lost_usd_is_lower_bound": part.is_lost_lower_bound}
     )
 
 

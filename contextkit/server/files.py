@@ -17,7 +17,7 @@ from contextkit.canonical import Json
 from contextkit.providers.codec import Codec
 from contextkit.providers.validation import ReceivedRequest, Refusal, first
 from contextkit.server.answer import MESSAGES, Outcome, answered, refused
-from contextkit.server.state import State, StoredFile
+from contextkit.server.state import REMEMBERED_BYTES, State, StoredFile
 
 PATH = "/v1/files"
 _PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
@@ -96,7 +96,15 @@ def upload(request: FileRequest) -> FileAnswer:
     file_name = PurePath(sent.file_name.replace("\\", "/")).name or "unnamed"
     kind = sent.media_type or guess_type(file_name)[0] or "application/octet-stream"
     request.files[name] = StoredFile(name, file_name, kind, named, int(request.state.clock.now()), sent.content)
+    _evict(request.files)
     return _described(request, request.files[name])
+
+
+def _evict(files: dict[str, StoredFile]) -> None:
+    """Delete the oldest files of a workspace beyond the bound of what a server remembers."""
+    n_bytes = sum(len(one.content) for one in files.values())
+    while n_bytes > REMEMBERED_BYTES:
+        n_bytes -= len(files.pop(next(iter(files))).content)
 
 
 def listed(request: FileRequest) -> FileAnswer:

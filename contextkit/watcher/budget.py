@@ -20,7 +20,7 @@ from contextkit.content_encoding import UndecodableBody, decoded
 from contextkit.errors import BudgetExceeded, NotSerialisable, UnreadableRequest
 from contextkit.importers.billed import model_in
 from contextkit.ledger.budget import Budget, Hold, PlannedCall, Reservation, is_covered, planned_call
-from contextkit.ledger.transport import Call, Watcher, passing
+from contextkit.ledger.transport import Call, Watcher, as_sdk_error
 from contextkit.models import find_model, model_named
 from contextkit.providers.calls import NO_NAMES, ClientNames
 from contextkit.providers.codecs import CODECS, endpoint_of
@@ -30,7 +30,7 @@ from contextkit.providers.server_state import named_in
 from contextkit.redact import redact_path
 from contextkit.terminal import sanitize
 
-ReadResponse = Callable[[str, str, bytes, bool], Usage | None]
+ReadResponse = Callable[[str, str, str, bytes, bool], Usage | None]
 """(content type, content encoding, bytes, whether all came) → the usage a response reports."""
 _MOST_STORED = 10_000
 """Responses whose size is remembered, for requests that continue from one a server stores."""
@@ -61,7 +61,7 @@ class BudgetGate:
         """Id of a response → tokens of its prompt and output: what a request that names it continues from."""
 
     def is_unpriced(self, method: str, path: str, *, is_upgrade: bool = False) -> bool:
-        """Whether a request is refused whatever the budget has left: it may be billed, and nobody knows what."""
+        """Return whether a request is refused whatever the budget has left: it may be billed, and nobody knows what."""
         return not self._allow_unpriced and (is_upgrade or not (wire_of(method, path) or is_free(method, path)))
 
     def admit(
@@ -77,8 +77,10 @@ class BudgetGate:
             return None
         wire = wire_of(method, path)
         try:
-            if self.is_unpriced(method, path, is_upgrade=is_upgrade) or (wire and body is None):
-                raise _unpriced(method, path, is_upgrade=is_upgrade)
+            if self.is_unpriced(method, path, is_upgrade=is_upgrade) or (
+                wire and body is None and not self._allow_unpriced
+            ):
+                raise unpriced(method, path, is_upgrade=is_upgrade)
             if not wire or body is None:
                 return None
             planned = self._planned(wire, path, body, encoding)
@@ -87,10 +89,8 @@ class BudgetGate:
                 return Claimed(self, claimed, wire)
             hold = Hold(((self._budget, self._session),), planned)
         except BudgetExceeded as exceeded:
-            error = passing(BudgetExceeded, self._sdk)(*exceeded.args)
-            error.__dict__.update(exceeded.__dict__)
-            raise error from None
-        return Admission(self, hold, wire, None if wire in FOLLOWED else self._read_response)
+            raise as_sdk_error(exceeded, self._sdk) from None
+        return Admission(self, hold, wire, None if wire in FOLLOWED else self._read_response, planned.model)
 
     def answered(self, name: str, usage: Usage | None) -> None:
         """Remember how long the conversation is that a response ends."""
@@ -122,10 +122,22 @@ class BudgetGate:
 class Admission:
     """One request that may be sent, from its first byte to the last of its response."""
 
-    __slots__ = ("_body", "_encoding", "_gate", "_hold", "_kind", "_read", "_status", "_text", "_wire", "was_sent")
+    __slots__ = (
+        "_body",
+        "_encoding",
+        "_gate",
+        "_hold",
+        "_kind",
+        "_model",
+        "_read",
+        "_status",
+        "_text",
+        "_wire",
+        "was_sent",
+    )
 
-    def __init__(self, gate: BudgetGate, hold: Hold, wire: str, read: ReadResponse | None) -> None:
-        self._gate, self._hold, self._wire, self._read = gate, hold, wire, read
+    def __init__(self, gate: BudgetGate, hold: Hold, wire: str, read: ReadResponse | None, model: str) -> None:
+        self._gate, self._hold, self._wire, self._read, self._model = gate, hold, wire, read, model
         self._text: ResponseBytes | None = None
         self._body = bytearray()
         self._kind = self._encoding = ""
@@ -159,7 +171,7 @@ class Admission:
                 usage = replace(usage, output=None)
             self._gate.answered(summary.id, usage)
         elif self._read is not None:
-            usage = self._read(self._kind, self._encoding, bytes(self._body), is_whole)
+            usage = self._read(self._model, self._kind, self._encoding, bytes(self._body), is_whole)
         else:
             usage = None
         self._hold.settle(usage)
@@ -177,13 +189,15 @@ class Claimed(Admission):
     __slots__ = ("_reservation",)
 
     def __init__(self, gate: BudgetGate, reservation: Reservation, wire: str) -> None:
-        super().__init__(gate, Hold((), reservation.call), wire, None)
+        super().__init__(gate, Hold((), reservation.call), wire, None, reservation.call.model)
         self._reservation = reservation
 
     def ended(self, *, is_whole: bool) -> None:
         """No more will come: an attempt that left and was not answered may have been billed."""
         if self.was_sent and not self._status:
             self._reservation.n_lost += 1
+        elif 0 < self._status < 300:
+            self._reservation.n_answered += 1
         super().ended(is_whole=is_whole)
 
 
@@ -248,7 +262,7 @@ def _fields(body: bytes, encoding: str) -> dict[str, Json]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _unpriced(method: str, path: str, *, is_upgrade: bool) -> BudgetExceeded:
+def unpriced(method: str, path: str, *, is_upgrade: bool) -> BudgetExceeded:
     """The refusal of a request that may be billed, and that nobody can price before it is sent."""
     what = f"{method} {sanitize(redact_path(path.partition('?')[0]))}"
     why = "may be billed, and what it costs cannot be said before it is sent"

@@ -12,6 +12,7 @@ from secrets import token_hex
 from threading import Lock
 from types import ModuleType
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from contextkit.errors import UsageError
 from contextkit.ledger.budget import Budget, check_budget
@@ -19,7 +20,7 @@ from contextkit.ledger.transport import Watcher, attach, cloned, library_of
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.terminal import sanitize
-from contextkit.watcher.budget import BudgetedWatcher, BudgetGate
+from contextkit.watcher.budget import BudgetedWatcher, BudgetGate, unpriced
 from contextkit.watcher.guard import CallRecorder, Guard
 from contextkit.watcher.notify import Notifier, OnBreak, caller
 
@@ -47,7 +48,8 @@ def watch(
     async one, that takes the `Finding`. The bill is compared with the expected read; a shortfall is reported
     afterwards, never raised. `record` names a ledger to which every exchange is appended with secrets redacted;
     `diagnostics=True` requests the provider's own diagnosis; `hazards` replaces the catalogue. A request that could cost
-    more than `budget` has left raises `BudgetExceeded` and is not sent; each retry of the SDK counts.
+    more than `budget` has left raises `BudgetExceeded` and is not sent; each retry of the SDK counts. What may be billed and
+    cannot be priced (batches, web sockets, unknown endpoints) raises it too, unless `allow_unpriced`.
 
     `client` itself is not changed; copies of the watched client (`with_options`, `copy`) are watched too. Raises
     `UsageError` for an unsupported client, `StorageError` where the ledger cannot be opened.
@@ -70,19 +72,22 @@ def watch(
     attach(http, watcher)
     watched: Client = client.copy(http_client=http)  # type: ignore[attr-defined]
     if sdk == "openai":
-        _warn_of_websockets(watched)
+        _watch_websockets(watched, is_refused=budget is not None and not allow_unpriced)
     return watched
 
 
-def _warn_of_websockets(client: Any) -> None:
-    """Let `client` and its copies warn once, at the line that connects, that what goes over a web socket is unread.
+def _watch_websockets(client: Any, *, is_refused: bool) -> None:
+    """Let `client` and its copies refuse a web socket, or warn once, at the line that connects, that it is not read.
 
     The SDK prepares the options of every connection like those of a request, and copies a client by its class.
     """
     kind, warned = type(client), Lock()
 
     def prepare_options(self: Any, options: Any) -> Any:
-        if str(options.url).startswith(("ws:", "wss:")) and warned.acquire(blocking=False):
+        is_websocket = str(options.url).startswith(("ws:", "wss:"))
+        if is_websocket and is_refused:
+            raise unpriced("GET", urlsplit(str(options.url)).path, is_upgrade=True)
+        if is_websocket and warned.acquire(blocking=False):
             text = (
                 "a web socket of a watched client is not read: no call in it is compared, recorded or counted against a "
                 "budget; responses.create(stream=True) is"

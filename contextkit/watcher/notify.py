@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, Literal
 
 from contextkit.errors import PrefixBroken, UsageError
-from contextkit.ledger.transport import passing
+from contextkit.ledger.transport import sdk_error_class
 from contextkit.lint.finding import CodePlace, Finding, RequestPlace
 from contextkit.terminal import sanitize
 
@@ -201,7 +201,7 @@ class Notifier:
         Raises `PrefixBroken` where `on_break` is "raise", or where the callable raises.
         """
         if self._on_break == "raise":
-            raise passing(PrefixBroken, self._sdk)(described(finding), finding)
+            raise sdk_error_class(PrefixBroken, self._sdk)(described(finding), finding)
         self._notify(finding, where)
 
     def after(self, finding: Finding, where: Caller) -> None:
@@ -216,7 +216,7 @@ class Notifier:
 
     def _notify(self, finding: Finding, where: Caller) -> None:
         if not callable(self._on_break):
-            kind = passing(PrefixWarning, self._sdk)
+            kind = sdk_error_class(PrefixWarning, self._sdk)
             warnings.warn_explicit(
                 kind(sanitize(_description(finding))), kind, where.file or "<unknown>", where.line, where.module or None
             )
@@ -224,6 +224,6 @@ class Notifier:
         try:
             self._on_break(finding)
         except Exception as error:
-            raise passing(PrefixBroken, self._sdk)(
+            raise sdk_error_class(PrefixBroken, self._sdk)(
                 f"on_break raised {type(error).__name__} for {described(finding)}", finding
             ) from error

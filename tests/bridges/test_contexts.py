@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -342,6 +343,24 @@ def test_a_budget_stops_the_loop_before_a_call_is_sent(server: LocalServer) -> N
     with pytest.raises(BudgetExceeded):
         talk()
     assert 0 < sum((one.usage.prompt or 0) + (one.usage.output or 0) for one in bridge.ledger if one.usage) <= 30_000
+
+
+def test_a_budget_counts_what_the_framework_sends_of_its_own(server: LocalServer) -> None:
+    """A field that no table lists is followed like others; a call that cannot be followed is counted all the same."""
+    bridge = ContextBridge(budget=Budget(tokens=10))
+    with bridge.client(openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)) as client:
+        with pytest.raises(BudgetExceeded):
+            client.responses.create(model=GPT, input="One?", extra_body={"colour": "red"})
+        with pytest.warns(UserWarning, match="as the framework made it"), pytest.raises(BudgetExceeded):
+            client.responses.create(model=GPT, input="Two?", previous_response_id="resp_1")
+        with pytest.raises(BudgetExceeded):
+            client.post("/batches", body={}, cast_to=object)
+    assert not len(server.ledger)
+    bridge = ContextBridge()
+    with warnings.catch_warnings(), bridge.client(openai.OpenAI(base_url=f"{server.url}/v1", api_key="any")) as client:
+        warnings.simplefilter("error")
+        client.responses.create(model=GPT, input="One?", extra_body={"colour": "red"})
+    assert len(bridge.conversations) == 1
 
 
 def test_what_cannot_be_followed_is_sent_as_it_is(server: LocalServer) -> None:

@@ -175,7 +175,7 @@ def test_watching_a_pipe_is_refused(run: Run, tmp_path: Path, option: str) -> No
 def test_a_pipe_of_source_is_a_finding(run: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     ended = run("lint", tmp_path / "pipe.py")
-    assert ended.code == 0 and "CK000" in ended.out and "not a file" in ended.out
+    assert ended.code == 1 and "CK000" in ended.out and "not a file" in ended.out
 
 
 # What to do is said in flags

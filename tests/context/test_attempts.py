@@ -305,3 +305,21 @@ def test_dollars_cap_too_and_a_budget_with_room_for_a_request_refuses_as_before(
     assert request["max_tokens"] == BIG
     with pytest.raises(BudgetExceeded, match=f"and {BIG:,} of output"):
         context.request()
+
+
+def test_a_budget_that_is_given_to_a_session_opened_again_counts_lost_attempts_once(
+    claude: Desk, tmp_path: Path
+) -> None:
+    budget = Budget(tokens=1_000_000)
+    with claude.open(tmp_path, budget=budget) as context:
+        context.user("Hello")
+        claude.server.script([CUT_BEFORE, refuses(400)])
+        with pytest.raises(anthropic.BadRequestError):
+            sent(claude, context.request(), "send")
+        spent = budget.spent
+        assert spent.tokens > 0 and budget.reserved.tokens == 0
+    with claude.open(tmp_path, budget=budget):
+        assert budget.spent == spent
+    again = Budget(tokens=1_000_000)
+    with claude.open(tmp_path, budget=again):
+        assert again.spent == spent

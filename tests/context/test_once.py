@@ -208,3 +208,12 @@ def test_a_call_that_is_answered_does_not_run(claude: Desk) -> None:
     context.interrupt("enough")
     assert isinstance(call.run(), InvalidCall) and isinstance(asyncio.run(call.arun()), InvalidCall)
     assert "begun" not in kinds(context)
+
+
+def test_a_call_that_ran_and_is_answered_does_not_run_again(claude: Desk) -> None:
+    context = claude.context("one")
+    claude.ask(context, asks(("add", {"a": 1, "b": 2})))
+    [call] = context.calls
+    context.result(call, call.run())
+    assert isinstance(call.run(), InvalidCall) and isinstance(asyncio.run(call.arun()), InvalidCall)
+    assert kinds(context).count("begun") == 1

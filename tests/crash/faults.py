@@ -68,6 +68,8 @@ class Disk:
         if fault is None:
             return
         self.n_faults += 1
+        if fault == "interrupt":
+            raise KeyboardInterrupt
         if fault == "short":
             self._real["write"](descriptor, bytes(data)[: len(data) // 2])
             fault = errno.ENOSPC

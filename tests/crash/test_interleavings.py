@@ -69,7 +69,7 @@ class SQLiteRun(Run):
 class PostgresRun(Run):
     """The network is cut, reset or silent, the server stopped or killed; or the writer alone dies."""
 
-    FAULTS = ("silent", "crash", "cut", "none", "silent", "stop", "reset", "silent")
+    FAULTS = ("stop", "reset", "silent", "crash", "cut", "none", "silent", "silent")
 
     def __init__(self, folder: Path, seed: int, server: Postgres, wire: Wire) -> None:
         super().__init__(folder, seed)
@@ -232,10 +232,12 @@ def runs_in(storage: str) -> Iterator[Callable[[Path, int], Run]]:
 @pytest.mark.filterwarnings("ignore:.*set aside in")  # of sub-agents, which are opened last
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("storage", ["jsonl", "sqlite", "postgres"])
-def test_200_interleavings(storage: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_killed_at_random_moments_nothing_acknowledged_is_lost_or_repeated(
+    storage: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     if storage == "postgres":
         require()
-    n_runs = 200 if request.config.getoption("--full") else 4
+    n_runs = 200 if request.config.getoption("--full") else 5
     counted: Counter[str] = Counter()
     said: list[dict[str, Any]] = []
     with ExitStack() as held:

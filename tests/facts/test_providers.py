@@ -26,6 +26,16 @@ def test_every_row_has_a_source_a_date_and_a_grade_and_no_name_is_of_two_provide
     assert all(load.provider_id(name) == row["id"] for row in rows for name in (row["id"], *row["names"]))
 
 
+def test_hosts_of_many_models_are_providers_and_a_name_with_a_dot_is_a_host_of_its_own() -> None:
+    hosts = ("groq", "deepseek", "openrouter", "perplexity", "cerebras", "databricks", "together", "fireworks")
+    assert all(load.is_provider(name) for name in hosts)
+    assert [load.provider_id(name) for name in ("openai.azure.com", "gateway", "openai.chat")] == [
+        "openai.azure.com",
+        "gateway",
+        "openai",
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "model", "usd"),
     [

@@ -187,6 +187,7 @@ def test_spans_of_the_ai_sdk(tmp_path: Path) -> None:
         span(1, "s0", ai_sdk("ai.streamText.doStream", "anthropic.messages", "claude-fable-5", **six)),
         span(2, "", ai_sdk("ai.generateText.doGenerate", "anthropic.messages", "claude-opus-4-5", **five) | written),
         span(3, "", ai_sdk("ai.generateObject.doGenerate", "openai.responses", "gpt-5.2", **five)),
+        span(4, "", ai_sdk("ai.generateText.doGenerate", "vertex.anthropic.messages", "claude-opus-4-5", **five)),
     ]
     path = tmp_path / "spans.json"
     path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"scope": {"name": "ai"}, "spans": spans}]}]}))
@@ -194,6 +195,7 @@ def test_spans_of_the_ai_sdk(tmp_path: Path) -> None:
         ("anthropic", "ses", Usage(2, 649_452, output=369, writes={300: 907})),
         ("anthropic", "ses", Usage(100, 90, output=5, writes={300: 40})),
         ("openai", "ses", Usage(10, 90, output=5)),
+        ("google", "ses", Usage(100, 90, output=5)),
     ]
 
 

@@ -12,7 +12,7 @@ from contextkit.errors import LogCorrupt
 from contextkit.log.log import Log
 from contextkit.log.sqlite import SQLiteStorage
 from contextkit.log.storage import JSONLStorage
-from tests.crash.faults import Disk, of
+from tests.crash.faults import Disk, Plan, of
 
 
 @pytest.fixture
@@ -108,6 +108,18 @@ def test_an_append_whose_note_fails_is_kept(path: Path) -> None:
     assert disk.n_faults == 2
     with Log.open(path) as log:
         assert len(log) == 7
+
+
+def test_an_append_that_is_interrupted_at_its_note_leaves_the_log_as_it_was(path: Path) -> None:
+    with Disk().installed() as disk, Log.open(path) as log:
+        once = of("log.jsonl.lock", "write", fault="interrupt")
+        plan: Plan = lambda operation, name: None if disk.n_faults else once(operation, name)  # noqa: E731
+        with disk.failing(plan), pytest.raises(KeyboardInterrupt):
+            log.append("user", {"number": 5})
+    for n_before in (5, 6):
+        with Log.open(path) as log:
+            assert len(log) == n_before
+            log.append("user", {"number": n_before})
 
 
 def test_a_fork_has_a_head_of_its_own_and_needs_of_its_parent_what_it_shares(path: Path) -> None:

@@ -380,3 +380,19 @@ def test_time_grows_linearly(request: pytest.FixtureRequest) -> None:
         few, many = (piece.encode() * (n // len(piece)) for n in (10_000, 40_000))
         limit = 10 * max(seconds(few), 0.005)
         assert any(seconds(many) <= limit for _ in range(3)), piece  # a busy machine is slow now and then
+
+
+@pytest.mark.parametrize("distance", [3_900, 4_060, 4_096, 4_099, 60_000])
+def test_what_is_far_from_an_escape_stays_and_a_value_near_it_is_covered(distance: int) -> None:
+    value = "".join(f"{number:04x}" for number in range(300))
+    filler = "some words of prose. " * (distance // 21)
+    body = json.dumps({"a": "PLACE" + filler, "password": value, "b": filler * 2}).replace("PLACE", "x\\/y").encode()
+    covered = redact(body)
+    assert covered == body.replace(value.encode(), b"*" * len(value))
+
+
+def test_a_long_value_is_covered_to_its_end_and_an_escape_in_front_of_a_credential_stays() -> None:
+    value = "".join(f"{number:05d}k" for number in range(3_500))
+    body = json.dumps({"password": value[:8_190] + "\n" + value[8_190:]}).encode()
+    assert set(json.loads(redact(body))["password"]) <= {"*"}
+    assert json.loads(redact(b'{"text":"x\\nabcdefgh-key1"}', ["nabcdefgh-key1"]))["text"].startswith("x\n")

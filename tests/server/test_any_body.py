@@ -311,6 +311,9 @@ def test_a_refusal_says_which_field_is_wrong(http: httpx2.Client, path: str, bod
 
 
 def test_a_system_message_without_content_is_read(http: httpx2.Client) -> None:
-    messages = [{"role": "user", "content": "hi"}, {"role": "system"}]
-    body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": messages}
-    assert http.post("/v1/messages", json=body, headers=HEADERS).status_code < 500
+    effort = {"role": "system", "output_config": {"effort": "low"}}
+    body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}, effort]}
+    beta = {**HEADERS, "anthropic-beta": "mid-conversation-output-config-2026-07-01"}
+    assert http.post("/v1/messages", json=body, headers=beta).status_code == 200
+    body["messages"][-1] = {"role": "system"}
+    assert http.post("/v1/messages", json=body, headers=beta).status_code == 400

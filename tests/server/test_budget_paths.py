@@ -50,6 +50,7 @@ FREE = [
     ("POST", "/v1/messages/count%5Ftokens/"),
     ("POST", "/v1/responses/input_tokens"),
     ("POST", "/v1beta/models/gemini-2.5-pro:countTokens"),
+    ("POST", "/v1/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict"),
     ("POST", "/v1/files"),
     ("POST", "/v1/threads"),
     ("POST", "/v1/threads/thread_1/messages"),
@@ -135,7 +136,8 @@ def test_a_web_socket_is_refused_under_a_budget_only() -> None:
     ):
         code, text = status(wire, "GET", "/v1/responses", upgrade)
         assert code == 426 and b"send them as POST over HTTP" in text and not reached
-        assert status(wire, "GET", "/v1/models")[0] == 200
+        for more in ("", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"):
+            assert status(wire, "GET", "/v1/models", more)[0] == 200
     unlimited: list[dict[str, Any]] = [{}, {"budget": Budget(tokens=10_000), "allow_unpriced": True}]
     for named in unlimited:
         with recording() as (upstream, reached), passing(upstream, **named) as url, client(url) as wire:

@@ -164,3 +164,46 @@ def test_what_was_unpacked_once_does_not_cover_what_is_sent_again_and_again(serv
     with pytest.raises(BudgetExceeded):
         ask_on()
     assert 3_000 < used(server) <= budget.spent.tokens + budget.reserved.tokens <= 20_000
+
+
+def test_a_mapping_that_was_answered_several_times_is_charged_each_time(server: LocalServer) -> None:
+    budget = Budget(tokens=200_000)
+    client = client_of(server, "claude", budget)
+    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=100), system="Be brief.", budget=budget)
+    context.user("Hello")
+    request = context.request()
+    fields = dict(request)
+    replies = [client.messages.create(**fields) for _ in range(3)]
+    context.receive(replies[0], request)
+    assert used(server) <= budget.spent.tokens and budget.reserved.tokens == 0
+
+
+def test_a_lost_attempt_stays_charged_where_the_last_one_was_refused(server: LocalServer) -> None:
+    budget = Budget(tokens=200_000)
+    client = client_of(server, "claude", budget, max_retries=1)
+    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=100), system="Be brief.", budget=budget)
+    context.user("Hello")
+    server.script([{"fault": {"kind": "never"}}, {"fault": {"kind": "status", "status": 400}}])
+    request = context.request()
+    with pytest.raises(anthropic.BadRequestError) as refused:
+        client.messages.create(**request)
+    context.failed(refused.value, request)
+    billed = sum((call.usage.prompt or 0) for call in server.ledger if call.usage is not None)
+    assert 0 < billed <= budget.spent.tokens and budget.reserved.tokens == 0
+
+
+def test_equal_requests_in_flight_are_each_counted_once(server: LocalServer) -> None:
+    budget = Budget(tokens=200_000)
+    client = client_of(server, "claude", budget)
+    contexts = [
+        Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=100), system="Be brief.", budget=budget)
+        for _ in range(2)
+    ]
+    for context in contexts:
+        context.user("Hello")
+    requests = [context.request() for context in contexts]
+    sent = [dict(request) for request in requests]
+    replies = [client.messages.create(**fields) for fields in sent]
+    for context, reply, request in zip(contexts, replies, requests, strict=True):
+        context.receive(reply, request)
+    assert (budget.spent.tokens, budget.reserved.tokens) == (used(server), 0)

@@ -208,8 +208,8 @@ class Server:
         try:
             return done.result(seconds)
         except TimeoutError:
-            if done.done():
-                raise
+            if done.done():  # it ended between the two, or raised a `TimeoutError` of its own
+                return done.result()
             attempt.give_up()
             raise (silent if attempt.is_sent else unreachable(silent)) from None
         finally:

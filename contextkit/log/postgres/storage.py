@@ -72,8 +72,7 @@ select distinct on (session) session, min(sequence) over (partition by session),
 order by session, sequence desc on conflict do nothing
 """
 _HAS_LAST: LiteralString = """
-select to_regclass('entry') is not null, to_regclass('last_entry') is not null,
-    coalesce(bool_and(has_table_privilege(to_regclass('last_entry'), need)), false)
+select coalesce(bool_and(has_table_privilege(to_regclass('last_entry'), need)), false)
 from unnest(array['select', 'insert', 'update']) as need
 """
 _NOTED: LiteralString = "select sequence, digest from last_entry where session = %(session)s::text"
@@ -338,25 +337,10 @@ class PostgresStorage:
                 raise
 
     def _noted(self) -> Rows:
-        """Sequence and digest of the last entry, as noted with it.
-
-        Makes the table where an older version made the database.
-        """
-        [(has_entries, has_last, is_ours)] = self._query(_HAS_LAST)
-        if has_entries and not has_last:
-            is_ours = self._made_last()
+        """Sequence and digest of the last entry, as noted with it; nothing where a database has no table for that."""
+        [(is_ours,)] = self._query(_HAS_LAST)
         self._notes_last = bool(is_ours)
         return self._query(_NOTED, session=self.session) if self._notes_last else []
-
-    def _made_last(self) -> bool:
-        """Make the table of last entries in a database that an older version made; False where this user may not."""
-        try:
-            self._query(*_MAKE_LAST)
-        except driver().Error as fault:
-            if is_passing(fault):
-                raise
-            return False
-        return True
 
     def _check_end(self, entries: list[Entry], noted: Rows) -> None:
         """Raise `LogCorrupt` where the entry that was noted as the last is not there."""

@@ -78,12 +78,13 @@ def _tiles(contents: Contents) -> str:
         if any(cost is not None for cost in costs) or not costs
         else None
     )
+    is_lower_bound = summary.total.is_partial or None in costs
     paid = money(summary.cost_usd, is_lower_bound=summary.total.is_cost_lower_bound)
     tiles = (
         ("read from cache", percent(summary.hit_rate)),
         ("spent", paid),
         ("saved by the cache", money(summary.saved_usd)),
-        ("lost to misses", money(lost if summary.cost_usd is not None else None)),
+        ("lost to misses", money(None if summary.total.has_no_usage else lost, is_lower_bound=is_lower_bound)),
         ("calls", count(summary.calls)),
     )
     return f'<dl class="tiles">{"".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)}</dl>\n'
@@ -120,9 +121,9 @@ def _misses(
     lost = contents.summary.losses
     yield '<section id="misses" aria-labelledby="h-misses" tabindex="-1"><h2 id="h-misses">Misses and their fixes</h2>\n'
     if not lost:
-        is_known = contents.summary.calls_with_usage
-        said = "No call read clearly less than it could have" if is_known else "Unknown: no call says its usage"
-        yield f"<p>{said}.</p></section>\n"
+        row = contents.summary.total
+        text = "Unknown: no call says its usage" if row.has_no_usage else "No call read clearly less than it could have"
+        yield f"<p>{text}{' of those that say their usage' if row.is_partial and not row.has_no_usage else ''}.</p></section>\n"
         return
     causes = [
         Column("cause"),

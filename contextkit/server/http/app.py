@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import TYPE_CHECKING, Any, cast
 
 from contextkit.canonical import Json, canonical
-from contextkit.content_encoding import Decoder, OverLimit, UndecodableBody, codings_of, decoded
+from contextkit.content_encoding import MOST_BYTES, Decoder, OverLimit, UndecodableBody, codings_of, decoded
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS
 from contextkit.providers.anthropic.rendering import INVOKE, PREDICT
@@ -190,8 +190,6 @@ def _upgrade(headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
 
 
 _Endpoint = Callable[["Request"], Awaitable[Any]]
-_MAX_DECODED_BYTES = 1 << 26
-"""Limit of a body that came compressed, twice what Anthropic takes: a few kilobytes can decode to gigabytes."""
 
 
 async def _body_of(request: Request) -> bytes:
@@ -209,7 +207,7 @@ async def _body_of(request: Request) -> bytes:
         text = f"Content-Encoding {printable(encoding)!r}: {fault}; gzip, deflate, br and zstd are read"
         raise HTTPException(415, text) from None
     try:
-        return decoded(raw, encoding, _MAX_DECODED_BYTES)
+        return decoded(raw, encoding, MOST_BYTES)
     except OverLimit as fault:
         raise HTTPException(413, f"The request body is {fault}") from None
     except UndecodableBody as fault:

@@ -1,12 +1,10 @@
-"""What tests in any language steer the server with: clock, scripts, reset, ledger.
+"""The endpoints by which tests in any language steer the server; bad input gets `{"error": …}` and changes nothing.
 
-Takes a state and the JSON of a request, gives JSON; bad input is `{"error": …}` and changes nothing.
-
-    POST /_contextkit/clock   {"advance_seconds": 300} or {"now": 1790000000}   → {"now": …} POST /_contextkit/script
-    {"replies": [script, …]}                          → {"waiting": n} POST /_contextkit/reset
-    → {"now": …} GET  /_contextkit/findings                                                  → {"findings": [{"kind",
-    "endpoint", "name", "text"}, …]} GET  /_contextkit/ledger                                                    → a
-    ledger file: one line of version, one an exchange
+POST /_contextkit/clock      {"advance_seconds": 300} or {"now": 1790000000}   {"now": …}
+POST /_contextkit/script     {"replies": [script, …]}                          {"waiting": n}
+POST /_contextkit/reset                                                        {"now": …}
+GET  /_contextkit/findings                    {"findings": [{"kind", "endpoint", "name", "text"}, …]}
+GET  /_contextkit/ledger                      a ledger file: its first line, then one line a call
 """
 
 from __future__ import annotations
