@@ -103,7 +103,6 @@ KEYED: dict[str, Keying] = {
     "Chat and Responses, earlier models": keying("openai-implicit"),
     "Converse": keying("bedrock"),
     "Gemini": keying("gemini"),
-    "Gemini Interactions": keying("gemini-interactions"),
 }
 
 

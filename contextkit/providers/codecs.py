@@ -48,7 +48,6 @@ class _Loaded(Mapping[str, T]):
 
 BODIES: Mapping[str, BodyReader] = _Loaded(
     gemini="gemini.body:BODY",
-    gemini_interactions="gemini_interactions.body:BODY",
     bedrock_converse="bedrock.body:BODY",
     openai_responses="openai.body:RESPONSES_BODY",
     anthropic_messages="anthropic.body:BODY",
@@ -62,12 +61,10 @@ PARSERS: Mapping[str, Callable[[Json], Parsed]] = _Loaded(
     openai_responses="openai.responses:parse",
     bedrock_converse="bedrock.converse:parse",
     gemini="gemini.generate:parse",
-    gemini_interactions="gemini_interactions.body:parse",
 )
 """Endpoint → what reads a request body of it as a prompt."""
 CODECS: Mapping[str, Codec] = _Loaded(
     gemini="gemini.rendering:CODEC",
-    gemini_interactions="gemini_interactions.rendering:CODEC",
     bedrock_converse="bedrock.rendering:CODEC",
     openai_responses="openai.responses_rendering:CODEC",
     anthropic_messages="anthropic.rendering:CODEC",

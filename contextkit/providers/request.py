@@ -128,7 +128,7 @@ class Overflow:
         )
 
 
-SDK_RETRIES: Mapping[str, int] = {"bedrock_converse": 4, "gemini": 0, "gemini_interactions": 2}
+SDK_RETRIES: Mapping[str, int] = {"bedrock_converse": 4, "gemini": 0}
 """Endpoint → how often its SDK tries again where nothing else is said (botocore 1.44, `legacy`; google-genai 3.6.1); the
 other SDKs say it themselves."""
 

@@ -16,7 +16,6 @@ from contextkit.providers.validation import Notice, printable
 
 _OUTER: Mapping[str, tuple[str, ...]] = {
     "gemini": ("generationConfig", "generation_config"),
-    "gemini_interactions": ("generation_config",),
 }
 """Endpoint → fields whose own fields are listed one by one."""
 _CLIENT_FIELDS = frozenset({client("codex")["metadata_field"]})

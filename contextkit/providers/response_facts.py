@@ -21,7 +21,7 @@ from contextkit.errors import NotSerialisable
 from contextkit.providers.codecs import CODECS
 from contextkit.providers.usage import Report, billed_usd_of, ignore, streamed_counters, usage_of
 
-_INSIDE = ("message", "response", "interaction", "metadata", "data")
+_INSIDE = ("message", "response", "metadata", "data")
 """Where an event, or a record around a response, keeps the response."""
 _COUNTERS = ("usage", "usageMetadata", "usage_metadata")
 _COSTS = ("total_cost", "is_byok", "upstream_inference_cost")
@@ -227,7 +227,6 @@ _MARKS: Mapping[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {
     "anthropic_messages": ((b'"message_start"', b'"message_delta"', b'"message_stop"'), (b'"message_stop"',)),
     "openai_chat": ((b'"usage"',), (b"[DONE]",)),
     "openai_responses": (_FINAL_EVENTS, _FINAL_EVENTS),
-    "gemini_interactions": ((b'"interaction.created"', b'"interaction.completed"'), (b'"interaction.completed"',)),
 }
 """Endpoint → texts of which one stands in each event that is read, and of which one stands in the last event."""
 

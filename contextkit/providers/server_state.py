@@ -69,8 +69,6 @@ def _tools(layout: PromptLayout) -> bytes:
 PREVIOUS, CONVERSATION = "previous_response_id", "conversation"
 """The two fields that name what the server keeps (responses/response_create_params.py:59,152); a request has one of
 them at most."""
-PREVIOUS_INTERACTION = "previous_interaction_id"
-"""The same field of the Gemini Interactions API."""
 _NOT_FOUND = "previous_response_not_found"
 _IN_VAIN = 2
 """So many replies in a row that the server does not have: it keeps none of them (a project without data retention)."""
@@ -405,10 +403,9 @@ class Histories:
 
 def named_in(body: Mapping[str, Json]) -> Unknown | None:
     """What a body goes on from, whether anybody knows it or not; None where it says everything itself."""
-    for previous_field in (PREVIOUS, PREVIOUS_INTERACTION):
-        previous = body.get(previous_field)
-        if isinstance(previous, str) and previous:
-            return Unknown(previous_field, previous)
+    previous = body.get(PREVIOUS)
+    if isinstance(previous, str) and previous:
+        return Unknown(PREVIOUS, previous)
     conversation = body.get(CONVERSATION)
     name = conversation.get("id") if isinstance(conversation, dict) else conversation
     return Unknown(CONVERSATION, name) if isinstance(name, str) and name else None

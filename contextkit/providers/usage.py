@@ -73,17 +73,6 @@ GEMINI = UsageFields(
     omits_zeros=True,
     omits_zero_writes=True,
 )
-GEMINI_INTERACTIONS = UsageFields(
-    "gemini_interactions",
-    ("total_input_tokens", "total_cached_tokens"),
-    total_input=("total_input_tokens",),
-    extra_input=("total_tool_use_tokens",),
-    read=("total_cached_tokens",),
-    output=("total_output_tokens",),
-    extra_output=("total_thought_tokens",),
-    omits_zeros=True,
-    omits_zero_writes=True,
-)
 BEDROCK_CONVERSE = UsageFields(
     "bedrock_converse",
     ("inputTokens", "cacheReadInputTokens"),
@@ -147,7 +136,6 @@ USAGE_FIELDS: tuple[UsageFields, ...] = (
         output=("native_tokens_completion",),
     ),
     GEMINI,
-    GEMINI_INTERACTIONS,
     BEDROCK_CONVERSE,
     UsageFields(
         "deepseek",

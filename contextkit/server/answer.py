@@ -26,7 +26,6 @@ from contextkit.providers.bedrock import rendering as bedrock_converse
 from contextkit.providers.codec import Codec, ResponseData
 from contextkit.providers.diagnostics import Fingerprint
 from contextkit.providers.gemini import rendering as gemini
-from contextkit.providers.gemini_interactions import rendering as gemini_interactions
 from contextkit.providers.openai import chat_rendering as openai_chat
 from contextkit.providers.openai import responses_rendering as openai_responses
 from contextkit.providers.openai.stored import Stored
@@ -60,7 +59,6 @@ MESSAGES, CHAT, RESPONSES, COMPACT, INPUT_TOKENS = (
     openai_responses.INPUT_TOKENS_CODEC,
 )
 CONVERSE, GENERATE = bedrock_converse.CODEC, gemini.CODEC
-INTERACTIONS = gemini_interactions.CODEC
 COUNT = anthropic_messages.COUNT
 
 

@@ -80,22 +80,6 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
             "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
         },
     ),
-    "interaction": (
-        "/v1beta/interactions",
-        {
-            "model": "gemini-3.8-flash",
-            "system_instruction": "Be brief.",
-            "generation_config": {"thinking_level": "low", "tool_choice": "auto"},
-            "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
-            "previous_interaction_id": None,
-            "input": [
-                {"type": "user_input", "content": [{"type": "text", "text": "hi"}, {"type": "image", "data": "aGk="}]},
-                {"type": "thought", "signature": "c2ln", "summary": [{"type": "text", "text": "Hm."}]},
-                {"type": "function_call", "id": "1", "name": "f", "arguments": {}},
-                {"type": "function_result", "call_id": "1", "result": [{"type": "text", "text": "3"}]},
-            ],
-        },
-    ),
     "compact": (
         "/v1/responses/compact",
         {"model": "gpt-6.1-sol", "input": [{"role": "user", "content": "hi"}], "instructions": "brief"},

@@ -15,7 +15,6 @@ from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS
 from contextkit.providers.anthropic.rendering import INVOKE, PREDICT
 from contextkit.providers.codec import Codec
-from contextkit.providers.gemini_interactions.stored import interaction
 from contextkit.providers.model_list import render_model, render_models
 from contextkit.providers.openai.stored_requests import ROUTES as STORED_ROUTES
 from contextkit.providers.openai.stored_requests import StoredAnswer, StoredRequest
@@ -28,7 +27,6 @@ from contextkit.server.answer import (
     COUNT,
     GENERATE,
     INPUT_TOKENS,
-    INTERACTIONS,
     MESSAGES,
     RESPONSES,
     Call,
@@ -61,8 +59,6 @@ _POSTS = (
     ("/v1/responses", RESPONSES, admit),
     ("/v1/responses/compact", COMPACT, admit),
     ("/v1/responses/input_tokens", INPUT_TOKENS, count_tokens),
-    ("/v1/interactions", INTERACTIONS, admit),
-    ("/v1beta/interactions", INTERACTIONS, admit),
 )
 _PUBLISHED = "/v1/projects/{project}/locations/{region}/publishers/anthropic/models/{model}"
 _ADDRESSED = (
@@ -98,8 +94,6 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
         Route(path, _stored(state, RESPONSES, act), methods=list(methods)) for path, methods, act in STORED_ROUTES
     ]
     for version in ("v1", "v1beta"):
-        stored_interaction = _stored(state, INTERACTIONS, interaction)
-        routes.append(Route(f"/{version}/interactions/{{name}}", stored_interaction, methods=["GET", "DELETE"]))
         routes.append(Route(f"/{version}/cachedContents", _creating(state), methods=["POST"]))
         routes.append(Route(f"/{version}/cachedContents/{{name}}", _content(state), methods=["GET", "PATCH", "DELETE"]))
     routes += [
