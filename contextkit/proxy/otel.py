@@ -111,7 +111,7 @@ def configured() -> tuple[TracerProvider, MeterProvider]:
     """
     try:
         from opentelemetry.sdk.metrics import MeterProvider
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
@@ -119,7 +119,11 @@ def configured() -> tuple[TracerProvider, MeterProvider]:
     tracers = TracerProvider()
     for exporter in _exporters("traces"):
         tracers.add_span_processor(BatchSpanProcessor(exporter))
-    return tracers, MeterProvider([PeriodicExportingMetricReader(exporter) for exporter in _exporters("metrics")])
+    readers = [
+        exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
+        for exporter in _exporters("metrics")
+    ]
+    return tracers, MeterProvider(readers)
 
 
 def _exporters(kind: str) -> list[Any]:
