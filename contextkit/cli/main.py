@@ -39,7 +39,8 @@ COMMANDS = {
     "validate": "contextkit.cli.validate",
     "whatif": "contextkit.cli.whatif",
 }
-"""Command → module that holds a `command`; imported when it is called: the text of `cli` lists them."""
+"""Command → module that holds a `command`; imported when it is called. The text of `cli` lists them, but for `validate`,
+which is for work on the cache rules."""
 WITHOUT_MODELS = ("explain-edit", "template")
 """Commands that know neither models nor prices."""
 
@@ -88,7 +89,6 @@ def cli() -> None:
     contextkit demo                              an agent loop built three ways, side by side
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
-    contextkit validate session.jsonl            how well the cache rules predict its bills
     contextkit fingerprint logs/ --out f.jsonl   the same calls without any text, to be published
     contextkit whatif session.jsonl              what it would have cost with one thing changed
     contextkit advise session.jsonl              what its compactions were worth; whether one pays now

@@ -150,10 +150,10 @@ def test_help_shows_an_example(name: str, run: Run) -> None:
     assert re.search(rf"^  contextkit {name} .*\w|^  contextkit {name}$", ended.out, re.MULTILINE)
 
 
-def test_help_shows_a_line_for_every_command(run: Run) -> None:
+def test_help_shows_a_line_for_every_daily_command(run: Run) -> None:
     ended = run("--help")
     assert ended.code == 0
-    assert all(f"contextkit {name} " in ended.out for name in COMMANDS)
+    assert {name for name in COMMANDS if f"contextkit {name} " not in ended.out} == {"validate"}
     assert run() == ended
     assert run("--version").out.startswith("contextkit, version ")
 
