@@ -68,10 +68,11 @@ class Proxy:
     ) -> None:
         """`observer` is told of every model call.
 
-        `repair` may change its body. A call that could cost more than `budget` has left, or may be billed nobody knows what, is answered with 402, which no SDK retries, and told to
-        `on_report` as `{"refused": {"path", "text"}}`; a web socket with 426, at which clients go on over HTTP. One that
-        the provider accepts is passed on unread, and told to `on_report` at once as `{"websocket": {"path", "text"}}`. `session`
-        spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price and web sockets.
+        `repair` may change its body. A call that could cost more than `budget` has left, or that has no known price, is
+        answered with 402, which no SDK retries, and reported as `{"refused": {"path", "text"}}`; a web socket with 426,
+        at which clients go on over HTTP. A web socket that the provider accepts is passed on unread, and reported at
+        once as `{"websocket": {"path", "text"}}`. `session` spends from a budget per session; `allow_unpriced` lets
+        pass, uncounted, what has no price and web sockets.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.

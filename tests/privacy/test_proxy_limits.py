@@ -25,7 +25,6 @@ from contextkit.proxy.observer import Departed, Ended, Timeouts
 from tests.cli.conftest import COMMAND
 from tests.server.proxied import Seen, Wire, client, passing, provider
 
-
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 POST = b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 

@@ -25,6 +25,8 @@ CALL = Exchange(
     None,
     None,
 )
+
+
 @pytest.fixture
 def sdk() -> Any:
     return pytest.importorskip("opentelemetry.sdk", reason="the extra `otel`")
