@@ -115,7 +115,7 @@ def _replies(path: str) -> list[object]:
     """The scripts in a file, checked before the port opens; raises `UsageError` naming the file."""
     from contextkit.canonical import parse
     from contextkit.errors import NotSerialisable, UnreadableRequest
-    from contextkit.providers.scripted import Replies
+    from contextkit.server.scripted import Replies
 
     try:
         value = parse(Path(path).read_bytes())

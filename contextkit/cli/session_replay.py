@@ -39,7 +39,8 @@ from contextkit.log.variation import Variation
 from contextkit.memory.memory import Memory
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
-from contextkit.server.answer import CHAT, MESSAGES, RESPONSES, answer
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import CHAT, MESSAGES, RESPONSES
 from contextkit.server.local import LocalServer
 from contextkit.server.state import Clock, State
 

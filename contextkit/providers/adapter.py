@@ -26,6 +26,7 @@ from contextkit.providers.masking import Endpoint, telling
 from contextkit.providers.notices import noticing
 from contextkit.providers.provider import Provider, Reply
 from contextkit.providers.settings import apart, check_fields, check_names, lowered, merged
+from contextkit.providers.usage import endpoint_usage
 from contextkit.terminal import sanitize
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
@@ -82,8 +83,6 @@ class Answering:
     """A response."""
     is_complete: Callable[[Mapping[str, Json]], bool]
     """Whether a joined stream reached its end."""
-    usage: Callable[[Mapping[str, Json]], Usage]
-    """Its counters in ours."""
     joined: Callable[[Iterable[Any]], Mapping[str, Json]]
     """What a stream's events amount to."""
     counters: str = "usage"
@@ -145,7 +144,7 @@ class Adapter:
 
     def usage(self, response: Mapping[str, Json]) -> Usage:
         """What a response says it is billed."""
-        return served(self.answering.usage(response.get(self.answering.counters) or {}), response)
+        return served(endpoint_usage(self.wire, response.get(self.answering.counters) or {}), response)
 
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
         """What stream events amount to."""

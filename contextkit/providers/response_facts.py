@@ -18,8 +18,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, parse
 from contextkit.content_encoding import Decoder, UndecodableBody, codings_of
 from contextkit.errors import NotSerialisable
-from contextkit.providers.codecs import CODECS
-from contextkit.providers.usage import Report, billed_usd_of, ignore, streamed_counters, usage_of
+from contextkit.providers.usage import Report, billed_usd_of, endpoint_usage, ignore, streamed_counters, usage_of
 
 _INSIDE = ("message", "response", "metadata", "data")
 """Where an event, or a record around a response, keeps the response."""
@@ -259,7 +258,7 @@ class ResponseBytes:
     """
 
     endpoint: str
-    """Key in `CODECS`."""
+    """One of `paths.FOLLOWED`."""
     is_stream: bool
     """Server-sent events; else one JSON object."""
     decode: Callable[[bytes], bytes] | None
@@ -292,7 +291,7 @@ class ResponseBytes:
         facts = self._facts
         facts.is_stream = self.is_stream
         facts.has_ended |= self._has_ended
-        usage = CODECS[self.endpoint].responses.usage(facts.counts) if facts.counts else None
+        usage = endpoint_usage(self.endpoint, facts.counts) if facts.counts else None
         is_complete = self._has_ended or (is_closed and self.decode is None)
         error = "" if facts.error in (None, UNNAMED_ERROR) else facts.error
         return ResponseSummary(

@@ -20,8 +20,6 @@ try:
 except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
-from contextkit.providers.codec import Codec
-from contextkit.providers.codecs import CODECS
 from contextkit.providers.paths import wire_of
 from contextkit.proxy.observer import Observer, Repair, Timeouts
 from contextkit.proxy.other_endpoints import usage_in
@@ -37,7 +35,9 @@ from contextkit.proxy.relay import (
     value_of,
 )
 from contextkit.redact import redact_path, redact_text
-from contextkit.server.answer import CHAT, MESSAGES, trace_of
+from contextkit.server.answer import trace_of
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.table import CHAT, CODECS, MESSAGES
 from contextkit.server.http.hosts import Hosts
 from contextkit.terminal import sanitize
 from contextkit.watcher.budget import BudgetGate

@@ -12,12 +12,12 @@ from dataclasses import replace
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import NotSerialisable
 from contextkit.models import model_named
-from contextkit.providers.anthropic.rendering import COUNTED, INVOKE, MANTLE, PREDICT
-from contextkit.providers.codec import Codec
 from contextkit.providers.gemini.parts import camel_cased
-from contextkit.providers.gemini.validation import invalid
-from contextkit.providers.validation import MOST_LEVELS, ReceivedRequest, Refusal, is_nested_deeper
-from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, count_tokens, refused
+from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, refused
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.gemini_validation import invalid
+from contextkit.server.endpoints.table import CONVERSE, COUNTED, GENERATE, INVOKE, MANTLE, PREDICT
+from contextkit.server.endpoints.validation import MOST_LEVELS, ReceivedRequest, Refusal, is_nested_deeper
 from contextkit.server.state import State
 
 

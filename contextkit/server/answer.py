@@ -21,45 +21,26 @@ from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, Un
 from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
 from contextkit.prompt.normal_form import normal
-from contextkit.providers.anthropic import rendering as anthropic_messages
-from contextkit.providers.bedrock import rendering as bedrock_converse
-from contextkit.providers.codec import Codec, ResponseData
-from contextkit.providers.diagnostics import Fingerprint
-from contextkit.providers.gemini import rendering as gemini
-from contextkit.providers.openai import chat_rendering as openai_chat
-from contextkit.providers.openai import responses_rendering as openai_responses
-from contextkit.providers.openai.stored import Stored
-from contextkit.providers.request_fields import field_notices
-from contextkit.providers.scripted import Part, ReplyScript
-from contextkit.providers.validation import (
-    HEADER,
+from contextkit.server.billing import Books, ReplySize
+from contextkit.server.endpoints.codec import Codec, ResponseData
+from contextkit.server.endpoints.diagnostics import Fingerprint
+from contextkit.server.endpoints.notices import HEADER, Notice, field_notices, is_retired, of_model
+from contextkit.server.endpoints.openai_stored import Stored
+from contextkit.server.endpoints.signatures import places_in
+from contextkit.server.endpoints.validation import (
     MOST_LEVELS,
-    Notice,
     ParsedRequest,
     ReceivedRequest,
     Refusal,
     first,
     is_nested_deeper,
-    is_retired,
-    of_model,
-    places_in,
 )
-from contextkit.server.billing import Books, ReplySize
+from contextkit.server.scripted import Part, ReplyScript
 from contextkit.server.state import State
 from contextkit.terminal import sanitize
 
 if TYPE_CHECKING:
-    from contextkit.providers.scripted import ErrorEvent
-
-MESSAGES, CHAT, RESPONSES, COMPACT, INPUT_TOKENS = (
-    anthropic_messages.CODEC,
-    openai_chat.CODEC,
-    openai_responses.CODEC,
-    openai_responses.COMPACT_CODEC,
-    openai_responses.INPUT_TOKENS_CODEC,
-)
-CONVERSE, GENERATE = bedrock_converse.CODEC, gemini.CODEC
-COUNT = anthropic_messages.COUNT
+    from contextkit.server.scripted import ErrorEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +210,7 @@ def _notices(state: State, codec: Codec, body: Mapping[str, Json], model: Model)
     if codec.declared_fields is None:
         return ()
     return (
-        *field_notices(codec.body.endpoint, body, codec.declared_fields),
+        *field_notices(codec.name, body, codec.declared_fields),
         *of_model(codec.name, model, state.clock.now()),
     )
 

@@ -14,9 +14,10 @@ from mimetypes import guess_type
 from pathlib import PurePath
 
 from contextkit.canonical import Json
-from contextkit.providers.codec import Codec
-from contextkit.providers.validation import ReceivedRequest, Refusal, first
-from contextkit.server.answer import MESSAGES, Outcome, answered, refused
+from contextkit.server.answer import Outcome, answered, refused
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.table import MESSAGES
+from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
 from contextkit.server.state import REMEMBERED_BYTES, State, StoredFile
 
 PATH = "/v1/files"

@@ -19,10 +19,10 @@ from contextkit.analysis.engines import Engine, engine
 from contextkit.errors import MissingExtra, UsageError
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.anthropic.blocks import BillingHeader
-from contextkit.providers.scripted import ReplySource
-from contextkit.providers.validation import Notice
+from contextkit.server.endpoints.notices import Notice
 from contextkit.server.http.app import app
 from contextkit.server.http.hosts import Hosts
+from contextkit.server.scripted import ReplySource
 from contextkit.server.state import Clock, State
 from contextkit.server.warm_up import warm_up, warm_up_loaded
 

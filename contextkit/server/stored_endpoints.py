@@ -1,7 +1,7 @@
 """HTTP requests for stored responses and conversations.
 
 Takes headers, a path and a body, gives the bytes of the response. What is stored, and how it is written, is in
-`providers/openai/stored_requests.py`.
+`server/endpoints/openai_stored_requests.py`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 
 from contextkit.canonical import parse
 from contextkit.errors import NotSerialisable
-from contextkit.providers.codec import Codec
-from contextkit.providers.openai.stored_requests import StoredAnswer, StoredRequest
-from contextkit.providers.validation import MOST_LEVELS, ReceivedRequest, Refusal, first, is_nested_deeper
 from contextkit.server.answer import Outcome, answered, refused
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.openai_stored_requests import StoredAnswer, StoredRequest
+from contextkit.server.endpoints.validation import MOST_LEVELS, ReceivedRequest, Refusal, first, is_nested_deeper
 from contextkit.server.state import State
 
 

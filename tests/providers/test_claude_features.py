@@ -23,7 +23,8 @@ from contextkit.providers.anthropic.blocks import PLACEHOLDER, edited_columns
 from contextkit.providers.codecs import PARSERS
 from contextkit.providers.notices import BLOCKS, COMPACT, CONTEXT_MANAGEMENT, FIELDS, SUMMARIZE
 from contextkit.server import LocalServer
-from contextkit.server.answer import MESSAGES, answer
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import MESSAGES
 from contextkit.server.state import Clock, State
 from tests.providers import filled, filled_params
 from tests.providers.strict import faults

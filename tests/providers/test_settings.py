@@ -11,7 +11,8 @@ from contextkit.canonical import parse
 from contextkit.log.entry import DateChanged, EffortChanged
 from contextkit.providers.codecs import PARSERS
 from contextkit.providers.notices import CLEAR_AT, MESSAGE_EFFORT
-from contextkit.server.answer import MESSAGES, answer
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import MESSAGES
 from contextkit.server.state import Clock, State
 from tests.context.test_remembering import Loop
 

@@ -13,34 +13,29 @@ from contextkit.canonical import Json, canonical
 from contextkit.content_encoding import MOST_BYTES, Decoder, OverLimit, UndecodableBody, codings_of, decoded
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS
-from contextkit.providers.anthropic.rendering import INVOKE, PREDICT
-from contextkit.providers.codec import Codec
-from contextkit.providers.model_list import render_model, render_models
-from contextkit.providers.openai.stored_requests import ROUTES as STORED_ROUTES
-from contextkit.providers.openai.stored_requests import StoredAnswer, StoredRequest
-from contextkit.providers.validation import ReceivedRequest, Refusal, first, printable
 from contextkit.server import addressed, files, stored_endpoints
-from contextkit.server.answer import (
+from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, failed, refused, serve
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.model_list import render_model, render_models
+from contextkit.server.endpoints.openai_stored_requests import ROUTES as STORED_ROUTES
+from contextkit.server.endpoints.openai_stored_requests import StoredAnswer, StoredRequest
+from contextkit.server.endpoints.table import (
     CHAT,
     COMPACT,
     CONVERSE,
     COUNT,
     GENERATE,
     INPUT_TOKENS,
+    INVOKE,
     MESSAGES,
+    PREDICT,
     RESPONSES,
-    Call,
-    Outcome,
-    admit,
-    answered,
-    count_tokens,
-    failed,
-    refused,
-    serve,
 )
+from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
 from contextkit.server.http import control
 from contextkit.server.http.hosts import Hosts, Refused
 from contextkit.server.state import State
+from contextkit.terminal import printable
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

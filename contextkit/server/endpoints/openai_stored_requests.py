@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from contextkit.canonical import Json
-from contextkit.providers.openai.stored import Conversation, Stored, missing
-from contextkit.providers.openai.validation import invalid, items_shape
-from contextkit.providers.validation import Refusal, first
+from contextkit.server.endpoints.openai_stored import Conversation, Stored, missing
+from contextkit.server.endpoints.openai_validation import invalid, items_shape
+from contextkit.server.endpoints.validation import Refusal, first
 
 _DEFAULT_LIMIT, _MAX_LIMIT = 20, 100
 """Items of a page (conversations/item_list_params.py)."""

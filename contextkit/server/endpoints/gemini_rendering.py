@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.errors import UnknownModel, UnreadableRequest
-from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
-from contextkit.providers.gemini import validation as refusals
-from contextkit.providers.gemini.body import BODY
-from contextkit.providers.gemini.generate import Gemini, parse
-from contextkit.providers.gemini.validation import invalid
-from contextkit.providers.validation import Refusal
+from contextkit.server.endpoints import gemini_validation as refusals
+from contextkit.server.endpoints.codec import Codec, ResponseData, Stream, event, pieces
+from contextkit.server.endpoints.gemini_validation import invalid
+from contextkit.server.endpoints.validation import Refusal
 
 if TYPE_CHECKING:
-    from contextkit.providers.scripted import Part
+    from contextkit.server.scripted import Part
 
 FINISHES = {"done": "STOP", "calls": "STOP", "truncated": "MAX_TOKENS", "paused": "STOP", "refused": "SAFETY"}
 """Neutral ending → `finishReason`; a prompt that does not fit is a 400 here."""
@@ -113,9 +111,6 @@ def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
 CODEC = Codec(
     name="gemini",
     provider="google",
-    body=BODY,
-    parse=parse,
-    responses=Gemini.answering,
     response_id_prefix="gemini",
     workspace_header="x-goog-user-project",
     request_checks=refusals.REQUEST_CHECKS,

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
-from contextkit.providers.openai.validation import invalid
-from contextkit.providers.validation import ReceivedRequest, Refusal, RequestCheck
+from contextkit.server.endpoints.openai_validation import invalid
+from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, RequestCheck
 
 _WORDS = ("none", "auto", "required")
 _USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"}}`'

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
-from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
-from contextkit.providers.openai import validation as refusals
-from contextkit.providers.openai.body import CHAT_BODY
-from contextkit.providers.openai.chat import OpenAIChat, parse
-from contextkit.providers.openai.validation import (
+from contextkit.server.endpoints import openai_validation as refusals
+from contextkit.server.endpoints.codec import Codec, ResponseData, Stream, event, pieces
+from contextkit.server.endpoints.openai_validation import (
     CHAT_TYPE,
     STATUS_BY_ERROR_TYPE,
     render_error,
@@ -25,7 +23,7 @@ from contextkit.providers.openai.validation import (
 )
 
 if TYPE_CHECKING:
-    from contextkit.providers.scripted import Part
+    from contextkit.server.scripted import Part
 
 FINISHES = {"done": "stop", "calls": "tool_calls", "truncated": "length", "paused": "stop", "refused": "content_filter"}
 """Neutral ending → `finish_reason`; a prompt that does not fit is a 400 here."""
@@ -145,9 +143,6 @@ def _envelope(answer: ResponseData, kind: str) -> dict[str, Json]:
 CODEC = Codec(
     name="openai_chat",
     provider="openai",
-    body=CHAT_BODY,
-    parse=parse,
-    responses=OpenAIChat.answering,
     response_id_prefix="chatcmpl",
     workspace_header="openai-project",
     request_checks=refusals.CHAT_CHECKS,

@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
-from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
-from contextkit.providers.diagnostics import openai_diagnosis
-from contextkit.providers.openai import validation as refusals
-from contextkit.providers.openai.body import RESPONSES_BODY
-from contextkit.providers.openai.responses import OpenAIResponses
-from contextkit.providers.openai.responses import parse as parse_body
-from contextkit.providers.openai.stored import Stored, compacted, compaction
-from contextkit.providers.openai.validation import (
+from contextkit.providers.server_state import PREVIOUS, named_in
+from contextkit.server.endpoints import openai_validation as refusals
+from contextkit.server.endpoints.codec import Codec, ResponseData, Stream, event, pieces
+from contextkit.server.endpoints.diagnostics import openai_diagnosis
+from contextkit.server.endpoints.openai_stored import Stored, compacted, compaction
+from contextkit.server.endpoints.openai_validation import (
     COMPACT_CHECKS,
     COMPACT_TYPE,
     INPUT_TOKENS_CHECKS,
@@ -36,11 +34,10 @@ from contextkit.providers.openai.validation import (
     unknown_model,
     unreadable,
 )
-from contextkit.providers.server_state import PREVIOUS, named_in
-from contextkit.providers.validation import ParsedRequest, Refusal
+from contextkit.server.endpoints.validation import ParsedRequest, Refusal
 
 if TYPE_CHECKING:
-    from contextkit.providers.scripted import Part
+    from contextkit.server.scripted import Part
 
 INCOMPLETE = {"truncated": "max_output_tokens", "refused": "content_filter"}
 """Neutral ending → `incomplete_details.reason`; a prompt that does not fit is a 400 here."""
@@ -301,9 +298,6 @@ def store_response(stored: Stored, request: ParsedRequest, answer: ResponseData)
 CODEC = Codec(
     name="openai_responses",
     provider="openai",
-    body=RESPONSES_BODY,
-    parse=parse_body,
-    responses=OpenAIResponses.answering,
     response_id_prefix="resp",
     workspace_header="openai-project",
     request_checks=refusals.RESPONSES_CHECKS,

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from contextkit.canonical import Json, canonical
-from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+from contextkit.server.endpoints.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
 _MOST_DIGESTS = 1 << 16
 MOST_CACHE_POINTS = 4

@@ -18,8 +18,8 @@ from contextkit.errors import ContextKitError
 from contextkit.models import model_named
 from contextkit.providers.gemini.generate import parse
 from contextkit.providers.gemini.parts import camel_cased
-from contextkit.providers.gemini.validation import CREATED, authenticated, invalid, shape
-from contextkit.providers.validation import ReceivedRequest, Refusal, first
+from contextkit.server.endpoints.gemini_validation import CREATED, authenticated, invalid, shape
+from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
 
 _TTL = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _DEFAULT_TTL_SECONDS = 3600.0

@@ -23,16 +23,10 @@ from contextkit.providers.anthropic.body import api_path
 from contextkit.providers.anthropic.messages import without
 from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
 from contextkit.providers.notices import BINDING, BLOCKS, MESSAGE_FIELDS, lacking
-from contextkit.providers.sdk_types import Mismatch, Rules, SdkType
-from contextkit.providers.validation import (
-    Notice,
-    ParsedRequest,
-    PromptCheck,
-    ReceivedRequest,
-    Refusal,
-    RequestCheck,
-    printable,
-)
+from contextkit.server.endpoints.notices import Notice
+from contextkit.server.endpoints.sdk_types import Mismatch, Rules, SdkType
+from contextkit.server.endpoints.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+from contextkit.terminal import printable
 
 
 def invalid(message: str, code: str | None = None) -> Refusal:

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 from contextkit.canonical import Json, canonical
 from contextkit.providers.openai.responses import OUTPUTS
-from contextkit.providers.openai.validation import invalid
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
-from contextkit.providers.validation import ReceivedRequest, Refusal
+from contextkit.server.endpoints.openai_validation import invalid
+from contextkit.server.endpoints.validation import ReceivedRequest, Refusal
 
 MAX_STORED = 4096
 """Responses, and conversations, that are stored; the oldest are evicted first."""

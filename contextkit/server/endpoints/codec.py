@@ -1,11 +1,7 @@
-"""The codec of one endpoint: how its request bodies are read, checked and answered.
+"""The codec of one endpoint: how the local provider checks its requests and renders its responses.
 
-`Codec` is a table of functions, one instance per endpoint. Code outside `providers/` calls these functions and knows no
-field name of a request or response body. `Codec.responses` (`adapter.Answering`) reads a response, whole or as a stream,
-and its usage; the other fields check a request and render what the local provider answers. `Codec.body` is the reader
-that recognises a body and gives its blocks.
-
-An endpoint is a reader, a parser and a codec, with one entry each in `BODIES`, `PARSERS` and `CODECS` of `codecs.py`.
+`Codec` is a table of functions, one instance per endpoint (`table.py`). The code that serves a request calls these
+functions and knows no field name of a request or response body. What reads and parses bodies is in `providers/`.
 """
 
 from __future__ import annotations
@@ -15,24 +11,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from contextkit.canonical import Json, canonical
+from contextkit.providers.codecs import BODIES
 
 if TYPE_CHECKING:
     from contextkit.cache.usage import Usage
     from contextkit.errors import UnknownModel, UnreadableRequest
-    from contextkit.providers.adapter import Answering
-    from contextkit.providers.body import BodyReader
-    from contextkit.providers.diagnostics import Fingerprint, Fingerprints
-    from contextkit.providers.openai.stored import Stored
-    from contextkit.providers.provider import Parsed
-    from contextkit.providers.scripted import Part
-    from contextkit.providers.validation import (
-        Notice,
+    from contextkit.server.endpoints.diagnostics import Fingerprint, Fingerprints
+    from contextkit.server.endpoints.notices import Notice
+    from contextkit.server.endpoints.openai_stored import Stored
+    from contextkit.server.endpoints.validation import (
         ParsedRequest,
         PromptCheck,
         ReceivedRequest,
         Refusal,
         RequestCheck,
     )
+    from contextkit.server.scripted import Part
 
 CHUNK = 48
 """Characters in one delta of a stream."""
@@ -83,15 +77,9 @@ class Codec:
     """One endpoint."""
 
     name: str
-    """Key in `CODECS`: `anthropic_messages`."""
+    """The endpoint: `anthropic_messages`."""
     provider: str
     """`anthropic`, `openai`, `aws` or `google`: whose caches, models and prices."""
-    body: BodyReader
-    """Recognises a request body and gives its blocks."""
-    parse: Callable[[Json], Parsed]
-    """A valid request body → its layout and the prompt that is cached."""
-    responses: Answering
-    """Reads responses, streams and counters."""
     response_id_prefix: str
     """What ids of responses begin with."""
     workspace_header: str
@@ -158,7 +146,7 @@ class Codec:
     @property
     def model_field(self) -> str:
         """Field that names the model."""
-        return self.body.model_field
+        return BODIES[self.name].model_field
 
     def is_streamed(self, fields: Mapping[str, Json]) -> bool:
         """Whether a body asks for a stream; where the path says so, `addressed` has put it into the body."""

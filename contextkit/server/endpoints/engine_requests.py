@@ -2,7 +2,7 @@
 
 Field names are those of vLLM 0.30 (`vllm/entrypoints/openai/chat_completion/protocol.py`), SGLang 0.5.23
 (`sglang/srt/entrypoints/openai/protocol.py`) and llama.cpp's `tools/server/README.md`. The engines' refusals of
-`tool_choice` are in `openai/engines.py`.
+`tool_choice` are in `engine_choices.py`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,25 @@ from typing import TYPE_CHECKING
 
 from contextkit.canonical import Json, canonical
 from contextkit.prompt.prompt import PromptLayout
-from contextkit.providers.codec import Codec
 from contextkit.providers.codecs import PARSERS
-from contextkit.providers.openai import chat_rendering as openai_chat
-from contextkit.providers.openai import responses_rendering as openai_responses
-from contextkit.providers.openai.engines import CHOICES, engine_usage
-from contextkit.providers.openai.validation import chat_shape, invalid, one_choice, responses_shape, stream_options
+from contextkit.providers.openai.chat import WIRE as CHAT
+from contextkit.providers.openai.responses import WIRE as RESPONSES
 from contextkit.providers.provider import Parsed
-from contextkit.providers.validation import ReceivedRequest, Refusal, RequestCheck
+from contextkit.server.endpoints import openai_chat_rendering as openai_chat
+from contextkit.server.endpoints import openai_responses_rendering as openai_responses
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.engine_choices import CHOICES, engine_usage
+from contextkit.server.endpoints.openai_validation import (
+    chat_shape,
+    invalid,
+    one_choice,
+    responses_shape,
+    stream_options,
+)
+from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, RequestCheck
 
 if TYPE_CHECKING:
-    from contextkit.providers.scripted import Part
+    from contextkit.server.scripted import Part
 
 MODEL_ROW = "gpt-4o"
 """Row of the model table that bodies are parsed by: the endpoint's rules without those of a provider."""
@@ -90,7 +98,7 @@ class EngineRequests:
         """The name of the model, any, and the parsed body."""
         name = body[codec.model_field]
         fields = {**body, codec.model_field: MODEL_ROW}
-        if codec.name == openai_chat.CODEC.name:
+        if codec.name == CHAT:
             fields["tools"] = self.tools(body)
         parsed = PARSERS[codec.name](fields)
         return name, replace(parsed, model=name, params={**parsed.params, codec.model_field: name})
@@ -136,7 +144,7 @@ ENGINE_REQUESTS: Mapping[str, EngineRequests] = {
 
 def reply_layout(codec: Codec, parts: tuple[Part, ...]) -> PromptLayout:
     """A reply as it stands in the next request."""
-    if codec.name == openai_chat.CODEC.name:
+    if codec.name == CHAT:
         fields: dict[str, Json] = {"messages": [openai_chat.message(parts)]}
     else:
         fields = {"input": list(openai_responses.items(parts, ""))}
@@ -145,7 +153,7 @@ def reply_layout(codec: Codec, parts: tuple[Part, ...]) -> PromptLayout:
 
 def returns_thinking(codec: Codec) -> bool:
     """Whether a reply's thinking is part of the next request: Chat does not return it."""
-    return codec.name != openai_chat.CODEC.name
+    return codec.name != CHAT
 
 
 def _no_authentication(received: ReceivedRequest) -> Iterator[Refusal]:
@@ -165,8 +173,8 @@ def _without_field_checks(check: RequestCheck) -> RequestCheck:
 
 
 _CHECKS: Mapping[str, tuple[RequestCheck, ...]] = {
-    openai_chat.CODEC.name: (_no_authentication, _without_field_checks(chat_shape), one_choice, stream_options),
-    openai_responses.CODEC.name: (
+    CHAT: (_no_authentication, _without_field_checks(chat_shape), one_choice, stream_options),
+    RESPONSES: (
         _no_authentication,
         _without_field_checks(responses_shape),
         one_choice,

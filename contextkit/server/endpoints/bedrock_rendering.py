@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
-from contextkit.providers.bedrock import validation as refusals
-from contextkit.providers.bedrock.body import BODY
-from contextkit.providers.bedrock.converse import BedrockConverse, parse
-from contextkit.providers.bedrock.validation import invalid
-from contextkit.providers.codec import Codec, ResponseData, Stream, pieces
-from contextkit.providers.eventstream import CONTENT_TYPE, frame
-from contextkit.providers.validation import Refusal
+from contextkit.server.endpoints import bedrock_validation as refusals
+from contextkit.server.endpoints.bedrock_validation import invalid
+from contextkit.server.endpoints.codec import Codec, ResponseData, Stream, pieces
+from contextkit.server.endpoints.eventstream import CONTENT_TYPE, frame
+from contextkit.server.endpoints.validation import Refusal
 
 if TYPE_CHECKING:
-    from contextkit.providers.scripted import Part
+    from contextkit.server.scripted import Part
 
 STOPS = {
     "done": "end_turn",
@@ -138,9 +136,6 @@ def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
 CODEC = Codec(
     name="bedrock_converse",
     provider="aws",
-    body=BODY,
-    parse=parse,
-    responses=BedrockConverse.answering,
     response_id_prefix="converse",
     workspace_header="x-amz-account",
     request_checks=refusals.REQUEST_CHECKS,

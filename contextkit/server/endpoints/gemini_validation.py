@@ -13,7 +13,7 @@ from typing import Any
 
 from contextkit.canonical import Json, canonical
 from contextkit.errors import NotSerialisable
-from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+from contextkit.server.endpoints.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
 TOO_LONG = Refusal(400, "INVALID_ARGUMENT", "The input token count exceeds the maximum number of tokens allowed.")
 _PROMPT_FIELDS: dict[str, type | tuple[type, ...]] = {

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnknownModel, UnreadableRequest
-from contextkit.providers.anthropic import validation as refusals
 from contextkit.providers.anthropic.blocks import edited_columns
-from contextkit.providers.anthropic.body import BODY
-from contextkit.providers.anthropic.messages import AnthropicMessages, parse
-from contextkit.providers.anthropic.validation import dropped, invalid, transformations
-from contextkit.providers.codec import Codec, ResponseData, Stream, event, pieces
-from contextkit.providers.diagnostics import anthropic_diagnosis
-from contextkit.providers.eventstream import CONTENT_TYPE, frame
-from contextkit.providers.validation import ParsedRequest, Refusal
+from contextkit.server.endpoints import anthropic_validation as refusals
+from contextkit.server.endpoints.anthropic_validation import dropped, invalid, transformations
+from contextkit.server.endpoints.codec import Codec, ResponseData, Stream, event, pieces
+from contextkit.server.endpoints.diagnostics import anthropic_diagnosis
+from contextkit.server.endpoints.eventstream import CONTENT_TYPE, frame
+from contextkit.server.endpoints.validation import ParsedRequest, Refusal
 
 if TYPE_CHECKING:
-    from contextkit.providers.scripted import Part
+    from contextkit.server.scripted import Part
 
 STOPS = {
     "done": "end_turn",
@@ -261,9 +259,6 @@ def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
 CODEC = Codec(
     name="anthropic_messages",
     provider="anthropic",
-    body=BODY,
-    parse=parse,
-    responses=AnthropicMessages.answering,
     response_id_prefix="msg",
     call_id_prefix="toolu",
     render_count=render_count,

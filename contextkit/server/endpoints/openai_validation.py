@@ -14,8 +14,8 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.errors import UnknownModel, UnreadableRequest
-from contextkit.providers.sdk_types import Mismatch, Rules, SdkType
-from contextkit.providers.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+from contextkit.server.endpoints.sdk_types import Mismatch, Rules, SdkType
+from contextkit.server.endpoints.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
 
 def invalid(message: str, param: str | None = None, code: str | None = None) -> Refusal:
