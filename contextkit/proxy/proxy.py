@@ -208,7 +208,7 @@ def _refuse(link: Link, codec: Codec, status: int, text: str) -> None:
     """An error of our own in the provider's shape, where a response can still begin."""
     if link.http.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or link.is_lost:
         return
-    body = canonical(codec.render_error(codec.scripted_error(status, None, f"contextkit proxy: {text}")))
+    body = canonical(codec.render_error(codec.error(status, f"contextkit proxy: {text}")))
     headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
     link.send(h11.Response(status_code=status, headers=headers))
     link.send(h11.Data(data=body))

@@ -18,10 +18,11 @@ from anthropic.types.beta.message_create_params import MessageCreateParamsNonStr
 from contextkit import AnthropicMessages, Context, tool
 from contextkit.canonical import canonical, parse
 from contextkit.errors import UsageError
+from contextkit.facts.load import betas_for
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.anthropic.blocks import PLACEHOLDER, edited_columns
 from contextkit.providers.codecs import PARSERS
-from contextkit.providers.notices import BLOCKS, COMPACT, CONTEXT_MANAGEMENT, FIELDS, SUMMARIZE
+from contextkit.providers.notices import BLOCKS, FIELDS
 from contextkit.server import LocalServer
 from contextkit.server.answer import answer
 from contextkit.server.endpoints.table import MESSAGES
@@ -40,6 +41,11 @@ CLEAR_THINKING = {"type": "clear_thinking_20251015"}
 def fetch(url: str) -> str:
     """Get a page."""
     return f"{url} " * 300
+
+
+CONTEXT_MANAGEMENT, COMPACT, SUMMARIZE = (
+    betas_for(field)[0] for field in ("context_management", "context_management.edits.compact_20260112", "compaction")
+)
 
 
 def claude(*edits: Any, model: str = MODEL, betas: Any = (CONTEXT_MANAGEMENT,), **params: Any) -> AnthropicMessages:

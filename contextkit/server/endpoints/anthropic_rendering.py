@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
-from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.providers.anthropic.blocks import edited_columns
 from contextkit.server.endpoints import anthropic_validation as refusals
 from contextkit.server.endpoints.anthropic_validation import dropped, invalid, transformations
@@ -205,12 +204,6 @@ def error(refusal: Refusal) -> Json:
     return {"type": "error", "error": {"type": refusal.type, "message": refusal.message, **details}}
 
 
-def fault(status: int, kind: str | None, message: str | None) -> Refusal:
-    """A scripted error."""
-    named = kind or TYPES.get(status, "api_error")
-    return Refusal(status, named, message or f"Scripted {named}")
-
-
 def response_extras(request: ParsedRequest) -> dict[str, Json]:
     """What was done to a request before the model saw it."""
     applied = (
@@ -248,11 +241,7 @@ def _framed(events: bytes) -> bytes:
     return b"".join(frame("chunk", {"bytes": base64.b64encode(line).decode()}) for line in lines)
 
 
-def _unreadable(fault: UnreadableRequest) -> Refusal:
-    return invalid(str(fault))
-
-
-def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
+def _unknown_model(name: str) -> Refusal:
     return Refusal(404, "not_found_error", f"model: {name}")
 
 
@@ -265,9 +254,10 @@ CODEC = Codec(
     workspace_header="anthropic-workspace-id",
     request_checks=refusals.REQUEST_CHECKS,
     prompt_checks=refusals.PROMPT_CHECKS,
-    refuse_unreadable=_unreadable,
+    refuse_unreadable=lambda fault: invalid(str(fault)),
     refuse_unknown_model=_unknown_model,
-    scripted_error=fault,
+    error_types=TYPES,
+    other_error_type="api_error",
     endings_as_errors={},
     render_error=error,
     render_error_event=lambda refusal: _event(error(refusal)),

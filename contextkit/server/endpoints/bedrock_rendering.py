@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
-from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.server.endpoints import bedrock_validation as refusals
 from contextkit.server.endpoints.bedrock_validation import invalid
 from contextkit.server.endpoints.codec import Codec, ResponseData, Stream, pieces
@@ -119,17 +118,7 @@ def error(refusal: Refusal) -> Json:
     return {"__type": refusal.type, "message": refusal.message}
 
 
-def fault(status: int, kind: str | None, message: str | None) -> Refusal:
-    """A scripted error."""
-    named = kind or TYPES.get(status, "InternalServerException")
-    return Refusal(status, named, message or f"Scripted {named}")
-
-
-def _unreadable(fault: UnreadableRequest) -> Refusal:
-    return invalid(fault.path, str(fault))
-
-
-def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
+def _unknown_model(name: str) -> Refusal:
     return Refusal(400, "ValidationException", "The provided model identifier is invalid.")
 
 
@@ -140,9 +129,10 @@ CODEC = Codec(
     workspace_header="x-amz-account",
     request_checks=refusals.REQUEST_CHECKS,
     prompt_checks=refusals.PROMPT_CHECKS,
-    refuse_unreadable=_unreadable,
+    refuse_unreadable=lambda fault: invalid(fault.path, str(fault)),
     refuse_unknown_model=_unknown_model,
-    scripted_error=fault,
+    error_types=TYPES,
+    other_error_type="InternalServerException",
     endings_as_errors={},
     render_error=error,
     render_error_event=lambda refusal: frame(

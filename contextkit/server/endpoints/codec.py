@@ -7,15 +7,16 @@ functions and knows no field name of a request or response body. What reads and 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from contextkit.canonical import Json, canonical
 from contextkit.providers.codecs import BODIES
+from contextkit.server.endpoints.validation import Refusal
 
 if TYPE_CHECKING:
     from contextkit.cache.usage import Usage
-    from contextkit.errors import UnknownModel, UnreadableRequest
+    from contextkit.errors import UnreadableRequest
     from contextkit.server.endpoints.diagnostics import Fingerprint, Fingerprints
     from contextkit.server.endpoints.notices import Notice
     from contextkit.server.endpoints.openai_stored import Stored
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         ParsedRequest,
         PromptCheck,
         ReceivedRequest,
-        Refusal,
         RequestCheck,
     )
     from contextkit.server.scripted import Part
@@ -90,10 +90,12 @@ class Codec:
     """Refusals after it is parsed."""
     refuse_unreadable: Callable[[UnreadableRequest], Refusal]
     """A body that `parse` cannot read → its refusal."""
-    refuse_unknown_model: Callable[[str, UnknownModel], Refusal]
+    refuse_unknown_model: Callable[[str], Refusal]
     """A model that this endpoint does not serve → its refusal."""
-    scripted_error: Callable[[int, str | None, str | None], Refusal]
-    """(status, type, message) as an error."""
+    error_types: Mapping[int, str]
+    """HTTP status → type of the error."""
+    other_error_type: str
+    """Type of an error with any other status."""
     endings_as_errors: Mapping[str, Refusal]
     """Scripted endings that are an error here."""
     render_error: Callable[[Refusal], Json]
@@ -118,8 +120,8 @@ class Codec:
     """Top-level fields of the endpoint; another one is accepted with a notice. None where every field is accepted without."""
     header_notices: Callable[[Mapping[str, str]], tuple[Notice, ...]] = lambda headers: ()
     """What is accepted of the headers on an assumption."""
-    stream_field: str = "stream"
-    """Field that asks for a stream."""
+    error_codes: Mapping[int, str] = field(default_factory=dict)
+    """HTTP status → code of the error, where the endpoint has one beside the type."""
     call_id_prefix: str = "call"
     """What ids of tool calls begin with."""
     render_count: Callable[[ParsedRequest], Json] = lambda request: {"input_tokens": request.parsed.prompt.n_tokens}
@@ -148,13 +150,18 @@ class Codec:
         """Field that names the model."""
         return BODIES[self.name].model_field
 
+    def error(self, status: int, message: str | None, kind: str | None = None) -> Refusal:
+        """An error with this status; its type and message are the endpoint's own where none is given."""
+        kind = kind or self.error_types.get(status, self.other_error_type)
+        return Refusal(status, kind, message or f"Scripted {kind}", code=self.error_codes.get(status))
+
     def is_streamed(self, fields: Mapping[str, Json]) -> bool:
         """Whether a body asks for a stream; where the path says so, `addressed` has put it into the body."""
-        return bool(fields.get(self.stream_field))
+        return bool(fields.get("stream"))
 
     def addressed(self, fields: Mapping[str, Json], model: str, *, is_stream: bool) -> dict[str, Json]:
         """A body with the model and the stream that its path names."""
-        return {**fields, self.model_field: model, **({self.stream_field: True} if is_stream else {})}
+        return {**fields, self.model_field: model, **({"stream": True} if is_stream else {})}
 
 
 def event(data: Mapping[str, Json], name: str | None = None) -> bytes:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
-from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.server.endpoints import gemini_validation as refusals
 from contextkit.server.endpoints.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.server.endpoints.gemini_validation import invalid
@@ -92,17 +91,7 @@ def error(refusal: Refusal) -> Json:
     return {"error": {"code": refusal.status, "message": refusal.message, "status": refusal.type}}
 
 
-def fault(status: int, kind: str | None, message: str | None) -> Refusal:
-    """The refusal of a scripted error."""
-    named = kind or TYPES.get(status, "UNKNOWN")
-    return Refusal(status, named, message or f"Scripted {named}")
-
-
-def _unreadable(fault: UnreadableRequest) -> Refusal:
-    return invalid(fault.path, str(fault))
-
-
-def _unknown_model(name: str, fault: UnknownModel) -> Refusal:
+def _unknown_model(name: str) -> Refusal:
     return Refusal(
         404, "NOT_FOUND", f"models/{name} is not found for API version v1beta, or is not supported for generateContent."
     )
@@ -115,9 +104,10 @@ CODEC = Codec(
     workspace_header="x-goog-user-project",
     request_checks=refusals.REQUEST_CHECKS,
     prompt_checks=refusals.PROMPT_CHECKS,
-    refuse_unreadable=_unreadable,
+    refuse_unreadable=lambda fault: invalid(fault.path, str(fault)),
     refuse_unknown_model=_unknown_model,
-    scripted_error=fault,
+    error_types=TYPES,
+    other_error_type="UNKNOWN",
     endings_as_errors={"overflow": refusals.TOO_LONG},
     render_error=error,
     render_error_event=lambda refusal: event(error(refusal)),

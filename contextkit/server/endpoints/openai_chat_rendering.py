@@ -17,7 +17,6 @@ from contextkit.server.endpoints.openai_validation import (
     CHAT_TYPE,
     STATUS_BY_ERROR_TYPE,
     render_error,
-    scripted_error,
     unknown_model,
     unreadable,
 )
@@ -149,7 +148,9 @@ CODEC = Codec(
     prompt_checks=refusals.PROMPT_CHECKS,
     refuse_unreadable=unreadable,
     refuse_unknown_model=unknown_model,
-    scripted_error=scripted_error,
+    error_types=refusals.ERROR_TYPES,
+    other_error_type="server_error",
+    error_codes=refusals.ERROR_CODES,
     endings_as_errors={"overflow": refusals.TOO_LONG},
     render_error=render_error,
     render_error_event=lambda refusal: event(render_error(refusal)),

@@ -2,7 +2,7 @@
 
 Takes requests that refer to them, gives the same with their whole input; stores responses. Memory is bounded: the oldest
 are evicted, and are then unknown, as they are with OpenAI after 30 days. Knows no sockets; requests for them are in
-`stored_requests.py`.
+`server/stored_requests.py`.
 
 Compaction as OpenAI does it: a call of its own, an item that requests it, or a threshold that triggers it. The scripted
 reply to the first two is the summary, unencrypted: its text in base64. Field names are those of `openai.types.responses`

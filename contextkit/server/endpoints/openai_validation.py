@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from contextkit.canonical import Json
-from contextkit.errors import UnknownModel, UnreadableRequest
+from contextkit.errors import UnreadableRequest
 from contextkit.server.endpoints.sdk_types import Mismatch, Rules, SdkType
 from contextkit.server.endpoints.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
 
@@ -43,17 +43,27 @@ def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
 # Errors (https://platform.openai.com/docs/guides/error-codes)
 # -------------------------------------------------------------------------------------------------------------------
 
-_ERROR_TYPES: dict[int, tuple[str, str | None]] = {
-    400: ("invalid_request_error", None),
-    401: ("invalid_request_error", "invalid_api_key"),
-    403: ("invalid_request_error", "permission_denied"),
-    404: ("invalid_request_error", "not_found"),
-    405: ("invalid_request_error", "method_not_supported"),
-    429: ("rate_limit_error", "rate_limit_exceeded"),
-    500: ("server_error", "server_error"),
-    503: ("service_unavailable_error", "server_overloaded"),
+ERROR_TYPES: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "invalid_request_error",
+    403: "invalid_request_error",
+    404: "invalid_request_error",
+    405: "invalid_request_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    503: "service_unavailable_error",
 }
-"""HTTP status → error type and code."""
+"""HTTP status → error type; `server_error` for every other."""
+ERROR_CODES: Mapping[int, str] = {
+    401: "invalid_api_key",
+    403: "permission_denied",
+    404: "not_found",
+    405: "method_not_supported",
+    429: "rate_limit_exceeded",
+    500: "server_error",
+    503: "server_overloaded",
+}
+"""HTTP status → error code."""
 STATUS_BY_ERROR_TYPE: Mapping[str, int] = {
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
@@ -69,18 +79,12 @@ def render_error(refusal: Refusal) -> Json:
     return {"error": {"message": refusal.message, "type": refusal.type, "param": refusal.param, "code": refusal.code}}
 
 
-def scripted_error(status: int, kind: str | None, message: str | None) -> Refusal:
-    """The refusal of a scripted error."""
-    usual, code = _ERROR_TYPES.get(status, ("server_error", None))
-    return Refusal(status, kind or usual, message or f"Scripted {kind or usual}", None, code)
-
-
 def unreadable(fault: UnreadableRequest) -> Refusal:
     """A 400 for a body the adapter cannot parse."""
     return invalid(f"Invalid value for '{fault.path}': {fault}", fault.path, "invalid_value")
 
 
-def unknown_model(name: str, fault: UnknownModel) -> Refusal:
+def unknown_model(name: str) -> Refusal:
     """A 404 for a model without a row."""
     text = f"The model `{name}` does not exist or you do not have access to it."
     return Refusal(404, "invalid_request_error", text, None, "model_not_found")

@@ -13,12 +13,10 @@ from contextkit.canonical import Json, canonical
 from contextkit.content_encoding import MOST_BYTES, Decoder, OverLimit, UndecodableBody, codings_of, decoded
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS
-from contextkit.server import addressed, files, stored_endpoints
+from contextkit.server import addressed, files, stored_requests
 from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, failed, refused, serve
 from contextkit.server.endpoints.codec import Codec
 from contextkit.server.endpoints.model_list import render_model, render_models
-from contextkit.server.endpoints.openai_stored_requests import ROUTES as STORED_ROUTES
-from contextkit.server.endpoints.openai_stored_requests import StoredAnswer, StoredRequest
 from contextkit.server.endpoints.table import (
     CHAT,
     COMPACT,
@@ -35,6 +33,8 @@ from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, fir
 from contextkit.server.http import control
 from contextkit.server.http.hosts import Hosts, Refused
 from contextkit.server.state import State
+from contextkit.server.stored_requests import ROUTES as STORED_ROUTES
+from contextkit.server.stored_requests import StoredAnswer, StoredRequest
 from contextkit.terminal import printable
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class _Guarded:
         from starlette.requests import Request
 
         codec = _codec_of(Request(scope))
-        return Written(refused(self._state, codec, codec.scripted_error(why.status, None, why.text)))
+        return Written(refused(self._state, codec, codec.error(why.status, why.text)))
 
 
 class Written:
@@ -244,7 +244,7 @@ def _stored(state: State, codec: Codec, act: Callable[[StoredRequest], StoredAns
     async def endpoint(request: Request) -> Written:
         raw = await _body_of(request)
         return Written(
-            stored_endpoints.handle(
+            stored_requests.handle(
                 state, codec, request.headers, act, request.method, request.path_params, request.query_params, raw
             )
         )
@@ -303,9 +303,7 @@ def _listing(state: State) -> _Endpoint:
         refusal = first(check(ReceivedRequest(request.headers, {})) for check in codec.request_checks[:1])
         models = [model for model in MODELS.values() if model.provider == codec.provider and name in (None, model.name)]
         if name is not None and not models:
-            refusal = refusal or Refusal(
-                404, codec.scripted_error(404, None, None).type, f"model: {name}", None, "model_not_found"
-            )
+            refusal = refusal or Refusal(404, codec.error(404, None).type, f"model: {name}", None, "model_not_found")
         if refusal:
             return Written(refused(state, codec, refusal))
         if name is None:
@@ -360,6 +358,6 @@ def _lost(state: State) -> Callable[[Request, Exception], Awaitable[Any]]:
         what = f"{fault.detail}: {request.method} {request.url.path}"
         if any(f"/v1{request.url.path}" == path for path, _, _ in _POSTS):  # OpenAI's client, given the address alone
             what += f"; there is /v1{request.url.path}: end the client's base_url with /v1"
-        return Written(refused(state, codec, codec.scripted_error(fault.status_code, None, what)))
+        return Written(refused(state, codec, codec.error(fault.status_code, what)))
 
     return handler

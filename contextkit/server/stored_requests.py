@@ -1,8 +1,7 @@
 """Requests for stored state: `/responses/{id}`, its input items, `/conversations` and theirs.
 
-Takes a `StoredRequest`, gives the value that answers it or its refusal; the server's part is
-`server/stored_endpoints.py`. Field names are those of `openai.types.conversations` and
-`openai.types.responses.response_item_list` (3.52).
+A handler takes a `StoredRequest` and gives the value that answers it, or its refusal. Field names are those of
+`openai.types.conversations` and `openai.types.responses.response_item_list` (3.52).
 """
 
 from __future__ import annotations
@@ -11,9 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from contextkit.canonical import Json
+from contextkit.server.answer import Outcome, answered, read_body, refused
+from contextkit.server.endpoints.codec import Codec
 from contextkit.server.endpoints.openai_stored import Conversation, Stored, missing
 from contextkit.server.endpoints.openai_validation import invalid, items_shape
-from contextkit.server.endpoints.validation import Refusal, first
+from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
+from contextkit.server.state import State
 
 _DEFAULT_LIMIT, _MAX_LIMIT = 20, 100
 """Items of a page (conversations/item_list_params.py)."""
@@ -172,3 +174,26 @@ def _page(items: list[Json], query: Mapping[str, str]) -> StoredAnswer:
         "last_id": ids[-1],
         "has_more": start + len(page) < len(listed),
     }
+
+
+def handle(
+    state: State,
+    codec: Codec,
+    headers: Mapping[str, str],
+    act: Callable[[StoredRequest], StoredAnswer],
+    method: str,
+    names: Mapping[str, str],
+    query: Mapping[str, str],
+    raw: bytes,
+) -> Outcome:
+    """Answer a request for stored state by one of the handlers in `ROUTES`; `names` are those of its path."""
+    body = read_body(codec, raw or b"{}")
+    if isinstance(body, Refusal):
+        return refused(state, codec, body)
+    with state.lock:
+        stored, now = state.stored(headers.get(codec.workspace_header, "")), int(state.clock.now())
+        name, item_name = names.get("name", ""), names.get("item", "")
+        request = StoredRequest(stored, now, state.number, method, name, item_name, query, body)
+        refusal = first(check(ReceivedRequest(headers, body)) for check in codec.request_checks[:1])
+        value = refusal or act(request)
+        return refused(state, codec, value) if isinstance(value, Refusal) else answered(state, codec, value)
