@@ -188,7 +188,9 @@ def test_an_unknown_page_names_what_comes_near(word: str, near: str) -> None:
 
 
 def test_the_table_of_the_docs_is_the_generated_one() -> None:
-    assert table() in PAGE.read_text(encoding="utf-8"), "python -m contextkit.lint.catalogue --write docs/reference/hazards.md"
+    assert table() in PAGE.read_text(encoding="utf-8"), (
+        "python -m contextkit.lint.catalogue --write docs/reference/hazards.md"
+    )
 
 
 def test_writing_the_table_keeps_the_rest_of_a_page(tmp_path: Path) -> None:
