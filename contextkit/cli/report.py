@@ -112,6 +112,7 @@ else:
 
 EXAMPLE = Path(__file__).parents[1] / "report" / "example.jsonl"
 """Three made-up conversations (`docs/figures/example_session.py`)."""
+EXAMPLE_TITLE = "example: three made-up conversations with claude-sonnet-5-5"
 GROUPINGS = ("day", "session", "model", "agent", "project")
 """What calls can be grouped by."""
 DAYS = "7d"
@@ -278,7 +279,7 @@ def command(
     from contextkit.report.progress import watching
 
     with watching() as watch, seldom_collecting():
-        contents, columns, faults = _read(paths, options, watch)
+        contents, columns, faults = _read(paths, options, watch, EXAMPLE_TITLE if is_example else "")
         watch.finish()
         if not watch.is_stopped:
             _check_not_empty(contents, faults, options)
