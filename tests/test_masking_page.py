@@ -1,4 +1,4 @@
-"""The tables of `docs/masking.md` are those the code goes by, and its examples run.
+"""The tables of `docs/guides/masking.md` are those the code goes by, and its examples run.
 
 python tests/test_masking_page.py        writes the tables into the page
 """
@@ -14,7 +14,7 @@ import pytest
 from contextkit.providers.masking import CHOICES, FORMATS, ROWS, TELLINGS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "masking.md"
+PAGE = ROOT / "docs" / "guides" / "masking.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
 WORDS = {
     "anthropic_messages": "Messages",

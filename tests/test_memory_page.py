@@ -1,4 +1,4 @@
-"""The tables of `docs/memory.md` on what changed are what the code does.
+"""The tables of `docs/guides/memory.md` on what changed are what the code does.
 
 python tests/test_memory_page.py        writes the tables into the page
 """
@@ -27,7 +27,7 @@ from contextkit.prices import cost_usd
 from contextkit.providers.notices import NOTICINGS, SETTINGS
 from contextkit.providers.settings import OutputChanged
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "memory.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "guides" / "memory.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z ]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
 CHANGES: tuple[Change, ...] = (
     DateChanged("2026-11-21"),

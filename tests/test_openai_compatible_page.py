@@ -1,4 +1,4 @@
-"""The tables of `docs/openai-compatible.md` are the rows the code goes by, and its example runs.
+"""The tables of `docs/guides/openai-compatible.md` are the rows the code goes by, and its example runs.
 
 python tests/test_openai_compatible_page.py        writes the tables into the page
 """
@@ -16,7 +16,7 @@ from contextkit.providers.openai_compatible import HOSTS, Host
 from contextkit.providers.templates.stability import CAUSES, DATE, GENERATION, PRINTED_CHOICE, TEMPLATE
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "openai-compatible.md"
+PAGE = ROOT / "docs" / "guides" / "openai-compatible.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
 
 

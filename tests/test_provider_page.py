@@ -1,4 +1,4 @@
-"""The tables of `docs/providers.md` are what the code does: each is made from the adapters here and compared with the
+"""The tables of `docs/reference/providers.md` are what the code does: each is made from the adapters here and compared with the
 page.
 
 python tests/test_provider_page.py        writes the tables into the page
@@ -30,7 +30,7 @@ from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.provider import Provider
 from contextkit.tools.late import tool_search
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "providers.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "providers.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z ]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
 WIRES: dict[str, Provider] = {
     "Messages": AnthropicMessages("claude-sonnet-5-5", max_tokens=1),

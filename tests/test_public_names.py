@@ -1,4 +1,4 @@
-"""The public names: what `contextkit.__all__` says, `docs/api.md` explains, and nothing else."""
+"""The public names: what `contextkit.__all__` says, `docs/reference/api.md` explains, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import contextkit
 
-API_PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
+API_PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "api.md"
 HEADING = re.compile(r"^### `([^`]+)`$", re.MULTILINE)
 EXPLAINED = HEADING.findall(API_PAGE.read_text(encoding="utf-8")) if API_PAGE.exists() else []
 

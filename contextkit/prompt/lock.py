@@ -5,7 +5,7 @@ billed once more. Knows nothing of files or agents' code: reading and writing `p
 
 A prompt is cached from its front, so a change re-bills what stands behind it: of the head at its first use, and, of
 every conversation that is going on, all that was said. A cache that is written at marks only has none before the end of
-the head, so there the whole head is written anew wherever in it the change stands (`docs/lock.md`).
+the head, so there the whole head is written anew wherever in it the change stands (`docs/guides/lock.md`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class LockedHead:
     model: str
     """The model asked: each has a cache of its own."""
     keys: tuple[str, str, str]
-    """Digests of the parameters that key tools, system and messages (`docs/providers.md`, What keys a prefix)."""
+    """Digests of the parameters that key tools, system and messages (`docs/reference/providers.md`, What keys a prefix)."""
     is_estimate: bool
     """Whether token counts are estimated by size."""
     blocks: tuple[LockedBlock, ...]

@@ -24,7 +24,7 @@ from contextkit.ledger.summary import summarise
 from contextkit.providers.request import Request
 from tests.analysis.naive_oracle import Oracle
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "validation.md"
 MARKERS = re.compile(rb',"(?:cache_control|prompt_cache_breakpoint)":\{[^{}]*\}')
 BEGUN_AFTER_SECONDS = 2.0
 COMPACTED = [174, 304]
@@ -164,7 +164,7 @@ def check_that_only_compactions_break_the_prefix(context: Context, watch: Watch)
 
 
 def check_agreement_with_the_record(provider: str, ours: list[Bill], ledger: Ledger, recorded: list[Recorded]) -> None:
-    """docs/validation.md says what a collapse is, and lists every call on which the two differ."""
+    """docs/explanation/validation.md says what a collapse is, and lists every call on which the two differ."""
     billed = [call for call, said in enumerate(recorded, 1) if said.bill]
     theirs = collapses((call, said.bill) for call, said in enumerate(recorded, 1) if said.bill)
     replay = collapses((call, ours[call - 1]) for call in billed)

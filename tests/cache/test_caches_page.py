@@ -1,4 +1,4 @@
-"""`docs/caches.md` says of hosted providers what the table of rules says."""
+"""`docs/reference/caches.md` says of hosted providers what the table of rules says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from contextkit.cache.hosted.rules import HOSTED, Rule
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "caches.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "caches.md"
 COLUMNS = (
     "row",
     "kind",

@@ -1,4 +1,4 @@
-"""The table of `docs/branches.md`: what each way to branch has from the conversation it leaves, held against branches
+"""The table of `docs/guides/branches.md`: what each way to branch has from the conversation it leaves, held against branches
 that are built."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from contextkit.memory.search.index import Index
 from contextkit.tools.late import call_tool
 from tests.laws.wires import answer
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "branches.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "branches.md"
 USAGE = Usage(10, 0, 0, 0, 5)
 FORM = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 TABLE = Phases({"a": Phase(allow=["notes", "call_tool"], by_hand=True), "b": Phase()}, "b")

@@ -591,7 +591,7 @@ def test_every_client_of_the_sdk_is_tried_here_and_on_the_page() -> None:
     made = {
         name for name in dir(anthropic) if name.startswith("Anthropic") and hasattr(getattr(anthropic, name), "post")
     }
-    page = (ROOT / "docs" / "claude.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "claude.md").read_text(encoding="utf-8")
     assert made - {"Anthropic"} == PLATFORMS and len(CLIENTS) == len(PLATFORMS)
     assert all(f"`{name}`" in page for name in PLATFORMS)
 
@@ -692,7 +692,7 @@ def table() -> str:
 
 
 def test_the_page_lists_every_field_in_beta() -> None:
-    page = (ROOT / "docs" / "claude.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "claude.md").read_text(encoding="utf-8")
     assert f"<!-- table: betas -->\n{table()}<!-- end -->" in page
 
 

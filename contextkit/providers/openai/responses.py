@@ -520,7 +520,7 @@ class OpenAIResponses(OpenAIAdapter):
     endpoint and is sent unchanged; `store=False` and encrypted reasoning are the defaults, so that the log is all there
     is. Models from gpt-5.6 on get one explicit breakpoint, at the end of the system prompt. With `continues=True` the server
     stores each reply, and a request sends only the entries after the last one; `conversation="conv_…"` does so in a
-    conversation on the server (`docs/openai-state.md`).
+    conversation on the server (`docs/guides/openai-state.md`).
 
     >>> OpenAIResponses("gpt-6.1-sol", max_output_tokens=4096).params["store"]
     False

@@ -19,7 +19,9 @@ from contextkit.lint.source.knowledge import KINDS, SINKS, Knowledge, load
 
 FOLDER = Path(__file__).parents[3] / "contextkit" / "lint" / "knowledge"
 FILES = sorted(FOLDER.glob("*.toml"))
-DOCUMENTED = (Path(__file__).parents[3] / "docs" / "lint.md").read_text("utf-8").partition("## Add your own\n")[2]
+DOCUMENTED = (
+    (Path(__file__).parents[3] / "docs" / "guides" / "lint.md").read_text("utf-8").partition("## Add your own\n")[2]
+)
 Row = dict[str, Any]
 
 FIELDS = {
