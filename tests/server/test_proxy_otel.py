@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import Exchange
+from contextkit.proxy import otel
 from contextkit.proxy.otel import Telemetry, attributes_of
 
 CALL = Exchange(
@@ -76,6 +78,20 @@ def test_a_call_is_a_span_and_numbers(sdk: Any) -> None:
     assert tokens == {"input": 1000, "output": 50} and found["gen_ai.client.token.usage"].unit == "{token}"
     assert sum(point.sum for point in found["gen_ai.client.operation.duration"].data.data_points) == 4.0
     assert [point.count for point in found["gen_ai.server.time_to_first_token"].data.data_points] == [1]
+
+
+def test_an_exporter_that_is_asked_for_its_numbers_is_a_reader_itself(
+    sdk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+    reader = InMemoryMetricReader()  # as that of opentelemetry-exporter-prometheus is
+    point = SimpleNamespace(name="prometheus", load=lambda: lambda: reader)
+    monkeypatch.setattr(otel, "entry_points", lambda group: [point])
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    monkeypatch.setenv("OTEL_METRICS_EXPORTER", "prometheus")
+    Telemetry(*otel.configured()).record(CALL)
+    assert reader.get_metrics_data() is not None
 
 
 def test_names_are_those_of_the_conventions(sdk: Any) -> None:
