@@ -258,7 +258,6 @@ CODEC = Codec(
     refuse_unknown_model=_unknown_model,
     error_types=TYPES,
     other_error_type="api_error",
-    endings_as_errors={},
     render_error=error,
     render_error_event=lambda refusal: _event(error(refusal)),
     status_by_error_type=STATUSES,

@@ -133,7 +133,6 @@ CODEC = Codec(
     refuse_unknown_model=_unknown_model,
     error_types=TYPES,
     other_error_type="InternalServerException",
-    endings_as_errors={},
     render_error=error,
     render_error_event=lambda refusal: frame(
         _EXCEPTIONS.get(refusal.status, "internalServerException"), {"message": refusal.message}, "exception"
@@ -142,9 +141,6 @@ CODEC = Codec(
     render_content=content,
     render_response=whole,
     render_stream=stream,
-    prewarm_ending=lambda body: None,
-    diagnose=lambda kept, now, read: None,
-    is_comparable=lambda body: False,
     stream_media_type=CONTENT_TYPE,
     request_id_header="x-amzn-requestid",
     refuse_moved_thinking=refusals.moved,

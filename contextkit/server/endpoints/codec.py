@@ -96,8 +96,6 @@ class Codec:
     """HTTP status → type of the error."""
     other_error_type: str
     """Type of an error with any other status."""
-    endings_as_errors: Mapping[str, Refusal]
-    """Scripted endings that are an error here."""
     render_error: Callable[[Refusal], Json]
     """The body of an error."""
     render_error_event: Callable[[Refusal], bytes]
@@ -110,11 +108,13 @@ class Codec:
     """A whole response."""
     render_stream: Callable[[ResponseData], Stream]
     """A response as events."""
-    prewarm_ending: Callable[[Mapping[str, Json]], str | None]
+    endings_as_errors: Mapping[str, Refusal] = field(default_factory=dict)
+    """Scripted endings that are an error here."""
+    prewarm_ending: Callable[[Mapping[str, Json]], str | None] = lambda body: None
     """Ending of a request that only fills the cache and gets an empty answer; None for every other."""
-    diagnose: Callable[[Fingerprints, Fingerprint, int], Json]
+    diagnose: Callable[[Fingerprints, Fingerprint, int], Json] = lambda previous, now, read_tokens: None
     """Its diagnosis of a cache miss."""
-    is_comparable: Callable[[Mapping[str, Json]], bool]
+    is_comparable: Callable[[Mapping[str, Json]], bool] = lambda body: False
     """Whether a later request may be diagnosed against this one."""
     declared_fields: Container[str] | None = None
     """Top-level fields of the endpoint; another one is accepted with a notice. None where every field is accepted without."""

@@ -115,8 +115,5 @@ CODEC = Codec(
     render_content=content,
     render_response=render_response,
     render_stream=render_stream,
-    prewarm_ending=lambda body: None,
-    diagnose=lambda previous, now, read: None,
-    is_comparable=lambda body: False,
     declared_fields=frozenset(refusals.FIELDS),
 )
