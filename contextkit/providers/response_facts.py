@@ -34,14 +34,7 @@ _TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("session", ("session_id",)),
 )
 _STOPS = frozenset({"stop_reason", "stopReason", "finish_reason", "finishReason", "done_reason"})
-_FINAL_STATUSES = (
-    "completed",
-    "incomplete",
-    "cancelled",
-    "requires_action",
-    "requires_continuation",
-    "budget_exceeded",
-)
+_FINAL_STATUSES = ("completed", "incomplete", "cancelled")
 _FIELDS = frozenset(
     {
         *_COUNTERS,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from contextkit.canonical import Json
 from contextkit.server.answer import Outcome, answered, read_body, refused
-from contextkit.server.endpoints.codec import Codec
 from contextkit.server.endpoints.openai_stored import Conversation, Stored, missing
 from contextkit.server.endpoints.openai_validation import invalid, items_shape
+from contextkit.server.endpoints.table import RESPONSES
 from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
 from contextkit.server.state import State
 
@@ -178,7 +178,6 @@ def _page(items: list[Json], query: Mapping[str, str]) -> StoredAnswer:
 
 def handle(
     state: State,
-    codec: Codec,
     headers: Mapping[str, str],
     act: Callable[[StoredRequest], StoredAnswer],
     method: str,
@@ -187,13 +186,13 @@ def handle(
     raw: bytes,
 ) -> Outcome:
     """Answer a request for stored state by one of the handlers in `ROUTES`; `names` are those of its path."""
-    body = read_body(codec, raw or b"{}")
+    body = read_body(RESPONSES, raw or b"{}")
     if isinstance(body, Refusal):
-        return refused(state, codec, body)
+        return refused(state, RESPONSES, body)
     with state.lock:
-        stored, now = state.stored(headers.get(codec.workspace_header, "")), int(state.clock.now())
+        stored, now = state.stored(headers.get(RESPONSES.workspace_header, "")), int(state.clock.now())
         name, item_name = names.get("name", ""), names.get("item", "")
         request = StoredRequest(stored, now, state.number, method, name, item_name, query, body)
-        refusal = first(check(ReceivedRequest(headers, body)) for check in codec.request_checks[:1])
+        refusal = first(check(ReceivedRequest(headers, body)) for check in RESPONSES.request_checks[:1])
         value = refusal or act(request)
-        return refused(state, codec, value) if isinstance(value, Refusal) else answered(state, codec, value)
+        return refused(state, RESPONSES, value) if isinstance(value, Refusal) else answered(state, RESPONSES, value)

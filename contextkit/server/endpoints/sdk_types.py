@@ -33,8 +33,6 @@ _SCHEMA_TYPES = {
     "literal": "string",
 }
 """Type of a core schema → JSON type."""
-_WRAPPERS = {"json-or-python": "json_schema", "lax-or-strict": "lax_schema", "function-after": "schema"}
-"""Type of a core schema → the schema inside it that JSON is checked by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +73,9 @@ class SdkType(Collection[str]):
 
     @cached_property
     def _schema(self) -> _Schema:
-        from pydantic import ConfigDict, TypeAdapter
+        from pydantic import TypeAdapter
 
-        # Types for authors beside JSON's own, such as an open file, are taken as they are; `_declared` leaves them out.
-        # A TypedDict takes the settings of what it stands in.
-        config = ConfigDict(arbitrary_types_allowed=True)
-        bodies: Any = list[self.load()]  # type: ignore[misc]
-        return _Schema(TypeAdapter(bodies, config=config).core_schema, self.rules)
+        return _Schema(TypeAdapter(self.load()).core_schema, self.rules)
 
     def __contains__(self, name: object) -> bool:
         return name in self._schema.fields
@@ -114,7 +108,7 @@ class _Schema:
         if schema["type"] == "definitions":
             self._definitions = {one["ref"]: one for one in schema["definitions"]}
             schema = schema["schema"]
-        self._root = self._resolved(schema["items_schema"])
+        self._root = self._resolved(schema)
         self.fields: Mapping[str, Any] = self._root["fields"]
         adapted = self._adapted(self._root, "")
         definitions = [{**self._adapted(one, ""), "ref": ref} for ref, one in self._definitions.items()]
@@ -126,18 +120,16 @@ class _Schema:
         return schema
 
     def _branches(self, schema: Any) -> Iterator[Any]:
-        """The types of a union, of unions inside it too; null and objects of Python are none."""
+        """The types of a union, of unions inside it too; null is none."""
         inner = self._resolved(schema)
         if inner["type"] == "union":
             for choice in inner["choices"]:
                 yield from self._branches(choice[0] if isinstance(choice, tuple) else choice)
         elif inner["type"] == "nullable":
             yield from self._branches(inner["schema"])
-        elif inner["type"] in _WRAPPERS:
-            yield from self._branches(inner[_WRAPPERS[inner["type"]]])
-        elif inner["type"] == "chain":
-            yield from self._branches(inner["steps"][0])
-        elif inner["type"] != "is-instance":
+        elif inner["type"] == "json-or-python":
+            yield from self._branches(inner["json_schema"])
+        else:
             yield schema
 
     def _declared(self, union: Any) -> list[Any]:
@@ -159,10 +151,8 @@ class _Schema:
             return {"type": "dict", "values_schema": self._adapted(schema.get("values_schema", _ANY), name)}
         if kind == "nullable":
             return {"type": "nullable", "schema": self._adapted(schema["schema"], name)}
-        if kind in _WRAPPERS:
-            return self._adapted(schema[_WRAPPERS[kind]], name)
-        if kind == "chain":
-            return self._adapted(schema["steps"][0], name)
+        if kind == "json-or-python":
+            return self._adapted(schema["json_schema"], name)
         if kind == "literal":
             return self._literal(schema, name)
         return self._union(schema, name) if kind == "union" else schema
@@ -227,9 +217,7 @@ class _Schema:
         return {"type": "tagged-union", "discriminator": branch_of, "choices": choices}
 
     def _discriminator(self, branches: list[Any]) -> str:
-        objects = [one for one in map(self._resolved, branches) if one["type"] in ("typed-dict", "dict")]
-        if any(one["type"] == "dict" for one in objects):
-            return ""
+        objects = [one for one in map(self._resolved, branches) if one["type"] == "typed-dict"]
         for name in ("type", "role"):
             if len(objects) > 1 and all(name in one["fields"] for one in objects):
                 return name

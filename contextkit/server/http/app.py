@@ -85,9 +85,7 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
         raise MissingExtra("the local server", "server") from None
     routes = [Route(path, _posted(state, codec, act), methods=["POST"]) for path, codec, act in _POSTS]
     routes += [Route(path, _addressed(state, act, is_stream), methods=["POST"]) for path, act, is_stream in _ADDRESSED]
-    routes += [
-        Route(path, _stored(state, RESPONSES, act), methods=list(methods)) for path, methods, act in STORED_ROUTES
-    ]
+    routes += [Route(path, _stored(state, act), methods=list(methods)) for path, methods, act in STORED_ROUTES]
     for version in ("v1", "v1beta"):
         routes.append(Route(f"/{version}/cachedContents", _creating(state), methods=["POST"]))
         routes.append(Route(f"/{version}/cachedContents/{{name}}", _content(state), methods=["GET", "PATCH", "DELETE"]))
@@ -240,12 +238,12 @@ _SPOKEN: Mapping[Callable[..., Outcome | Call], Codec] = {
 """What answers → whose words a fault of ours is told in."""
 
 
-def _stored(state: State, codec: Codec, act: Callable[[StoredRequest], StoredAnswer]) -> _Endpoint:
+def _stored(state: State, act: Callable[[StoredRequest], StoredAnswer]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         raw = await _body_of(request)
         return Written(
             stored_requests.handle(
-                state, codec, request.headers, act, request.method, request.path_params, request.query_params, raw
+                state, request.headers, act, request.method, request.path_params, request.query_params, raw
             )
         )
 
