@@ -133,7 +133,7 @@ def test_any_bytes(http: httpx2.Client, name: str, raw: str) -> None:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llamacpp"])
 def test_any_value_in_any_field_sent_to_an_engine(engine: str, most: int) -> None:
-    with LocalServer(now=1000.0, cache=engine) as server, httpx2.Client(base_url=server.url) as http:
+    with LocalServer(now=1000.0, cache=engine) as server, httpx2.Client(base_url=server.url, timeout=30.0) as http:
         for name in ("/v1/chat/completions", "/v1/responses", "functions", "search"):
             path, body = BODIES[name]
             more = {
@@ -223,7 +223,7 @@ def test_no_damaged_body_gets_a_5xx(name: str, server: LocalServer, http: httpx2
         draw = Random(f"{name} {number}")
         raw = damaged(draw, json.loads(named(json.dumps(draw.choice(wholes)), names)))
         method = "PATCH" if "{content}" in path else "POST"
-        shape_of(path, http.request(method, named(path, names), content=raw, headers=headers, timeout=20.0))
+        shape_of(path, http.request(method, named(path, names), content=raw, headers=headers))
 
 
 def stored(http: httpx2.Client) -> dict[str, str]:
