@@ -1,9 +1,7 @@
-"""The row of the model that a user chose for an adapter, with one warning where its rules had to be assumed.
+"""What adapters have in common apart from rendering: a model's row, parameters, the ways to announce changes, and how
+responses are read.
 
-What an adapter is apart from its words: a model, its parameters, the ways it is told things, and the reading of its
-answers.
-
-Takes a model's row, parameters and how an endpoint answers. Knows no endpoint.
+`chosen_model` warns once, at the user's own line, where a model's rules are assumed or the model is another provider's.
 """
 
 from __future__ import annotations
