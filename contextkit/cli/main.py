@@ -31,7 +31,6 @@ COMMANDS = {
     "lock": "contextkit.cli.lock",
     "models": "contextkit.cli.models",
     "proxy": "contextkit.cli.proxy",
-    "replay": "contextkit.cli.replay",
     "report": "contextkit.cli.report",
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
@@ -95,7 +94,6 @@ def cli() -> None:
     contextkit lint src/                         what will break the prefix, in code and in recorded requests
     contextkit lock check                        what a change of system or tools re-bills at its first use
     contextkit models claude-haiku-5-5           cache rules and prices of a model, and what is assumed of it
-    contextkit replay session.jsonl              the same session through contextkit
     contextkit serve --port 8089                 a local provider for tests
     contextkit proxy --upstream https://…        pass calls on, record them, say what breaks
     contextkit simulate traces/ --capacity 10k   what an engine's cache would have done with a trace

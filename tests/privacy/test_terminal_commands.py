@@ -61,7 +61,6 @@ COMMANDS = (
     ["lint", "--format", "github", "--requests"],
     ["lint", "--format", "sarif", "--requests"],
     ["simulate", "--cache", "anthropic"],
-    ["replay"],
 )
 
 

@@ -1,22 +1,28 @@
-"""Replays a recorded session through `Context`, against a provider that bills like the real one.
+"""Replays a recorded session of pi through `Context`, against the local provider, at its recorded times: `python -m
+tests.benchmarks.replay SESSION [PROVIDER]`.
 
-`Replay` takes a `Recording` and gives a ledger of the same calls. Placeholders stand for what the file does not hold
-(system prompt, tool definitions); the rest is sent in its order and at its times: aborted and failed replies are sent
-and billed but not appended, compactions are declared epochs. Requests go through the real SDK client over HTTP, or
-straight to the local provider's core in this process; both see only the bytes.
+Prints calls, hit rate, dollars and misses as JSON. Placeholders stand for what the file does not hold (system prompt,
+tool definitions); the rest is sent in its order and at its times: aborted and failed replies are sent and billed but
+not appended, compactions are declared epochs. Requests go through the real SDK client over HTTP, or straight to the
+local provider's core in this process; both see only the bytes. The replies are the recorded ones: with results in files
+the comparison measures bytes and bills, not whether the model would have answered the same.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import singledispatchmethod
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from contextkit.canonical import Json, parse
+from contextkit.canonical import Json, canonical, parse
 from contextkit.context import Context
 from contextkit.errors import UnreadableReply
+from contextkit.importers.pi import read_pi
 from contextkit.importers.recording import (
     AssistantTurn,
     Call,
@@ -34,9 +40,16 @@ from contextkit.importers.recording import (
 )
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import is_base64
+from contextkit.log.entry import Entry
 from contextkit.log.variation import Variation
-from contextkit.memory.memory import Memory
+from contextkit.memory import FileMemory, Memory, Offload
+from contextkit.memory.reference import references_of
+from contextkit.models import model_named
+from contextkit.providers.anthropic.messages import AnthropicMessages
+from contextkit.providers.openai.chat import OpenAIChat
+from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
 from contextkit.server.answer import answer
@@ -86,7 +99,6 @@ class Replay:
     """Thinking level → the provider to ask."""
     transport: ReplayTransport
     clock: ReplayClock
-    progress: Callable[[int], None] = field(default=lambda n: None)
     observe: Callable[[Request], None] = field(default=lambda request: None)
     """Called with every request that is sent."""
     memory: Memory | None = None
@@ -151,7 +163,6 @@ class Replay:
         self.observe(request)
         self.bills.append(self.transport.send(context, request, script_of(event), event.started_at))
         self.clock.set(event.ended_at)
-        self.progress(len(self.bills))
         return n if len(context.log) > n else None
 
 
@@ -266,13 +277,13 @@ class Sdk:
 
 @contextmanager
 def direct(wire: str) -> Iterator[ReplayTransport]:
-    """The short road."""
+    """Open a transport without HTTP."""
     yield Direct()
 
 
 @contextmanager
 def sdk(wire: str) -> Iterator[ReplayTransport]:
-    """The long one: a server on loopback, and the client that speaks `wire`."""
+    """Open a server on loopback, and the client that speaks `wire`."""
     with LocalServer(now=0.0, is_frozen=True) as server:
         client, errors = _CLIENTS[wire](server)
         with client:
@@ -301,4 +312,150 @@ _CLIENTS: dict[str, Callable[[LocalServer], tuple[Any, tuple[type[Exception], ..
     "openai_responses": _openai,
 }
 TRANSPORTS = {"sdk": sdk, "direct": direct}
-"""`--via` → how requests travel."""
+"""Name → how requests travel."""
+
+
+# Providers
+
+MODELS = {"anthropic": "claude-opus-4-5", "openai-chat": "gpt-5.6-sol", "openai-responses": "gpt-5.6-sol"}
+"""Provider → the model asked where none is named."""
+MAX_TOKENS = 21_000
+"""The most that the typed methods send without streaming, rounded."""
+BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 20_000}
+"""Thinking level of a recording → tokens; a model that takes efforts gets the level itself."""
+
+
+def provider_of(name: str) -> Callable[[str, str], Provider]:
+    """(model, thinking level) → the provider that asks it, for a name of `MODELS`."""
+    return _PROVIDERS[name]
+
+
+def _messages(model: str, level: str) -> Provider:
+    # the models before adaptive thinking are those that still accept prefill
+    takes_budget = model_named(model).accepts_prefill
+    if level not in BUDGETS:
+        return AnthropicMessages(model, max_tokens=MAX_TOKENS)
+    if takes_budget:
+        return AnthropicMessages(
+            model, max_tokens=MAX_TOKENS, thinking={"type": "enabled", "budget_tokens": BUDGETS[level]}
+        )
+    return AnthropicMessages(model, max_tokens=MAX_TOKENS, output_config={"effort": _EFFORT[level]})
+
+
+_EFFORT = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh"}
+
+
+def _chat(model: str, level: str) -> Provider:
+    return OpenAIChat(model, reasoning_effort=_EFFORT[level]) if level in _EFFORT else OpenAIChat(model)
+
+
+def _responses(model: str, level: str) -> Provider:
+    return OpenAIResponses(model, reasoning={"effort": _EFFORT[level]}) if level in _EFFORT else OpenAIResponses(model)
+
+
+_PROVIDERS: dict[str, Callable[[str, str], Provider]] = {
+    "anthropic": _messages,
+    "openai-chat": _chat,
+    "openai-responses": _responses,
+}
+
+
+# Results in files
+
+Replayed = tuple[Context, Ledger]
+"""A conversation, and every call with its bill."""
+PREVIEW_SHARE = 5
+"""A preview is at most the fifth part of the smallest result it stands for, and never more than `Offload` shows by
+itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """What one replay sent."""
+
+    calls: int
+    """How many were billed."""
+    window_tokens: int
+    """Input tokens of all calls: the window, summed over the calls."""
+    cost_usd: float | None
+    """What they cost at list prices; None where the model has none."""
+    n_misses: int
+    """Calls that lost something they could have read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offloading:
+    """The two beside one another."""
+
+    plain: Windows
+    """Every result in the window."""
+    offloaded: Windows
+    """Large ones in files."""
+    n_results: int
+    """Results said."""
+    n_offloaded: int
+    """Those of them that went to files, in part at least."""
+    n_restored: int
+    """Results that come back exactly as the plain conversation has them; all of them, or something is broken."""
+
+
+@contextmanager
+def memory_above(above_tokens: int) -> Iterator[Memory]:
+    """A memory for results of more than `above_tokens`, in a folder that is gone afterwards."""
+    rule = Offload(above_tokens, max(1, min(above_tokens // PREVIEW_SHARE, Offload().preview_tokens)))
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        yield Memory(FileMemory(folder), offload=rule, todo=None, recitation=None, has_file_tool=False)
+
+
+def compared(plain: Replayed, offloaded: Replayed) -> Offloading:
+    """The figures of two replays of one recording; every result of the second is restored and compared with the first."""
+    pairs = [(one, other) for one, other in zip(plain[0].log, offloaded[0].log, strict=True) if one.kind == "result"]
+    restored = sum(_content(one) == offloaded[0].restore(other) for one, other in pairs)
+    n_offloaded = sum(any(references_of(other)) for _, other in pairs)
+    return Offloading(windows(plain[1]), windows(offloaded[1]), len(pairs), n_offloaded, restored)
+
+
+def windows(ledger: Ledger) -> Windows:
+    """What the calls of a ledger held."""
+    summary = summarise(ledger)
+    sizes = [exchange.usage.prompt or 0 for exchange in ledger if exchange.usage is not None]
+    return Windows(len(sizes), sum(sizes), summary.cost_usd, len(summary.losses))
+
+
+def _content(entry: Entry) -> list[object]:
+    return list(parse(entry.body)["content"])
+
+
+def figures_of(summary: Summary, ledger: Ledger) -> Json:
+    """Collect the figures of a replay for `json.dumps`."""
+    counters = ("fresh", "read", "write_5m", "write_1h", "output")
+    return {
+        "calls": summary.calls,
+        "hit_rate": summary.hit_rate,
+        "cost_usd": summary.cost_usd,
+        "cost_usd_uncached": summary.cost_uncached_usd,
+        "misses": [asdict(miss) for miss in summary.misses],
+        "per_call": [{name: getattr(exchange.usage, name) for name in counters} for exchange in ledger],
+    }
+
+
+def replayed(
+    path: Path,
+    name: str,
+    via: str = "direct",
+    observe: Callable[[Request], None] = lambda request: None,
+) -> tuple[Context, Ledger]:
+    """Replay the session at `path` on a provider of `MODELS`; return the conversation and every call with its bill."""
+    build, model = provider_of(name), MODELS[name]
+    with TRANSPORTS[via](build(model, "off").wire) as transport:
+        return Replay(read_pi(path), lambda level: build(model, level), transport, ReplayClock(), observe=observe).run()
+
+
+def main() -> None:
+    path, name = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "anthropic"
+    _, ledger = replayed(path, name, "sdk")
+    print(canonical(figures_of(summarise(ledger), ledger)).decode())
+
+
+if __name__ == "__main__":
+    main()
