@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from contextkit.cache.hosted.rules import HOSTED
+from contextkit.cli.template import CAUSES, DATE, GENERATION, TEMPLATE
 from contextkit.providers.openai_compatible import HOSTS, Host
-from contextkit.providers.templates.stability import CAUSES, DATE, GENERATION, PRINTED_CHOICE, TEMPLATE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "guides" / "openai-compatible.md"
@@ -86,10 +86,7 @@ TABLES: dict[str, Callable[[], str]] = {
     ),
     "causes": lambda: table(
         "| cause | what happens | what the caller can do |",
-        (
-            [code(row.name), row.why, row.advice or "an option or an edit of the template, where one is found"]
-            for row in (*CAUSES, GENERATION, TEMPLATE, DATE, PRINTED_CHOICE)
-        ),
+        ([code(row.name), row.why, row.advice] for row in (*CAUSES, GENERATION, TEMPLATE, DATE)),
     ),
 }
 

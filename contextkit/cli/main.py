@@ -92,7 +92,7 @@ def cli() -> None:
     contextkit whatif session.jsonl              what it would have cost with one thing changed
     contextkit advise session.jsonl              what its compactions were worth; whether one pays now
     contextkit lint src/                         what will break the prefix, in code and in recorded requests
-    contextkit lock check                        what a change of system or tools re-bills at its first use
+    contextkit lock check                        what has changed in system prompt or tools since the lock was written
     contextkit models claude-haiku-5-5           cache rules and prices of a model, and what is assumed of it
     contextkit serve --port 8089                 a local provider for tests
     contextkit proxy --upstream https://…        pass calls on, record them, say what breaks

@@ -1,19 +1,15 @@
-"""Renders a request body with a model's chat template, as `transformers` and vLLM do.
+"""Renders a request body with a model's chat template, as `transformers` and vLLM do (extra `templates`).
 
-Takes Jinja text, a file of it or a `tokenizer_config.json`; gives the prompt a request body becomes. Templates are
-untrusted programs: they run in Jinja's immutable sandbox, see plain JSON, and reach no file. Source: transformers
-5.23 `utils/chat_template_utils.py`.
-
-`template_messages` turns a `/chat/completions` body into messages, tools and variables in the forms that vLLM and `transformers` hand to
-a template: the arguments of a call as an object, reasoning under every name templates read, content as one text where
-the template takes no parts. Sources: vLLM 0.33 `vllm/renderers/chat_utils/chat_message.py`, transformers 5.23
-`utils/chat_template_utils.py`.
+Templates are untrusted programs: they run in Jinja's immutable sandbox, get plain JSON, and reach no file. They receive
+messages, tools and variables in the forms that vLLM and `transformers` give them: the arguments of a call as an object,
+reasoning under every name templates read, content as one text where the template takes no parts. Sources: transformers
+5.23 `chat_template_utils`, vLLM 0.33 `chat_utils`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,17 +23,17 @@ REASONING = ("reasoning_content", "reasoning", "thinking")
 
 
 def template_messages(body: Mapping[str, Json], takes_parts: bool, takes_text: bool) -> list[dict[str, Json]]:
-    """The messages, ready for a template. Raises `UnreadableRequest` where there are none."""
-    given = body.get("messages")
-    if not isinstance(given, list) or not all(isinstance(message, dict) for message in given):
+    """Return the messages as a template takes them. Raises `UnreadableRequest` if the body has none."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise UnreadableRequest(
             "messages", "Input should be an array of messages: a chat template renders /chat/completions bodies"
         )
-    return [_message(message, takes_parts, takes_text) for message in given]
+    return [_message(message, takes_parts, takes_text) for message in messages]
 
 
 def variables(body: Mapping[str, Json]) -> dict[str, Json]:
-    """What a template reads besides messages and tools: the caller's kwargs above the request's own fields."""
+    """Return the other variables of a template; `chat_template_kwargs` override the request's own fields."""
     effort, tools = body.get("reasoning_effort"), body.get("tools") or None
     implied: dict[str, Json] = (
         {} if effort is None else {"reasoning_effort": effort, "enable_thinking": effort != "none"}
@@ -53,13 +49,13 @@ def variables(body: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _message(message: Mapping[str, Json], takes_parts: bool, takes_text: bool) -> dict[str, Json]:
-    said = {name: value for name, value in message.items() if value is not None and name not in REASONING}
-    said["content"] = _content(message.get("content"), takes_parts, takes_text)
+    result = {name: value for name, value in message.items() if value is not None and name not in REASONING}
+    result["content"] = _content(message.get("content"), takes_parts, takes_text)
     thought = next((message[name] for name in REASONING if message.get(name) is not None), None)
     if thought is not None:
-        said = {"thinking": thought, **said, "reasoning_content": thought, "reasoning": thought}
-    calls = said.pop("tool_calls", None)
-    return {**said, **({"tool_calls": [_call(call) for call in calls]} if calls else {})}
+        result = {"thinking": thought, **result, "reasoning_content": thought, "reasoning": thought}
+    calls = result.pop("tool_calls", None)
+    return {**result, **({"tool_calls": [_call(call) for call in calls]} if calls else {})}
 
 
 def _content(content: Json, takes_parts: bool, takes_text: bool) -> Json:
@@ -77,7 +73,7 @@ def _call(call: Mapping[str, Json]) -> Json:
 
 
 def _arguments(written: Json) -> Json:
-    """An object; what is none is an empty one, as vLLM has it."""
+    """Return the arguments as an object; an empty one for any other value, as vLLM does."""
     try:
         value = parse(written) if isinstance(written, str) and written else written
     except NotSerialisable:
@@ -85,8 +81,6 @@ def _arguments(written: Json) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-Encode = Callable[[str], Sequence[int]]
-"""A text → its token ids, special tokens in it as one each; `tokenizer.encode` with `add_special_tokens=False`."""
 _GIVEN = frozenset(
     {
         "messages",
@@ -105,14 +99,14 @@ _GIVEN = frozenset(
         "audio_token",
     }
 )
-"""Variables that are no option of a template."""
+"""Variables that the caller or the renderer provides; no options of a template."""
 _TAG = "\uf8ff"
-"""Stands behind a message that is to be gone on with, until it is cut there."""
+"""Marks the end of a message that the model continues; the prompt is cut there."""
 _PROBE = "probing words"
 
 
 class Template:
-    """A chat template, with the special tokens and the tokenizer of its model where they are given.
+    """A chat template with the special tokens of its model.
 
     >>> text = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
     >>> template = Template(text)
@@ -120,26 +114,19 @@ class Template:
     '<user>Hi<assistant>'
     """
 
-    def __init__(self, source: str | Path, *, encode: Encode | None = None, **tokens: str) -> None:
-        """`source` is Jinja text, or the path of a file of it or of a `tokenizer_config.json`.
+    def __init__(self, source: str | Path, **tokens: str) -> None:
+        """Compile Jinja text, or the template in a `.jinja` file or a `tokenizer_config.json`.
 
-        `tokens` are `bos_token` and the like.
-
-        Raises `UsageError` where it is none of them, `MissingExtra` without Jinja.
+        `tokens` are `bos_token` and the like. Raises `UsageError` for any other source, `MissingExtra` without Jinja.
         """
-        text, found = (source, {}) if isinstance(source, str) and "{" in source else _read(Path(source))
+        text, from_file = (source, {}) if isinstance(source, str) and "{" in source else _read(Path(source))
         self.text = text
-        self.tokens: Mapping[str, str] = {**found, **tokens}
-        self.encode = encode
+        self.tokens: Mapping[str, str] = {**from_file, **tokens}
         self._compiled = _compiled(text)
-
-    def with_text(self, text: str) -> Template:
-        """The same with another text."""
-        return Template(text, encode=self.encode, **self.tokens)
 
     @cached_property
     def options(self) -> tuple[str, ...]:
-        """Variables it reads that `chat_template_kwargs` can set."""
+        """Variables of the template that `chat_template_kwargs` can set."""
         from jinja2 import meta
 
         environment = self._compiled.environment
@@ -147,42 +134,23 @@ class Template:
             sorted(meta.find_undeclared_variables(environment.parse(self.text)) - _GIVEN - environment.globals.keys())
         )
 
-    def render(
-        self,
-        body: Mapping[str, Json],
-        *,
-        at: datetime | None = None,
-        generation: bool | None = None,
-        options: Mapping[str, Json] | None = None,
-    ) -> str:
-        """The prompt that a `/chat/completions` body becomes at a moment (now without one).
+    def render(self, body: Mapping[str, Json], *, at: datetime | None = None, generation: bool | None = None) -> str:
+        """Return the prompt that a `/chat/completions` body becomes at a moment (by default now).
 
-        `generation`: whether the beginning of a reply stands last (None: as the body says); `options` go above the
-        body's own kwargs. Raises `UsageError` where the template refuses the conversation, `UnreadableRequest` for a
-        body of another endpoint.
+        `generation`: whether the prompt ends with the opening of a reply (None: as the body asks). Raises `UsageError`
+        if the template refuses the conversation, `UnreadableRequest` for a body of another endpoint.
         """
         messages = template_messages(body, *self._forms)
         is_continued = bool(body.get("continue_final_message"))
         if is_continued and messages and isinstance(messages[-1]["content"], str):
             messages[-1]["content"] += _TAG
-        asked = body.get("add_generation_prompt", not is_continued) if generation is None else generation
-        said = self._rendered(messages, {**variables(body), **(options or {}), "add_generation_prompt": asked}, at)
-        return said[: said.rindex(_TAG)] if is_continued and _TAG in said else said
-
-    def ids(self, body: Mapping[str, Json], *, at: datetime | None = None) -> Sequence[int]:
-        """The token ids of a request. Raises `UsageError` without a tokenizer."""
-        if self.encode is None:
-            example = "lambda text: tokenizer.encode(text, add_special_tokens=False)"
-            raise UsageError(f"this template has no tokenizer: Template(…, encode={example})")
-        return self.encode(self.render(body, at=at))
-
-    def n_tokens(self, body: Mapping[str, Json], *, at: datetime | None = None) -> int:
-        """The size of a request's prompt in the model's own tokens."""
-        return len(self.ids(body, at=at))
+        opens_reply = body.get("add_generation_prompt", not is_continued) if generation is None else generation
+        prompt = self._rendered(messages, {**variables(body), "add_generation_prompt": opens_reply}, at)
+        return prompt[: prompt.rindex(_TAG)] if is_continued and _TAG in prompt else prompt
 
     @cached_property
     def _forms(self) -> tuple[bool, bool]:
-        """Whether it takes content as parts, and as one text: found out by rendering both."""
+        """Whether the template takes content as parts, and as one text: both are rendered to see."""
         parts = [{"type": "text", "text": _PROBE}]
         return self._takes(parts) and not self._takes_repr(parts), self._takes(_PROBE)
 
@@ -195,17 +163,17 @@ class Template:
             return False
 
     def _takes_repr(self, parts: Json) -> bool:
-        """Whether parts are printed as they stand in Python or JSON."""
-        said = self._rendered([{"role": "user", "content": parts}], {"add_generation_prompt": False}, None)
-        return "'text'" in said or '"text"' in said
+        """Return whether parts are printed as Python or JSON values."""
+        prompt = self._rendered([{"role": "user", "content": parts}], {"add_generation_prompt": False}, None)
+        return "'text'" in prompt or '"text"' in prompt
 
-    def _rendered(self, messages: list[Any], given: Mapping[str, Json], at: datetime | None) -> str:
+    def _rendered(self, messages: list[Any], values: Mapping[str, Json], at: datetime | None) -> str:
         from jinja2 import TemplateError
 
         moment = at or datetime.now(UTC)
-        seen = {"tools": None, "documents": None, **self.tokens, **given, "strftime_now": moment.strftime}
+        variables = {"tools": None, "documents": None, **self.tokens, **values, "strftime_now": moment.strftime}
         try:
-            said: str = self._compiled.render(messages=messages, **seen)
+            prompt: str = self._compiled.render(messages=messages, **variables)
         except (
             TemplateError,
             TypeError,
@@ -216,12 +184,12 @@ class Template:
             RecursionError,
         ) as fault:
             raise UsageError(f"the template refuses this conversation: {self._reason(fault)}") from fault
-        return said
+        return prompt
 
     def _reason(self, fault: Exception) -> str:
-        """What the template itself says; other texts may quote the prompt."""
-        said = str(fault)
-        return said if said and said in self.text else type(fault).__name__
+        """Return the template's own message; any other text may quote the prompt."""
+        reason = str(fault)
+        return reason if reason and reason in self.text else type(fault).__name__
 
 
 def _read(path: Path) -> tuple[str, dict[str, str]]:
@@ -229,20 +197,20 @@ def _read(path: Path) -> tuple[str, dict[str, str]]:
         raise UsageError(f"{path} is no file: give a template's text, its .jinja file, or a tokenizer_config.json")
     try:
         text = path.read_text(encoding="utf-8")
-        found = (text, {}) if path.suffix != ".json" else _configured(path, json.loads(text))
+        template = (text, {}) if path.suffix != ".json" else _configured(path, json.loads(text))
     except UnicodeDecodeError:
         raise UsageError(f"{path} is no UTF-8 text: give a .jinja file, or a tokenizer_config.json") from None
     except json.JSONDecodeError as fault:
         raise UsageError(f"{path}: no JSON ({fault}): give a whole tokenizer_config.json") from None
-    if not found[0].strip():
+    if not template[0].strip():
         raise UsageError(
             f"{path} holds an empty template, which prints no conversation: give the one the model was trained with"
         )
-    return found
+    return template
 
 
 def _configured(path: Path, config: Any) -> tuple[str, dict[str, str]]:
-    """The template and special tokens of a `tokenizer_config.json`, or of a `chat_template.json`."""
+    """Return template and special tokens of a `tokenizer_config.json` or `chat_template.json`."""
     named = config.get("chat_template") if isinstance(config, Mapping) else None
     if isinstance(named, list):  # several templates: the one for tools takes what the other takes
         by_name = {row["name"]: row["template"] for row in named}
@@ -267,7 +235,7 @@ def _compiled(text: str) -> Any:
         raise MissingExtra("chat templates", "templates") from None
 
     class Generation(Extension):
-        """`{% generation %}` marks what a model is trained on; in a prompt it is what stands inside."""
+        """Tag `{% generation %}`: marks training text; a prompt holds its content."""
 
         tags = {"generation"}  # noqa: RUF012 - as Jinja declares it
 
@@ -275,8 +243,8 @@ def _compiled(text: str) -> Any:
             line = next(parser.stream).lineno
             return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True)).set_lineno(line)
 
-    def refuse(said: str) -> None:
-        raise TemplateError(said)
+    def refuse(reason: str) -> None:
+        raise TemplateError(reason)
 
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]

@@ -15,9 +15,8 @@ from contextkit.errors import UnreadableRequest, UsageError
 
 pytest.importorskip("jinja2", reason="chat templates need the extra `templates`")
 
-from contextkit.providers.templates import Template
-from contextkit.providers.templates.template import template_messages, variables
-from tests.providers.templates.families import BODY, FAMILIES, MESSAGES, TOOL
+from contextkit.providers.chat_template import Template, template_messages, variables
+from tests.providers.chat_templates import BODY, FAMILIES, MESSAGES, TOOL
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -124,13 +123,6 @@ def test_content_comes_in_the_form_a_template_takes() -> None:
 def test_a_reply_that_was_begun_is_gone_on_with() -> None:
     body = {**BODY, "messages": [*MESSAGES, {"role": "assistant", "content": "Go"}], "continue_final_message": True}
     assert of(FAMILIES["stable"]).render(body).endswith("<|user|>Thanks<|end|>\n<|assistant|>Go")
-
-
-def test_tokens_are_those_of_the_rendered_text() -> None:
-    words = Template(FAMILIES["stable"], encode=lambda text: [len(word) for word in text.split()])
-    assert words.n_tokens(BODY) == len(words.render(BODY).split()) == len(words.ids(BODY))
-    with pytest.raises(UsageError, match="no tokenizer"):
-        of("{{ messages }}").n_tokens(BODY)
 
 
 def test_it_is_read_from_the_files_models_come_with(tmp_path: Path) -> None:
