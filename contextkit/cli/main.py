@@ -26,6 +26,7 @@ COMMANDS = {
     "advise": "contextkit.cli.advise",
     "demo": "contextkit.cli.demo",
     "explain-edit": "contextkit.cli.explain_edit",
+    "export": "contextkit.cli.export",
     "fingerprint": "contextkit.cli.fingerprint",
     "lint": "contextkit.cli.lint",
     "lock": "contextkit.cli.lock",
@@ -88,6 +89,7 @@ def cli() -> None:
     contextkit demo                              an agent loop built three ways, side by side
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
+    contextkit export --out calls.parquet        a row a call, for DuckDB, Spark or pandas
     contextkit fingerprint logs/ --out f.jsonl   the same calls without any text, to be published
     contextkit whatif session.jsonl              what it would have cost with one thing changed
     contextkit advise session.jsonl              what its compactions were worth; whether one pays now

@@ -60,10 +60,6 @@ MISTAKES = {
         ["report", "session.jsonl", "--to", "y.jsonl", "--by", "day"],
         "reports nothing: leave out --by",
     ),
-    "an engine of no report": (
-        ["report", "session.jsonl", "--to", "y.jsonl", "--engine", "duckdb"],
-        "reports nothing: leave out --engine",
-    ),
     "a value that is no trace": (["simulate", "array.json"], "array.json:1: no JSON object; expected a Mooncake line"),
     "a curve that is no file": (
         ["simulate", "session.jsonl", "--html", "-"],
