@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from contextkit.analysis.engines import Engine
-from contextkit.analysis.token_lanes import TokenLanes, token_prompt
-from contextkit.cache.block.ids import TokenIds
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
+from contextkit.engines.registry import Engine
+from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.token_lanes import TokenLanes, token_prompt
 from contextkit.ledger.calls import Tokens
 from contextkit.models import Model, model_named
 from contextkit.providers.provider import Parsed

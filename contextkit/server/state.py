@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
-from contextkit.analysis.engines import Engine
+from contextkit.engines.registry import Engine
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.anthropic.blocks import BillingHeader

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, Phase, Phases
-from contextkit.analysis.engines import ENGINES, engine
 from contextkit.canonical import parse
+from contextkit.engines.registry import ENGINES, engine
 from contextkit.models import MODELS
 from contextkit.prompt.prompt import PlacedBlock
 from contextkit.providers.provider import Provider

@@ -10,8 +10,8 @@ from typing import Any
 import openai
 import pytest
 
-from contextkit.analysis.engines import engine
 from contextkit.canonical import canonical, parse
+from contextkit.engines.registry import engine
 from contextkit.server import LocalServer
 from contextkit.server.answer import answer
 from contextkit.server.endpoints.table import CHAT, RESPONSES
