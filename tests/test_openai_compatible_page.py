@@ -43,6 +43,10 @@ def prefill(row: Host) -> str:
     return where if row.takes_prefill else ""
 
 
+CACHED = (("usage", "prompt_tokens_details", "cached_tokens"),)
+"""Where cached tokens are, unless a host says otherwise."""
+
+
 def cache(row: Host) -> str:
     if row.rule:
         return code(row.rule)
@@ -66,15 +70,15 @@ TABLES: dict[str, Callable[[], str]] = {
         ),
     ),
     "replies": lambda: table(
-        "| `host` | cached tokens | written tokens | option needed | reasoning | sent back |",
+        "| `host` | cached tokens elsewhere | written tokens | option needed | reasoning | how it is sent back |",
         (
             [
                 code(row.name),
-                ", else ".join(code(".".join(path)) for path in row.read),
-                code(".".join(row.written)),
+                ", else ".join(code(".".join(path)) for path in row.read) if row.read != CACHED else "",
+                code(row.written[-1] if row.written else ""),
                 row.needs,
                 ", ".join(map(code, filter(None, (row.thought, *row.also)))),
-                row.replay,
+                re.sub(r"^sent back as it came(?:[;:,]? |$)", "", row.replay),
             ]
             for row in HOSTS.values()
         ),

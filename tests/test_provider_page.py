@@ -39,10 +39,10 @@ WIRES: dict[str, Provider] = {
     "Converse": BedrockConverse("anthropic.claude-sonnet-5-5"),
     "Gemini": Gemini("gemini-3.8-flash"),
 }
+HI = {"type": "text", "text": "hi"}
 PNG = {"type": "image", "media_type": "image/png", "data": "…"}
 PDF = {"type": "document", "media_type": "application/pdf", "data": "…", "title": "a.pdf"}
 PARTS: dict[str, Any] = {
-    "text": {"type": "text", "text": "hi"},
     "image, data": PNG,
     "image, URL": {"type": "image", "url": "https://a.b/c.png"},
     "document, data": PDF,
@@ -53,13 +53,12 @@ PARTS: dict[str, Any] = {
         "wire": "elsewhere",
         "block": {"type": "note", "text": "words"},
     },
-    "native of another wire, without": {"type": "native", "wire": "elsewhere", "block": {"type": "sound"}},
 }
 ABROAD = {"wire": "elsewhere", "model": "another", "body": [{"type": "thinking"}, {"type": "text"}]}
 CALLS = [{"id": "c1", "name": "f", "arguments": {"b": 1, "a": 2}}]
 TEXT = [{"type": "text", "text": "4"}]
 ENTRIES: dict[str, tuple[Any, Any]] = {
-    "user": ("user", {"content": [PARTS["text"]]}),
+    "user": ("user", {"content": [HI]}),
     "assistant of another wire": (
         "assistant",
         {"after": 0, "native": ABROAD, "text": "hi", "calls": CALLS, "stop": "calls"},
@@ -166,9 +165,9 @@ def keys() -> Iterator[str]:
                 yield f"| {wire} | {code(found)} | {name} |\n"
             if flags:
                 yield f"| {wire} | presence of {code(flags)} | {name} |\n"
-        yield f"| {wire} | {code(sorted(table.neutral))}, and any other parameter | nothing |\n"
         if table.defaults:
             yield f"| {wire} | from left out to {', '.join(f'`{n}` {shown(v)}' for n, v in table.defaults.items())}, or back | nothing |\n"
+    yield "| all | any other parameter | nothing |\n"
 
 
 def stops() -> Iterator[str]:

@@ -14,7 +14,6 @@ COLUMNS = (
     "step",
     "lifetime, s",
     "may be asked for",
-    "readable at",
     "writes billed",
     "source",
     "**assumed**",
@@ -27,7 +26,7 @@ def row(name: str, rule: Rule) -> str:
     unsure = ", ".join(f"`{cell}`" for cell in sorted(rule.unsure)) or "–"
     billed = "yes" if rule.bills_writes else "no"
     sizes = (f"{size:,}" for size in (rule.min_tokens, rule.granularity_tokens, rule.ttl_seconds))
-    cells = (f"`{name}`", rule.kind, *sizes, asked, rule.visible_at, billed, f"[page]({rule.source})", unsure)
+    cells = (f"`{name}`", rule.kind, *sizes, asked, billed, f"[page]({rule.source})", unsure)
     return f"| {' | '.join(cells)} |\n"
 
 
