@@ -692,8 +692,8 @@ def table() -> str:
 
 
 def test_the_page_lists_every_field_in_beta() -> None:
-    page = (ROOT / "docs" / "guides" / "claude.md").read_text(encoding="utf-8")
-    assert f"<!-- table: betas -->\n{table()}<!-- end -->" in page
+    page = (ROOT / "docs" / "reference" / "providers.md").read_text(encoding="utf-8")
+    assert f"<!-- betas -->\n{table()}<!-- end -->" in page
 
 
 def test_the_example_is_billed_as_it_predicts(example: Callable[[str], str]) -> None:
