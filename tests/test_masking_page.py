@@ -49,18 +49,11 @@ def wires(names: Iterable[str], words: dict[str, str]) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "tellings": lambda: table(
+    "mechanisms": lambda: table(
         "| mechanism | endpoint | needs | a change costs | enforced by | source |",
         (
             [f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by, row.source]
             for row in TELLINGS
-        ),
-    ),
-    "choices": lambda: table(
-        "| mechanism | endpoint | says | loses cached messages | source |",
-        (
-            [f"`{row.name}`", wires(row.wires, WORDS), row.needs, "no" if row.is_free else "yes", row.source]
-            for row in CHOICES
         ),
     ),
     "engines": lambda: table(
