@@ -107,7 +107,7 @@ FEATURES: dict[str, Callable[[Family, Context], str]] = {
     "system and tools": lambda f, b: (
         "same" if prompt_of(b).split('"messages"')[0] == prompt_of(f.context).split('"messages"')[0] else "own"
     ),
-    "what was said": lambda f, b: "same" if '"Go."' in prompt_of(b) else "none",
+    "history": lambda f, b: "same" if '"Go."' in prompt_of(b) else "none",
     "table of phases": lambda f, b: "same" if b._phases.permit.phases is TABLE else "own",
     "present phase": lambda f, b: "same" if b.phase == "a" else "own",
     "tools denied for good": lambda f, b: "narrowed" if "deploy" in b._limits().denied else "same",
@@ -132,7 +132,7 @@ FEATURES: dict[str, Callable[[Family, Context], str]] = {
 
 def documented() -> dict[str, dict[str, str]]:
     """Feature → way to branch → word, as the page says."""
-    section = PAGE.read_text(encoding="utf-8").split("## What each has from its conversation")[1].split("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").split("## What a branch has")[1].split("\n## ")[0]
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", section, re.MULTILINE)
     ]
