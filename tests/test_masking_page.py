@@ -50,11 +50,8 @@ def wires(names: Iterable[str], words: dict[str, str]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "mechanisms": lambda: table(
-        "| mechanism | endpoint | needs | a change costs | enforced by | source |",
-        (
-            [f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by, row.source]
-            for row in TELLINGS
-        ),
+        "| mechanism | endpoint | needs | a change costs | enforced by |",
+        ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by] for row in TELLINGS),
     ),
     "engines": lambda: table(
         "| mechanism | engine | says | a change costs | enforced by | source |",
@@ -71,9 +68,9 @@ TABLES: dict[str, Callable[[], str]] = {
         ),
     ),
     "formats": lambda: table(
-        "| format | before the name | behind it | at the end | source |",
+        "| format | before the name | behind it | at the end |",
         (
-            [f"`{row.name}`", code(row.begin), code(row.middle), code(row.end) if row.end else "", row.source]
+            [f"`{row.name}`", code(row.begin), code(row.middle), code(row.end) if row.end else ""]
             for row in FORMATS.values()
         ),
     ),
