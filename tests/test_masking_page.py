@@ -49,19 +49,9 @@ def wires(names: Iterable[str], words: dict[str, str]) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "tellings": lambda: table(
-        "| mechanism | endpoint | needs | a change costs | enforced by | source |",
-        (
-            [f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by, row.source]
-            for row in TELLINGS
-        ),
-    ),
-    "choices": lambda: table(
-        "| mechanism | endpoint | says | loses cached messages | source |",
-        (
-            [f"`{row.name}`", wires(row.wires, WORDS), row.needs, "no" if row.is_free else "yes", row.source]
-            for row in CHOICES
-        ),
+    "mechanisms": lambda: table(
+        "| mechanism | endpoint | needs | a change costs | enforced by |",
+        ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by] for row in TELLINGS),
     ),
     "engines": lambda: table(
         "| mechanism | engine | says | a change costs | enforced by | source |",
@@ -78,9 +68,9 @@ TABLES: dict[str, Callable[[], str]] = {
         ),
     ),
     "formats": lambda: table(
-        "| format | before the name | behind it | at the end | source |",
+        "| format | before the name | behind it | at the end |",
         (
-            [f"`{row.name}`", code(row.begin), code(row.middle), code(row.end) if row.end else "", row.source]
+            [f"`{row.name}`", code(row.begin), code(row.middle), code(row.end) if row.end else ""]
             for row in FORMATS.values()
         ),
     ),

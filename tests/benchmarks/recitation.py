@@ -14,13 +14,12 @@ from tempfile import TemporaryDirectory
 
 from contextkit import Context
 from contextkit.cache.usage import Usage
-from contextkit.cli.replay import provider_of
-from contextkit.cli.session_replay import direct
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.memory import FileMemory, Memory, Recitation
 from contextkit.prices import cost_usd
 from tests.benchmarks.conversations import SYSTEM, TOOLS
+from tests.benchmarks.replay import direct, provider_of
 
 MODELS = ("claude-opus-5", "claude-sonnet-5")
 """Models that do not bind their thinking to what stood before it: the others take no words that pass."""

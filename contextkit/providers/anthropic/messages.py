@@ -65,9 +65,7 @@ class AnthropicMessages(Adapter):
     wire = WIRE
     path = "/v1/messages"
     grammar = GRAMMAR
-    answering = Answering(
-        answers.reply, lambda response: response.get("stop_reason") is not None, answers.usage, answers.joined
-    )
+    answering = Answering(answers.reply, lambda response: response.get("stop_reason") is not None, answers.joined)
 
     def __init__(
         self,

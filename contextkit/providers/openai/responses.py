@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from contextkit.cache.usage import Usage, served
+from contextkit.cache.usage import served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply, UnreadableRequest, UsageError
 from contextkit.log.entry import Native
@@ -50,7 +50,7 @@ from contextkit.providers.provider import (
     verbatim,
 )
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, continuing
-from contextkit.providers.usage import OPENAI_RESPONSES, read_usage
+from contextkit.providers.usage import endpoint_usage
 
 WIRE = "openai_responses"
 CUSTOM = "custom_tool_call-"
@@ -287,7 +287,7 @@ def reply(response: Any) -> Reply:
         _responses_reply_text(items),
         _calls(items),
         _stop(answer, items),
-        served(usage(answer.get("usage") or {}), answer),
+        served(endpoint_usage(WIRE, answer.get("usage") or {}), answer),
     )
     return Reply(
         answer.get("id", ""),
@@ -310,14 +310,6 @@ def is_output(item: Mapping[str, Json]) -> bool:
         if item["type"] == "message"
         else item["type"] not in _INPUTS and answers(item) is None
     )
-
-
-_COUNTERS = replace(OPENAI_RESPONSES, omits_zero_writes=True)
-
-
-def usage(counters: Mapping[str, Json]) -> Usage:
-    """The usage of a response's counters; writes that are not counted are zero."""
-    return read_usage(_COUNTERS, counters) or Usage()
 
 
 def _sendable(item: Mapping[str, Json]) -> dict[str, Json]:
@@ -541,7 +533,6 @@ class OpenAIResponses(OpenAIAdapter):
     answering = Answering(
         reply,
         lambda response: response.get("status") in ("completed", "incomplete"),
-        usage,
         join_events,
     )
 
