@@ -158,7 +158,7 @@ class ContextBridge(ClientHook):
         """`record` names a ledger to append to; `memory` keeps large results, by its `residency`.
 
         The agent needs the tools of the memory (`bridge.tools`); the adapters of the frameworks say how it gets them.
-        `ttl` is that of the adapters (`docs/planner.md`), None for the endpoint's own. `budget` limits all
+        `ttl` is that of the adapters (`docs/explanation/planner.md`), None for the endpoint's own. `budget` limits all
         conversations. Raises `StorageError` where the ledger cannot be opened.
         """
         if not isinstance(budget, Budget | None):

@@ -66,6 +66,9 @@ if TYPE_CHECKING:
 else:
     _ParamType = click.ParamType
 
+EXAMPLE = Path(__file__).parents[1] / "report" / "example.jsonl"
+"""Three made-up conversations (`docs/figures/example_session.py`)."""
+EXAMPLE_TITLE = "example: three made-up conversations with claude-sonnet-5-5"
 GROUPINGS = ("day", "session", "model", "agent", "project")
 """What calls can be grouped by."""
 DAYS = "7d"
@@ -143,6 +146,7 @@ class Options:
 
 @click.command("report")
 @click.argument("paths", nargs=-1, type=click.Path())
+@click.option("--example", "is_example", is_flag=True, help="Report on a recording that comes with contextkit.")
 @click.option("--by", type=click.Choice(GROUPINGS), help="A row for each day (UTC), session, model, agent or project.")
 @click.option(
     "--since", type=Moment(), metavar="TIME", help="Count calls from then on: 2026-04-09, 2026-04-09T18:30, 36h, 7d."
@@ -184,6 +188,7 @@ class Options:
 )
 def command(
     paths: tuple[str, ...],
+    is_example: bool,
     by: str | None,
     since: float | None,
     until: float | None,
@@ -209,6 +214,9 @@ def command(
     contextkit report ~/.claude/projects --since 7d --by project --html report.html
     contextkit report session.jsonl --json
     """
+    if is_example and paths:
+        raise click.UsageError("--example is a recording of its own: leave out the other files")
+    paths = (str(EXAMPLE),) if is_example else paths
     page = check_writable("--html", html, paths) if html is not None else None
     options = Options(by or "", since, until, session, _face(faces), page, n_misses, verbose)
     if options.face != "terminal":
@@ -226,9 +234,8 @@ def command(
 
     with watching() as watch, seldom_collecting():
         columns = _columns(options)
-        contents, faults = read(
-            paths, options, watch, _shown_each_call(options, columns), output=("--html", options.html)
-        )
+        also, title = _shown_each_call(options, columns), EXAMPLE_TITLE if is_example else ""
+        contents, faults = read(paths, options, watch, also, title=title, output=("--html", options.html))
         watch.finish()
         if not watch.is_stopped:
             check_not_empty(contents, faults, options)
@@ -403,11 +410,11 @@ def _no_logs_message(since: float | None, n_older: int) -> str:
             f"no session log of this machine was written since {_written(since)} (UTC); {n_older:,} older ones are "
             "there: give an earlier time, as in contextkit report --since 30d"
         )
-    places = ", ".join(f"{pattern} ({program})" for program, pattern in looked_at())
+    places = ", ".join(pattern for _, pattern in looked_at())
     variables = ", ".join(dict.fromkeys(name for place in PLACES for name in place.variables))
     return (
-        f"no session log was found on this machine; looked at {places}. Give a file or a folder, as in contextkit report "
-        f"session.jsonl, or set the variable by which the program was told another folder: {variables}"
+        "no session log was found on this machine. `contextkit report --example` reports on a recording that comes with it; "
+        f"`contextkit report FILE` on yours. Looked at {places}; another place is set by {variables}"
     )
 
 

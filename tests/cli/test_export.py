@@ -23,7 +23,7 @@ from tests.ledger.test_bounds import a_ledger
 pytest.importorskip("pyarrow", reason='the extra is not installed: pip install "contextkit-sdk[export]"')
 from pyarrow import parquet
 
-PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "scale.md"
 AT = 1_780_000_000.0
 
 

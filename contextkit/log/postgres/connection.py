@@ -51,7 +51,7 @@ starting."""
 _CONNECTION_CLASS = "08"
 _WHAT_NOW = {
     "42P01": "make its tables once, with contextkit.log.postgres.create(server)",
-    "42703": "the table `entry` is somebody else's: give the log a schema of its own (docs/postgres.md)",
+    "42703": "the table `entry` is somebody else's: give the log a schema of its own (docs/guides/postgres.md)",
     "42501": "grant this user select and insert on the table `entry`, and select, insert and update on `last_entry`",
     "25006": "this server takes no writes, as a standby does: connect to the primary",
     "57014": "another transaction may hold a lock (pg_stat_activity says which): end it and try again, or give more wait_seconds",
