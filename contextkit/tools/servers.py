@@ -1,4 +1,4 @@
-"""What became of a server's tools, as events: nothing here edits a prompt.
+"""The tools of an MCP server, and what became of them, as events: nothing here edits a prompt.
 
 Takes an MCP session and its notifications; gives a toolbox, and then what is new, gone or different. Whether a
 conversation takes a new tool in (`context.late_tools`), or opens an epoch (`context.retool`), is its own decision.
