@@ -15,7 +15,7 @@ import pytest
 from contextkit.analysis.counterfactual.answer import Answer
 from contextkit.analysis.counterfactual.body_edits import VOLATILE, FreezeClock, KeepResults, SortTools
 from contextkit.analysis.counterfactual.what_if import what_if
-from contextkit.analysis.simulate import simulate
+from contextkit.engines.simulate import simulate
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline

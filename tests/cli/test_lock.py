@@ -174,7 +174,9 @@ def test_the_first_request_after_a_change_is_billed_as_check_predicts(
 def test_a_deferred_tool_is_in_no_prefix(tmp_path: Path, lock: Run) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.contextkit.lock.agents]\nagent = "agents_late:agent"', "utf-8")
     code = tmp_path / "agents_late.py"
-    code.write_text(f'{AGENTS}\nTOOLS.pop()\nagent = AnthropicMessages("claude-opus-5-5", max_tokens=9), SYSTEM, [*TOOLS]', "utf-8")
+    code.write_text(
+        f'{AGENTS}\nTOOLS.pop()\nagent = AnthropicMessages("claude-opus-5-5", max_tokens=9), SYSTEM, [*TOOLS]', "utf-8"
+    )
     lock("write", "--project", tmp_path)
     late = {"name": "z", "description": "Later.", "input_schema": {"type": "object"}, "defer_loading": True}
     code.write_text(code.read_text("utf-8").replace("[*TOOLS]", f"[*TOOLS, {late}]"), "utf-8")

@@ -19,10 +19,10 @@ from contextkit.analysis.counterfactual.body_edits import Lane
 from contextkit.analysis.counterfactual.fix import BodyEdit, Edited, Fix, Outlined, readings_of
 from contextkit.analysis.counterfactual.from_end import cache_for
 from contextkit.analysis.counterfactual.timed_lane import Call
-from contextkit.analysis.simulate import simulate
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
+from contextkit.engines.simulate import simulate
 from contextkit.errors import NotSerialisable
 from contextkit.ledger.calls import Bodies, Exchange, Outline
 from contextkit.ledger.ledger import Ledger
