@@ -86,7 +86,7 @@ def cli() -> None:
     """Build an agent's context so that every model call re-uses the provider's prompt cache; measure what was lost.
 
     \b
-    contextkit demo                              an agent loop built three ways, side by side
+    contextkit demo                              one agent, billed four ways: what keeps the cache and what loses it
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
     contextkit export --out calls.parquet        a row a call, for DuckDB, Spark or pandas

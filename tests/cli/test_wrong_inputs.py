@@ -91,7 +91,6 @@ TABLE = [
     Wrong("lock", 2, ("Missing command: contextkit lock check|write",)),
     Wrong("lock check", 2, ("add [tool.contextkit.lock.agents]",)),
     Wrong("demo --model nonsense", 2, ("name a Claude model",)),
-    Wrong("demo --folder prose.txt", 2, ("'prose.txt' is a file",)),
     Wrong("serve --port x", 2, ("'--port'", "'x'")),
     Wrong("serve --script hollow", 2, ("'hollow' is a directory",)),
     Wrong("serve --script bad.json", 2, ("bad.json: not JSON",)),
