@@ -1,4 +1,4 @@
-"""The house as `docs/architecture.md` draws it: who may import whom, and what never stands in the code.
+"""The house as `docs/explanation/architecture.md` draws it: who may import whom, and what never stands in the code.
 
 Read from the syntax tree of every file, so an import for types only, or inside a function, counts like any other.
 """

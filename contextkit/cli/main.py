@@ -26,12 +26,12 @@ COMMANDS = {
     "advise": "contextkit.cli.advise",
     "demo": "contextkit.cli.demo",
     "explain-edit": "contextkit.cli.explain_edit",
+    "export": "contextkit.cli.export",
     "fingerprint": "contextkit.cli.fingerprint",
     "lint": "contextkit.cli.lint",
     "lock": "contextkit.cli.lock",
     "models": "contextkit.cli.models",
     "proxy": "contextkit.cli.proxy",
-    "replay": "contextkit.cli.replay",
     "report": "contextkit.cli.report",
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
@@ -39,7 +39,8 @@ COMMANDS = {
     "validate": "contextkit.cli.validate",
     "whatif": "contextkit.cli.whatif",
 }
-"""Command → module that holds a `command`; imported when it is called: the text of `cli` lists them."""
+"""Command → module that holds a `command`; imported when it is called. The text of `cli` lists them, but for `validate`,
+which is for work on the cache rules."""
 WITHOUT_MODELS = ("explain-edit", "template")
 """Commands that know neither models nor prices."""
 
@@ -88,14 +89,13 @@ def cli() -> None:
     contextkit demo                              an agent loop built three ways, side by side
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
-    contextkit validate session.jsonl            how well the cache rules predict its bills
+    contextkit export --out calls.parquet        a row a call, for DuckDB, Spark or pandas
     contextkit fingerprint logs/ --out f.jsonl   the same calls without any text, to be published
     contextkit whatif session.jsonl              what it would have cost with one thing changed
     contextkit advise session.jsonl              what its compactions were worth; whether one pays now
     contextkit lint src/                         what will break the prefix, in code and in recorded requests
-    contextkit lock check                        what a change of system or tools re-bills at its first use
+    contextkit lock check                        what has changed in system prompt or tools since the lock was written
     contextkit models claude-haiku-5-5           cache rules and prices of a model, and what is assumed of it
-    contextkit replay session.jsonl              the same session through contextkit
     contextkit serve --port 8089                 a local provider for tests
     contextkit proxy --upstream https://…        pass calls on, record them, say what breaks
     contextkit simulate traces/ --capacity 10k   what an engine's cache would have done with a trace

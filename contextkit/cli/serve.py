@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     help='JSON: {"replies": [...]}; without, it echoes.',
 )
 @click.option(
-    "--session", "session_path", type=click.Path(exists=True, dir_okay=False), help="A pi session: replies as recorded."
-)
-@click.option(
     "--strict", is_flag=True, help="Refuse unknown fields and unknown or retired models, as the provider does."
 )
 @click.option(
@@ -55,7 +52,6 @@ def command(
     host: str,
     allow_hosts: tuple[str, ...],
     script_path: str | None,
-    session_path: str | None,
     frozen: bool,
     strict: bool,
     billing_header: BillingHeader,
@@ -80,9 +76,7 @@ def command(
         "strict": strict,
         "billing_header": billing_header,
     }
-    if script_path and session_path:
-        raise click.UsageError("--script and --session both say what to reply: give one")
-    replies = _replies(script_path) if script_path else _recorded(session_path) if session_path else None
+    replies = _replies(script_path) if script_path else None
     serve(replies=replies, is_frozen=frozen, cache=_engine(cache, options), announce=_announce, **shared)
     raise click.Abort  # it only comes back from Ctrl-C
 
@@ -102,20 +96,11 @@ def _announce(url: str) -> None:
     echo(url)
 
 
-def _recorded(path: str) -> list[object]:
-    """What the model said in a recorded session, its aborted and failed replies as faults."""
-    from contextkit.cli.session_replay import script_of
-    from contextkit.importers.pi import read_pi
-    from contextkit.importers.recording import AssistantTurn
-
-    return [script_of(event) for event in read_pi(path).events if isinstance(event, AssistantTurn)]
-
-
 def _replies(path: str) -> list[object]:
     """The scripts in a file, checked before the port opens; raises `UsageError` naming the file."""
     from contextkit.canonical import parse
     from contextkit.errors import NotSerialisable, UnreadableRequest
-    from contextkit.providers.scripted import Replies
+    from contextkit.server.scripted import Replies
 
     try:
         value = parse(Path(path).read_bytes())

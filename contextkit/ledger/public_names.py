@@ -50,7 +50,7 @@ VERDICTS = frozenset(
         *("input_changed", "cache_hit"),
     }
 )
-"""Diagnoses of the Anthropic and OpenAI APIs (`providers/diagnostics.py`)."""
+"""Diagnoses of the Anthropic and OpenAI APIs (`server/endpoints/diagnostics.py`)."""
 OTHER_VERDICT = "other"
 """Stands for a verdict that is not listed."""
 COMPACTIONS = frozenset(

@@ -4,7 +4,7 @@ tests.benchmarks.offload DATA`.
 DATA holds `pi/`, `agent-traces/` and `tau-bench/`. For each group and each threshold: how many sessions had a large
 result, their windows summed over all calls, their bills and misses both ways, and how many results came back as they
 were, byte for byte, out of how many. The sessions that had none are a line of their own: they pay for one tool
-definition. The replies are the recorded ones; see `contextkit/cli/replay.py` for what that means. The last
+definition. The replies are the recorded ones; see `tests/benchmarks/replay.py` for what that means. The last
 table says what is left of it where the model reads results back: every fourth, every second, or each one, whole and at
 once."""
 
@@ -14,13 +14,21 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from contextkit.cli.replay import Offloading, compared, memory_at, provider_of, windows
-from contextkit.cli.session_replay import Replay, ReplayClock, direct
 from contextkit.context import Context
 from contextkit.importers.recording import Recording
 from contextkit.ledger.ledger import Ledger
 from contextkit.memory import Memory
 from tests.benchmarks.recordings import reading_back, recordings
+from tests.benchmarks.replay import (
+    Offloading,
+    Replay,
+    ReplayClock,
+    compared,
+    direct,
+    memory_above,
+    provider_of,
+    windows,
+)
 
 MODEL = "claude-sonnet-5-5"
 THRESHOLDS = (250, 1_000, 4_000)
@@ -34,7 +42,7 @@ def said(recording: Recording, memory: Memory | None) -> tuple[Context, Ledger]:
 
 def sessions(data: Path, threshold: int) -> Iterator[tuple[str, Offloading]]:
     for group, recording in recordings(data):
-        with memory_at(None, threshold) as memory:
+        with memory_above(threshold) as memory:
             yield group, compared(said(recording, None), said(recording, memory))
 
 
@@ -58,7 +66,7 @@ def say_reading(data: Path, threshold: int) -> None:
     print(f"\npi, above {threshold} tokens in files, and read back:{'calls':>9}{'window':>14}{'bill $':>9}")
     print(f"{'in the window as recorded':<52}{plain.calls:>5}{plain.window_tokens:>14,}{plain.cost_usd:>9.2f}")
     for name, every in (("none", 0), ("every fourth", 4), ("every second", 2), ("each", 1)):
-        with memory_at(None, threshold) as memory:
+        with memory_above(threshold) as memory:
             found = windows(said(reading_back(recording, threshold, every) if every else recording, memory)[1])
         print(f"{name:<52}{found.calls:>5}{found.window_tokens:>14,}{found.cost_usd:>9.2f}", flush=True)
 

@@ -4,7 +4,7 @@ The same run each time: a call a turn, whose result of 500 tokens comes back, an
 done every ten turns. It is recited never, every ten turns or every turn; *stays*, where what was recited remains a part
 of the history and later requests read it from cache, or *passes*, where it stands behind the last breakpoint for one
 reply and is billed as new input each time. Beside the bill of a provider that sees only the bytes stands what the
-formulas of docs/memory.md say the recitations cost."""
+formulas of docs/guides/memory.md say the recitations cost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from tempfile import TemporaryDirectory
 
 from contextkit import Context
 from contextkit.cache.usage import Usage
-from contextkit.cli.replay import provider_of
-from contextkit.cli.session_replay import direct
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.memory import FileMemory, Memory, Recitation
 from contextkit.prices import cost_usd
 from tests.benchmarks.conversations import SYSTEM, TOOLS
+from tests.benchmarks.replay import direct, provider_of
 
 MODELS = ("claude-opus-5", "claude-sonnet-5")
 """Models that do not bind their thinking to what stood before it: the others take no words that pass."""

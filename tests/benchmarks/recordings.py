@@ -1,4 +1,4 @@
-"""The recorded sessions of a data folder, in the neutral words that `contextkit replay` says again.
+"""The recorded sessions of a data folder, in the neutral words that `tests.benchmarks.replay` replays.
 
 Only `pi` recorded whole conversations with times and bills. The traces of mini-swe-agent have each prompt as one text
 that grows by what a command printed, and what the model said beside it: the growth stands as the result of a call

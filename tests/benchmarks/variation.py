@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contextkit.canonical import parse
-from contextkit.cli.replay import provider_of
-from contextkit.cli.session_replay import Replay, ReplayClock, direct
 from contextkit.context import Context
 from contextkit.importers.recording import Recording
 from contextkit.log.variation import Variation, repetition
 from contextkit.providers.request import Request
 from tests.benchmarks.recordings import recordings
+from tests.benchmarks.replay import Replay, ReplayClock, direct, provider_of
 
 MODEL = "claude-sonnet-5-5"
 WAYS = {"as recorded": None, "in a rut": Variation(seed=1), "always": Variation(seed=1, is_always=True)}

@@ -194,5 +194,5 @@ def test_no_escapes_are_printed_where_none_are_wanted(folder: Path, variables: d
 def test_the_commands_are_all_in_the_table() -> None:
     from contextkit.cli.main import COMMANDS
 
-    leaving = {"advise", "fingerprint", "replay"}
+    leaving = {"advise", "fingerprint"}
     assert {wrong.args.split()[0] for wrong in TABLE} >= COMMANDS.keys() - leaving

@@ -42,10 +42,10 @@ from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.prompts import prompts_of, read_body
 from contextkit.ledger.public_names import COMPACTIONS, PROGRAMS, VERDICTS
 from contextkit.models import find_model, model_named, register, unregister
-from contextkit.providers import diagnostics
 from contextkit.report.contents import Gathering
 from contextkit.report.fixes import _MEANS, _SILENT
 from contextkit.report.json import document
+from contextkit.server.endpoints import diagnostics
 from tests.importers.test_damage import SAMPLES, sample
 from tests.report.made_up import many_sessions, with_bodies
 

@@ -28,7 +28,8 @@ from contextkit.ledger.calls import Exchange, Tokens, encode
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.server import LocalServer
-from contextkit.server.answer import CHAT, RESPONSES, answer
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import CHAT, RESPONSES
 from contextkit.server.state import Clock, State
 from tests.cli.conftest import COMMAND
 

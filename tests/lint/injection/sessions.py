@@ -1,7 +1,7 @@
 """Real conversations as captured requests on three wires: a coding session of 484 calls, and 200 customer-service runs.
 
 Nothing is invented but what the recordings lack: tool definitions (a name and the parameters that were used), and times
-of the customer-service runs, which get a call every 15 seconds. The coding session is rendered by `contextkit replay`
+of the customer-service runs, which get a call every 15 seconds. The coding session is rendered by `tests.benchmarks.replay`
 without HTTP, once a process and wire (about 2 to 4 seconds); the runs are rendered here, in microseconds."""
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def coding_session(shared: Path, wire: str) -> tuple[Exchange, ...]:
 
 
 def _rendered(path: Path, wire: str) -> tuple[Exchange, ...]:
-    from contextkit.cli.replay import MODELS, replayed
+    from tests.benchmarks.replay import replayed
 
     bodies: list[bytes] = []
     name = _REPLAYED[wire]
-    _, ledger = replayed(path, name, MODELS[name], "direct", observe=lambda request: bodies.append(request.body))
+    _, ledger = replayed(path, name, observe=lambda request: bodies.append(request.body))
     return tuple(replace(exchange, prompt=Bodies(body)) for exchange, body in zip(ledger, bodies, strict=True))
 
 
