@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from contextkit.cache.hosted.hosted_cache import hosted_cache
-from contextkit.cache.hosted.rules import HOSTED, Rule, behind
+from contextkit.cache.hosted.rules import HOSTED, Rule
 from contextkit.engines.simulate import simulate
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
@@ -48,10 +48,10 @@ def test_an_answer_that_was_cut_is_no_unit() -> None:
 @pytest.mark.parametrize(
     "rule",
     [
-        behind(HOSTED["openrouter"], HOSTED["deepseek"]),
+        replace(HOSTED["deepseek"], n_servers=8, sticky_seconds=600),
         replace(HOSTED["deepseek"], n_servers=3, per_minute=1000),
         replace(HOSTED["deepseek"], max_marks=4),
-        replace(behind(HOSTED["openrouter"], HOSTED["deepseek"]), max_marks=4),
+        replace(HOSTED["deepseek"], n_servers=8, sticky_seconds=600, max_marks=4),
     ],
     ids=["router", "servers", "marks", "all"],
 )

@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
 from contextkit.cli.main import main
-from contextkit.engines.block_runs import TraceCache
 from contextkit.engines.registry import ENGINES, engine
 from contextkit.engines.simulate import simulate
 from contextkit.engines.vllm import BlockCache
-from contextkit.engines.vllm_manager import Shape
+from contextkit.engines.vllm_engine import Shape
 from contextkit.errors import LogCorrupt, UsageError
-from contextkit.ledger.calls import BlockIds, Exchange, Tokens, encode
+from contextkit.ledger.calls import Exchange, Tokens, encode
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.server import LocalServer
@@ -359,33 +358,18 @@ def test_responses_and_chat_of_one_engine_share_a_cache_object_and_a_ledger() ->
     assert {exchange.provider for exchange in state.ledger} == {"sglang"}
 
 
-# Block ids
+# Overlapping calls
 # --------------------------------------------------------------------------------------------------------------------------
 
 
 def a_trace(*rows: tuple[int, ...], size: int = 16, seconds: float = 1.0) -> Ledger:
     ledger = Ledger()
     for at, ids in enumerate(rows):
-        usage = Usage(None, None, None, None, 10)
+        usage, tokens = Usage(None, None, None, None, 10), Tokens(0, tuple(block for block in ids for _ in range(size)), ())
         ledger.append(
-            Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", BlockIds(size, ids), usage, None, None)
+            Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", tokens, usage, None, None)
         )
     return ledger
-
-
-def test_block_ids_go_through_caches_of_blocks_and_of_tokens() -> None:
-    trace = a_trace((2**70, -1, 7), (2**70, -1, 8), (2**70, -1, 7, 9))
-    read = {
-        "blocks": [usage and usage.read for usage in bills(simulate(trace, TraceCache()))],
-        **{name: [usage and usage.read for usage in bills(simulate(trace, engine(name).cache))] for name in ALL},
-    }
-    assert read == {
-        "blocks": [0, 32, 48],
-        "vllm": [0, 32, 48],
-        "sglang": [0, 32, 48],
-        "llamacpp": [0, 32, 32],
-        "tiered": [0, 0, 0],
-    }
 
 
 @pytest.mark.parametrize(("seconds", "read"), [(1.0, [0, 0, 16]), (9.0, [0, 0, 0])])

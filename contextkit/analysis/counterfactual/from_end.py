@@ -17,18 +17,23 @@ class FromEnd:
     """Satisfies `PrefixCache[Prompt]`; what a call wrote is written once more, to the same end, when it ends."""
 
     def __init__(self, cache: PrefixCache[Prompt]) -> None:
-        self._cache = cache
+        self.cache = cache
         self.lookup, self.quote = cache.lookup, cache.quote
         self.begin, self.publish = cache.begin, cache.publish
-        self.stats, self.snapshot, self.restore, self.reset = cache.stats, cache.snapshot, cache.restore, cache.reset
+        self.stats, self.reset = cache.stats, cache.reset
 
     def end(self, lease: Lease, output: int, now: float) -> Usage:
         """Its response is complete: what it left behind lives from here on."""
-        self._cache.publish(Lease(lease.hit, lease.usage, max(now, lease.at), lease.writes), now)
-        return self._cache.end(lease, output, now)
+        self.cache.publish(Lease(lease.hit, lease.usage, max(now, lease.at), lease.writes), now)
+        return self.cache.end(lease, output, now)
 
 
 def cache_for(model: Model, lifetime: str) -> PrefixCache[Prompt]:
     """The reference cache of a model under one reading of `lifetime`."""
-    cache = reference_cache(model)
-    return FromEnd(cache) if lifetime == "from end" else cache
+    return read_as(reference_cache(model), lifetime)
+
+
+def read_as(cache: PrefixCache[Prompt], lifetime: str) -> PrefixCache[Prompt]:
+    """The same cache, with all that it holds, under one reading of `lifetime`."""
+    inner = cache.cache if isinstance(cache, FromEnd) else cache
+    return FromEnd(inner) if lifetime == "from end" else inner

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from contextkit import prices
 from contextkit.analysis.counterfactual.fix import LaneChange, Reading
-from contextkit.analysis.counterfactual.from_end import cache_for
+from contextkit.analysis.counterfactual.from_end import cache_for, read_as
 from contextkit.analysis.counterfactual.prompt_sizes import Grown
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
@@ -143,9 +144,8 @@ class LaneRun:
         other = LaneRun(change, reading, self._scale)
         other._asked, other._marks, other._grown = dict(self._asked), dict(self._marks), self._grown.copy()
         other._flying = list(self._flying)
-        for name, cache in self._cache.items():
-            other._cache[name] = self._empty_cache(self._asked[name])
-            other._cache[name].restore(cache.snapshot())
+        lifetime = reading.get("lifetime", "from start")
+        other._cache = {name: read_as(deepcopy(cache), lifetime) for name, cache in self._cache.items()}
         if self._last is not None:
             other._last = self._last[0], other._grown.on_own_places(self._last[1])
         return other
