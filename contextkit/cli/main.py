@@ -83,7 +83,7 @@ class _Group(click.Group):
 @click.command(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name=DISTRIBUTION)
 def cli() -> None:
-    """Build an agent's context so that every model call re-uses the provider's prompt cache; measure what was lost.
+    """Find, fix and prevent prompt-cache misses in LLM agents.
 
     \b
     contextkit demo                              one agent, billed four ways: what keeps the cache and what loses it

@@ -762,7 +762,7 @@ class Context:
     def late_tools(self, tools: Iterable[Any], *, allow_epoch: bool = False) -> Entry:
         """Tools that have come since the conversation began join behind the prompt.
 
-        The static prefix stays as it is (`docs/guides/late-tools.md`).
+        The static prefix stays as it is (`docs/guides/tools.md`).
 
         Tools announced before are bound anew, which is what a resumed conversation needs. Where the model takes none in
         band: raises `UsageError`, or, with `allow_epoch`, opens a new epoch with a larger head, whose price is in the
