@@ -226,6 +226,12 @@ class Options:
     metavar="LEDGER",
     help="Write what was read as a ledger, and report nothing.",
 )
+@click.option(
+    "--anonymize",
+    type=click.Path(dir_okay=False),
+    metavar="LEDGER",
+    help="Write the calls as a ledger without texts, names, ids and paths, and report nothing.",
+)
 @click.option("--engine", type=click.Choice(("duckdb",)), help="Engine that sums ledgers larger than memory.")
 def command(
     paths: tuple[str, ...],
@@ -239,6 +245,7 @@ def command(
     verbose: bool,
     is_live: bool,
     to: str | None,
+    anonymize: str | None,
     engine: str | None,
 ) -> None:
     """Report over PATHS: files, folders, patterns, or - for standard input, in any known format (found by content).
@@ -259,8 +266,10 @@ def command(
     options = Options(by or "", since, until, session, _face(faces), page, n_misses, verbose)
     if options.face != "terminal":
         for_programs()
-    if to or engine:
-        _ledgers(paths, options, to, engine, is_live=is_live)
+    if to and anonymize:
+        raise click.UsageError("--to and --anonymize both write a ledger: leave one out")
+    if to or anonymize or engine:
+        _ledgers(paths, options, to or anonymize, engine, is_live=is_live, is_anonymous=bool(anonymize))
         return
     if is_live:
         _follow(paths, options)
@@ -341,13 +350,21 @@ def _writable(html: str | None, paths: Sequence[str]) -> str | None:
     return html
 
 
-def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: str | None, *, is_live: bool) -> None:
+def _ledgers(
+    paths: tuple[str, ...],
+    options: Options,
+    to: str | None,
+    engine: str | None,
+    *,
+    is_live: bool,
+    is_anonymous: bool,
+) -> None:
     """One ledger out of the recordings, or the sums of ledgers by another engine."""
     if to:
         _check_whole(options, to, engine)
     if is_live or options.html or options.since is not None or options.until is not None or options.session:
         raise click.UsageError(
-            "--to and --engine take all calls: leave out --live, --html, --since, --until and --session"
+            "--to, --anonymize and --engine take all calls: leave out --live, --html, --since, --until and --session"
         )
     if to:
         from contextkit.importers.source import Faults
@@ -355,6 +372,11 @@ def _ledgers(paths: tuple[str, ...], options: Options, to: str | None, engine: s
         faults = Faults()
         files, _ = _files(paths, options, faults)
         records = records_of(files, set(paths), faults, None)
+        if is_anonymous:
+            from contextkit.ledger.anonymize import Anonymizer
+
+            anonymizer, named = Anonymizer(), records
+            records = (anonymous for record in named for anonymous in anonymizer.feed(record))
         echo(f"{written(_any_of(records, faults), to):,} calls written to {to}")
         print_faults(faults, is_verbose=options.is_verbose)
         exit_if_incomplete(faults)
