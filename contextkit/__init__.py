@@ -66,7 +66,7 @@ _PLACES = {
     "Variation": "contextkit.log.variation",
     "register_models": "contextkit.prices",
     "register_price": "contextkit.prices",
-    "simulate": "contextkit.analysis.simulate",
+    "simulate": "contextkit.engines.simulate",
     "tool": "contextkit.tools.tool",
     "watch": "contextkit.watcher.client",
 }

@@ -284,7 +284,7 @@ def _listed_rates(provider: str, model: str, at: float) -> _Rates:
             raise UnknownModel(
                 f"no price for model {model!r}{f' of provider {provider!r}' if provider else ''}: correct the name"
                 f"{f' (did you mean {close!r}?)' if close else ''}, or add a [[prices]] row to a TOML file and name the file "
-                "(--models, CONTEXTKIT_MODELS, docs/models.md)"
+                "(--models, CONTEXTKIT_MODELS, docs/reference/models.md)"
             ) from None
         return _rates_of(built_in)
     return _rates_listed(provider, matched, at)
@@ -384,7 +384,7 @@ def register_price(
     tiers: Sequence[Mapping[str, Any]] = (),
     source: str = "",
 ) -> None:
-    """Register a price: dollars for a million tokens, the same keys as a `[[prices]]` row (docs/models.md).
+    """Register a price: dollars for a million tokens, the same keys as a `[[prices]]` row (docs/reference/models.md).
 
     `provider` is the id calls are recorded under, `*` for any. It comes before every other price of the model; of
     several with a `valid_from` the one of the call's day counts. Raises `UsageError` for what is no price.
@@ -411,7 +411,7 @@ def register_price(
 
 
 def register_models(path: str | os.PathLike[str]) -> None:
-    """Register the `[[models]]`, `[[prices]]` and `[[service_tiers]]` rows of a TOML file (docs/models.md).
+    """Register the `[[models]]`, `[[prices]]` and `[[service_tiers]]` rows of a TOML file (docs/reference/models.md).
 
     They come before those of other files, and after nothing. Raises `UsageError` that names file, row, line and key.
     """
@@ -511,7 +511,7 @@ def _factor(provider: str, model: str, service_tier: str) -> float:
         if row is None:
             raise UnknownModel(
                 f"no price for model {model!r} of provider {provider!r} in service tier {part!r}: add a [[service_tiers]] row to a TOML "
-                "file and name the file (--models, CONTEXTKIT_MODELS, docs/models.md)"
+                "file and name the file (--models, CONTEXTKIT_MODELS, docs/reference/models.md)"
             )
         factor *= row.fields["factor"]
     return factor

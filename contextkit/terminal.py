@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +27,18 @@ _UNSAFE = re.compile(
 """C0 and C1 controls, DEL, bidirectional controls, separators of lines, what has no width and no use in print, tags,
 halves of pairs, and joiners but behind letters and pictures that they join."""
 _UNSAFE_IN_JSON = re.compile(_UNSAFE.pattern.replace(r"\x00-\x1f", r"\x00-\x09\x0b-\x1f"))
+_PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
+_MAX_NAME_CHARACTERS = 200
 _ASCII = str.maketrans({"·": "-", "→": "->", "≤": "<=", "≥": ">=", "…": "...", "×": "x"})
+
+
+def printable(name: str) -> str:
+    """A name that may be printed and put into a header: short, escaped ASCII.
+
+    >>> printable("a\\r\\nb: c")
+    'a%0D%0Ab: c'
+    """
+    return quote(name[:_MAX_NAME_CHARACTERS], safe=_PRINTABLE, errors="replace")
 
 
 def sanitize(text: str, keep: str = "\n\t") -> str:

@@ -1,7 +1,7 @@
 """A fleet of workers that keep nothing: every message is handled by another process, the conversation stands in
 Postgres.
 
-python postgres_workers.py postgresql://user@host/database      (or DATABASE_URL; it makes the table `entry` there)
+python postgres_workers.py postgresql://user@host/database      (or DATABASE_URL; it makes the tables there)
 """
 
 import os
@@ -54,20 +54,19 @@ def race(server: str, session: str) -> None:
 
 
 def main(server: str) -> None:
-    """Hand each message to a new process, and follow what they write."""
+    """Hand each message to a new process, and read what they wrote."""
     session = f"example {uuid.uuid4()}"
     try:
         create(server)
     except (MissingExtra, StorageError) as fault:
         print(f"skipped: {fault}")
         return
-    follower = PostgresStorage(server, session)
     with anthropic_client(REPLIES) as client:
         same = {**os.environ, "ANTHROPIC_BASE_URL": str(client.base_url), "ANTHROPIC_API_KEY": client.api_key}
         for message in MESSAGES:
             subprocess.run([sys.executable, __file__, server, session, message], check=True, env=same)  # noqa: S603 - this very file
     race(server, session)
-    print([f"{entry.sequence} {entry.kind}" for entry in follower.follow(timeout=0)])
+    print([f"{entry.sequence} {entry.kind}" for entry in PostgresStorage(server, session).load()])
 
 
 if len(sys.argv) == 4:

@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from contextkit.analysis.blocks.caches import Setting
-from contextkit.analysis.compare import compare
+from contextkit.engines.compare import compare
+from contextkit.engines.trace_engines import Setting
 from contextkit.importers.block_trace import BlockTraces
 
 

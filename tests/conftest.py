@@ -83,11 +83,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What waits longest for another program begins first, so that nobody waits for it at the end.
-
-    Timed tests run with `--full`.
-    """
-    items.sort(key=lambda item: item.path.name != "test_static_checks.py")
+    """Skip timed tests, which run with `--full`."""
     if not config.getoption("--full"):
         for item in items:
             if item.get_closest_marker("timed"):

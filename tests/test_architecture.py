@@ -1,4 +1,4 @@
-"""The house as `docs/architecture.md` draws it: who may import whom, and what never stands in the code.
+"""The house as `docs/explanation/architecture.md` draws it: who may import whom, and what never stands in the code.
 
 Read from the syntax tree of every file, so an import for types only, or inside a function, counts like any other.
 """
@@ -30,18 +30,19 @@ FLOORS = {
     6: {"memory", "prompt"},
     7: {"providers"},
     8: {"ledger"},
-    9: {"analysis"},
-    10: {"context", "importers", "lint", "report"},
-    11: {"watcher"},
-    12: {"server"},
-    13: {"proxy"},
-    14: {"bridges", "cli", "pytest_plugin"},
+    9: {"engines"},
+    10: {"analysis", "whatif"},
+    11: {"context", "importers", "lint", "report"},
+    12: {"watcher"},
+    13: {"server"},
+    14: {"proxy"},
+    15: {"bridges", "cli", "pytest_plugin"},
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 ROOF = {"__init__", "__main__"}
 """The package's own door: imports anything, and no room imports it."""
 
-NUMPY_IN = {"transformer", "analysis/reuse_distance.py"}
+NUMPY_IN = {"transformer", "engines/reuse_distance.py"}
 TOP_LEVEL = {"contextkit", "examples", "tests", "docs", "pyproject.toml", "README.md"}
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "base", "core", "misc", "manager", "managers"}
 UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}

@@ -26,7 +26,7 @@ FENCE = re.compile(
     r"^(?P<indent> *)(?P<marks>`{3,})(?P<info>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=marks) *$",
     re.MULTILINE | re.DOTALL,
 )
-ARCHITECTURE = ROOT / "docs" / "architecture.md"
+ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 COMMAND = re.compile(r"(?:^|[\s;&|(])contextkit ([a-z][a-z-]*)", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)")
 KINDS_OF_PYTHON = {"python", "python no-run"}

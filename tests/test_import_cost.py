@@ -56,11 +56,7 @@ def modules_of_command(*arguments: str) -> set[str]:
     return set(json.loads(ran.stderr.splitlines()[-1]))
 
 
-def test_help_lists_every_command_and_imports_none() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "contextkit", "--help"], check=True, capture_output=True, text=True, encoding="utf-8"
-    )
-    assert [name for name in COMMANDS if f"contextkit {name} " not in ran.stdout] == []
+def test_help_imports_no_command() -> None:
     modules = modules_of_command("--help")
     assert modules & (set(COMMANDS.values()) - {"contextkit.cli.models"}) == set()  # it holds the option --models
     assert HEAVY & {name.partition(".")[0] for name in modules} == set()

@@ -1,4 +1,4 @@
-"""The tables of `docs/masking.md` are those the code goes by, and its examples run.
+"""The tables of `docs/guides/masking.md` are those the code goes by, and its examples run.
 
 python tests/test_masking_page.py        writes the tables into the page
 """
@@ -14,7 +14,7 @@ import pytest
 from contextkit.providers.masking import CHOICES, FORMATS, ROWS, TELLINGS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "masking.md"
+PAGE = ROOT / "docs" / "guides" / "masking.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
 WORDS = {
     "anthropic_messages": "Messages",
@@ -49,19 +49,9 @@ def wires(names: Iterable[str], words: dict[str, str]) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "tellings": lambda: table(
-        "| mechanism | endpoint | needs | a change costs | enforced by | source |",
-        (
-            [f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by, row.source]
-            for row in TELLINGS
-        ),
-    ),
-    "choices": lambda: table(
-        "| mechanism | endpoint | says | loses cached messages | source |",
-        (
-            [f"`{row.name}`", wires(row.wires, WORDS), row.needs, "no" if row.is_free else "yes", row.source]
-            for row in CHOICES
-        ),
+    "mechanisms": lambda: table(
+        "| mechanism | endpoint | needs | a change costs | enforced by |",
+        ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by] for row in TELLINGS),
     ),
     "engines": lambda: table(
         "| mechanism | engine | says | a change costs | enforced by | source |",
@@ -78,9 +68,9 @@ TABLES: dict[str, Callable[[], str]] = {
         ),
     ),
     "formats": lambda: table(
-        "| format | before the name | behind it | at the end | source |",
+        "| format | before the name | behind it | at the end |",
         (
-            [f"`{row.name}`", code(row.begin), code(row.middle), code(row.end) if row.end else "", row.source]
+            [f"`{row.name}`", code(row.begin), code(row.middle), code(row.end) if row.end else ""]
             for row in FORMATS.values()
         ),
     ),

@@ -1,4 +1,4 @@
-"""The tables of `docs/memory.md` on what changed are what the code does.
+"""The tables of `docs/guides/memory.md` are what the code does.
 
 python tests/test_memory_page.py        writes the tables into the page
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.economics.residency import Prices, Sizes, break_even_read_first
 from contextkit.log.entry import (
     Change,
     DateChanged,
@@ -22,12 +21,9 @@ from contextkit.log.entry import (
     ModeChanged,
     PermissionChanged,
 )
-from contextkit.models import model_named
-from contextkit.prices import cost_usd
-from contextkit.providers.notices import NOTICINGS, SETTINGS
 from contextkit.providers.settings import OutputChanged
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "memory.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "guides" / "memory.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z ]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
 CHANGES: tuple[Change, ...] = (
     DateChanged("2026-11-21"),
@@ -39,13 +35,6 @@ CHANGES: tuple[Change, ...] = (
     FileChanged("a.py", "9f2c"),
     OutputChanged(None),
 )
-REMAINING = (5, 20, 60, 200)
-TOLD = {
-    "system_notice": "a message of role `system` between turns",
-    "configuration_update": "an effort or a reply's form as an item `configuration_update`, everything else as a `developer` message",
-    "developer": "a message of role `developer`",
-    "reminder": "`<system>…</system>`, a text block of the user's turn",
-}
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -58,37 +47,7 @@ def changes() -> str:
     return table(("change", "what the model reads", "the same words"), rows)
 
 
-def told() -> str:
-    rows = ((f"`{row.name}`", TOLD[row.name], row.needs, row.source) for row in NOTICINGS)
-    return table(("`provider.noticing`", "how", "needs", "documented in"), rows)
-
-
-def settings() -> str:
-    return table(("sets", "documented in"), ((f"`{field}`", row.source) for row in SETTINGS for field in _fields(row)))
-
-
-def read_back() -> str:
-    row = model_named("claude-sonnet-5-5")
-    prices = Prices.of(lambda usage: cost_usd(row.provider, row.name, usage), row, 100_000)
-    assert prices is not None
-    rows = []
-    for prefix_tokens in (20_000, 100_000):
-        for result_tokens in (5_000, 10_000, 30_000):
-            sizes = Sizes(result_tokens, 400, prefix_tokens, read_tokens=4_000)
-            rates = [break_even_read_first(sizes, n, prices, can_pass=False) for n in REMAINING]
-            rows.append(
-                (f"{prefix_tokens:,}", f"{result_tokens:,}", *(f"{rate:.0%}".replace("%", " %") for rate in rates))
-            )
-    return table(("prompt before it", "result", *(f"{n} calls to come" for n in REMAINING)), rows)
-
-
-def _fields(row: object) -> list[str]:
-    """The fields a row sets for an effort, or for words that last until the user speaks."""
-    bodies = ({"event": {"type": "effort", "effort": "low"}}, {"until": "user", "event": {"type": "words"}})
-    return [field for body in bodies for field in row.fields(body)]  # type: ignore[attr-defined]
-
-
-TABLES = {"read back": read_back, "changes": changes, "told": told, "settings": settings}
+TABLES = {"changes": changes}
 
 
 def written() -> str:

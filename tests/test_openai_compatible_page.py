@@ -1,4 +1,4 @@
-"""The tables of `docs/openai-compatible.md` are the rows the code goes by, and its example runs.
+"""The tables of hosts in `docs/reference/providers.md` are the rows the code goes by, and the example runs.
 
 python tests/test_openai_compatible_page.py        writes the tables into the page
 """
@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.cache.hosted.rules import HOSTED
 from contextkit.providers.openai_compatible import HOSTS, Host
-from contextkit.providers.templates.stability import CAUSES, DATE, GENERATION, PRINTED_CHOICE, TEMPLATE
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "openai-compatible.md"
-TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
+PAGE = ROOT / "docs" / "reference" / "providers.md"
+TABLE = re.compile(r"(?<=<!-- hosts: )(?P<name>[a-z]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)
 
 
 def table(header: str, rows: Iterable[Iterable[str]]) -> str:
@@ -45,51 +43,49 @@ def prefill(row: Host) -> str:
     return where if row.takes_prefill else ""
 
 
+CACHED = (("usage", "prompt_tokens_details", "cached_tokens"),)
+"""Where cached tokens are, unless a host says otherwise."""
+
+
 def cache(row: Host) -> str:
-    rule = HOSTED.get(row.rule)
-    if rule is None:
-        return f"blocks of {row.block_tokens} tokens" if row.block_tokens > 1 else "any prefix"
-    step = f", in steps of {rule.granularity_tokens}" if rule.granularity_tokens > 1 else ""
-    return f"{rule.kind}, from {rule.min_tokens:,} tokens{step}, {rule.ttl_seconds:,} s" + (
-        ", writes billed" if rule.bills_writes else ""
-    )
+    if row.rule:
+        return code(row.rule)
+    return f"blocks of {row.block_tokens} tokens" if row.block_tokens > 1 else "any prefix"
 
 
 TABLES: dict[str, Callable[[], str]] = {
     "hosts": lambda: table(
-        "| `host` | who | `session` goes to | `salt` goes to | system prompt, most output | a begun reply |",
+        "| `host` | name | base URL | `session` | `salt` | system role, output limit | prefilled reply |",
         (
-            [code(row.name), row.title, affinity(row), code(row.salt), f"`{row.role}`, `{row.most}`", prefill(row)]
+            [
+                code(row.name),
+                row.title,
+                code(row.base_url),
+                affinity(row),
+                code(row.salt),
+                f"`{row.role}`, `{row.most}`",
+                prefill(row),
+            ]
             for row in HOSTS.values()
         ),
     ),
     "replies": lambda: table(
-        "| `host` | cached tokens stand in | written in | needs | reasoning comes in | and is |",
+        "| `host` | cached tokens elsewhere | written tokens | option needed | reasoning | how it is sent back |",
         (
             [
                 code(row.name),
-                ", else ".join(code(".".join(path)) for path in row.read),
-                code(".".join(row.written)),
+                ", else ".join(code(".".join(path)) for path in row.read) if row.read != CACHED else "",
+                code(row.written[-1] if row.written else ""),
                 row.needs,
                 ", ".join(map(code, filter(None, (row.thought, *row.also)))),
-                row.replay,
+                re.sub(r"^sent back as it came(?:[;:,]? |$)", "", row.replay),
             ]
             for row in HOSTS.values()
         ),
     ),
     "caches": lambda: table(
-        "| `host` | reads | constraints besides `tool_choice` | base URL | source |",
-        (
-            [code(row.name), cache(row), ", ".join(map(code, row.constraints)), code(row.base_url), row.source]
-            for row in HOSTS.values()
-        ),
-    ),
-    "causes": lambda: table(
-        "| cause | what happens | what the caller can do |",
-        (
-            [code(row.name), row.why, row.advice or "an option or an edit of the template, where one is found"]
-            for row in (*CAUSES, GENERATION, TEMPLATE, DATE, PRINTED_CHOICE)
-        ),
+        "| `host` | cache | constraints besides `tool_choice` | source |",
+        ([code(row.name), cache(row), ", ".join(map(code, row.constraints)), row.source] for row in HOSTS.values()),
     ),
 }
 

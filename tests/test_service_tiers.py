@@ -122,20 +122,13 @@ def test_a_ledger_keeps_the_tier_and_reads_rows_of_before_and_of_later() -> None
     assert decode(json.dumps(later).encode()) == standard
 
 
-@pytest.mark.parametrize("engine", ["python", "duckdb"])
-def test_a_report_prices_each_call_at_its_tier_and_names_what_has_no_price(engine: str, tmp_path: Path) -> None:
+def test_a_report_prices_each_call_at_its_tier_and_names_what_has_no_price(tmp_path: Path) -> None:
     calls = [exchange(0, "gpt-5.4", ""), exchange(1, "gpt-5.4", "priority"), exchange(2, "gpt-5.4", "scale")]
     path = tmp_path / "ledger.jsonl"
     with Ledger.open(path) as ledger:
         for one in calls:
             ledger.append(one)
-    if engine == "duckdb":
-        pytest.importorskip("duckdb")
-        from contextkit.ledger.duckdb_ledger import summarise_files
-
-        summary = summarise_files([str(path)]).summary
-    else:
-        summary = summarise(records_in([str(path)], Faults()))
+    summary = summarise(records_in([str(path)], Faults()))
     standard = cost_usd("openai", "gpt-5.4", BILL, AT)
     assert standard
     assert summary.cost_usd == pytest.approx(3 * standard)

@@ -184,7 +184,7 @@ class ContextBridge:
         """`record` names a ledger to append to; `memory` keeps large results, by its `residency`.
 
         The agent needs the tools of the memory (`bridge.tools`); the adapters of the frameworks say how it gets them.
-        `ttl` is that of the adapters (`docs/planner.md`), None for the endpoint's own. `budget` limits all
+        `ttl` is that of the adapters (`docs/explanation/planner.md`), None for the endpoint's own. `budget` limits all
         conversations. `compact` compacts a conversation before the request for which that is due: the summary is asked
         for over the same connection. Raises `StorageError` where the ledger cannot be opened, `UsageError` for a
         `Compaction` with a model of its own.

@@ -25,6 +25,7 @@ from contextkit.terminal import echo_error
 COMMANDS = {
     "demo": "contextkit.cli.demo",
     "explain-edit": "contextkit.cli.explain_edit",
+    "export": "contextkit.cli.export",
     "lint": "contextkit.cli.lint",
     "lock": "contextkit.cli.lock",
     "models": "contextkit.cli.models",
@@ -36,7 +37,8 @@ COMMANDS = {
     "validate": "contextkit.cli.validate",
     "whatif": "contextkit.cli.whatif",
 }
-"""Command → module that holds a `command`; imported when it is called: the text of `cli` lists them."""
+"""Command → module that holds a `command`; imported when it is called. The text of `cli` lists them, but for `validate`,
+which is for work on the cache rules."""
 WITHOUT_MODELS = ("explain-edit", "template")
 """Commands that know neither models nor prices."""
 
@@ -85,10 +87,10 @@ def cli() -> None:
     contextkit demo                              an agent loop built three ways, side by side
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
-    contextkit validate session.jsonl            how well the cache rules predict its bills
+    contextkit export --out calls.parquet        a row a call, for DuckDB, Spark or pandas
     contextkit whatif session.jsonl              what it would have cost with one thing changed
     contextkit lint src/                         what will break the prefix, in code and in recorded requests
-    contextkit lock check                        what a change of system or tools re-bills at its first use
+    contextkit lock check                        what has changed in system prompt or tools since the lock was written
     contextkit models claude-haiku-5-5           cache rules and prices of a model, and what is assumed of it
     contextkit serve --port 8089                 a local provider for tests
     contextkit proxy --upstream https://…        pass calls on, record them, say what breaks

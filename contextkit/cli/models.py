@@ -227,7 +227,7 @@ def _lines(row: Model) -> Iterator[str]:
         yield f"  if it is wrong: {rule.if_wrong}"
     price = _price_json(row)
     if price is None:
-        yield "  no price: tokens are reported without dollars; add a [[prices]] row (docs/models.md)"
+        yield "  no price: tokens are reported without dollars; add a [[prices]] row (docs/reference/models.md)"
         return
     yield f"prices, in dollars for a million tokens: {_origin(price['source'], price['date'], price['grade'])}"
     for tier in price["usd_per_million_tokens"]:

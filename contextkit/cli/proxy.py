@@ -44,7 +44,6 @@ class Options:
     read_seconds: float
     stop_seconds: float
     queue_mb: int
-    has_metrics: bool
     has_otel: bool
     budget_usd: float | None
     budget_tokens: int | None
@@ -95,9 +94,6 @@ DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0
 @click.option("--stop-seconds", **_seconds("stop"), help="For recording what still waits at Ctrl-C or SIGTERM.")
 @click.option(
     "--queue-mb", default=256, show_default=True, type=click.IntRange(1), help="What may wait for its analysis."
-)
-@click.option(
-    "--metrics/--no-metrics", "has_metrics", default=True, show_default=True, help="Prometheus text at /-/metrics."
 )
 @click.option(
     "--budget-usd",
@@ -158,9 +154,8 @@ def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def _serve(options: Options) -> None:
     from contextkit.cli.proxy_output import ConsoleOutput
     from contextkit.proxy.analysis import Watcher
-    from contextkit.proxy.metrics.prometheus import Metrics
     from contextkit.proxy.observer import Timeouts
-    from contextkit.proxy.proxy import Page, Proxy
+    from contextkit.proxy.proxy import Proxy
     from contextkit.proxy.relay import Upstream
     from contextkit.proxy.repairs.repairs import Repairs
 
@@ -169,19 +164,17 @@ async def _serve(options: Options) -> None:
         Repairs(options.repairs) if options.repairs else None,
     )
     budget = _budget(options)
-    metrics, console = Metrics(), ConsoleOutput(is_json=options.is_json, is_quiet=options.is_quiet)
+    console = ConsoleOutput(is_json=options.is_json, is_quiet=options.is_quiet)
     telemetry = _Telemetry() if options.has_otel else None
-    takers: list[Callable[[Json], object]] = [console.report, metrics.take, *([telemetry.take] if telemetry else [])]
+    takers: list[Callable[[Json], object]] = [console.report, *([telemetry.take] if telemetry else [])]
     watcher = await Watcher.start(options.record, upstream.url, _each(takers), options.queue_mb << 20)
     timeouts = Timeouts(options.header_seconds, options.idle_seconds, options.connect_seconds, options.read_seconds)
-    pages = {"/-/metrics": Page(Metrics.CONTENT_TYPE, metrics.text)} if options.has_metrics else {}
     proxy = None
     try:
         proxy = Proxy(
             upstream,
             observer=watcher,
             repair=repair,
-            pages=pages,
             allow_hosts=options.allow_hosts,
             timeouts=timeouts,
             budget=budget,
@@ -194,7 +187,6 @@ async def _serve(options: Options) -> None:
             console.report(
                 {
                     "trouble": f"{options.host} can be reached from outside: anybody may send calls (with keys of their own)"
-                    + (" and read /-/metrics" if pages else "")
                 }
             )
         _stop_on_term()
@@ -255,7 +247,7 @@ class _Telemetry:
     """Reports as spans and numbers; exporting is done in threads of the SDK's own."""
 
     def __init__(self) -> None:
-        from contextkit.proxy.metrics.otel import Telemetry, configured
+        from contextkit.proxy.otel import Telemetry, configured
 
         self._providers = configured()
         self._telemetry = Telemetry(*self._providers)

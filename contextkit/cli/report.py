@@ -1,7 +1,6 @@
 """Implements `contextkit report`: what recorded sessions read from cache, what they cost, and why each miss happened.
 
-`--engine duckdb` sums ledgers larger than memory; a recording in another format must be converted to a ledger first,
-which `--to` does in one pass and constant memory.
+`--to` writes what was read as one ledger instead, in one pass and constant memory.
 """
 
 from __future__ import annotations
@@ -21,49 +20,6 @@ from contextkit.cli.terminal import check_file, for_programs
 from contextkit.errors import UsageError
 from contextkit.private_files import check_replaceable, replacing
 from contextkit.terminal import echo, echo_error, echo_json
-
-
-def added(paths: Sequence[str], by: str) -> Contents:
-    """The report over all ledgers that `paths` name.
-
-    Raises `UsageError` for a recording in another format, `MissingExtra` without DuckDB.
-    """
-    from contextkit.importers.registry import files_at, is_ledger
-    from contextkit.ledger.duckdb_ledger import summarise_files
-    from contextkit.report.contents import Contents, Loss, Part, SessionFacts, billed
-
-    files = files_at(paths)
-    other = next((file for file in files if file == "-" or not Path(file).is_file() or not is_ledger(file)), None)
-    if other is not None:
-        raise UsageError(
-            f"{other}: --engine duckdb reads contextkit ledgers; make one first: contextkit report {other} --to ledger.jsonl"
-        )
-    summary = summarise_files(files, by)
-    what = f"{summary.n_unread:,} damaged lines are left out; `contextkit report` without --engine names them"
-    faults: tuple[Fault, ...] = ((files[0], 0, what),) if summary.n_unread else ()
-    title = files[0] if len(files) == 1 else f"{len(files):,} files"
-    without = {
-        row.name: row.calls - row.calls_refused - row.calls_with_usage
-        for row in summary.summary.models
-        if row.is_partial
-    }
-    return Contents(
-        title,
-        summary.summary,
-        by,
-        summary.verdicts,
-        summary.sessions,
-        faults=faults,
-        n_faults=summary.n_unread,
-        counted=billed(summary.summary),
-        calls_without_usage=without,
-        parts=tuple(
-            Part(project, program, row, Loss("", n, tokens, usd if n else 0.0, usd is not None and n_unpriced > 0))
-            for row, project, program, n, tokens, usd, n_unpriced in summary.parts
-        ),
-        session_rows=tuple(summary.session_rows),
-        about={session: SessionFacts(*facts) for session, facts in summary.about.items()},
-    )
 
 
 def written(records: Iterable[Record], to: str) -> int:
@@ -101,7 +57,7 @@ if TYPE_CHECKING:
     from contextkit.importers.source import Faults
     from contextkit.ledger.calls import Record
     from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer
-    from contextkit.report.contents import Contents, Fault, Gathering
+    from contextkit.report.contents import Contents, Gathering
     from contextkit.report.html.columns import Columns
     from contextkit.report.live import LiveCalls
     from contextkit.report.progress import Watch
@@ -110,6 +66,9 @@ if TYPE_CHECKING:
 else:
     _ParamType = click.ParamType
 
+EXAMPLE = Path(__file__).parents[1] / "report" / "example.jsonl"
+"""Three made-up conversations (`docs/figures/example_session.py`)."""
+EXAMPLE_TITLE = "example: three made-up conversations with claude-sonnet-5-5"
 GROUPINGS = ("day", "session", "model", "agent", "project")
 """What calls can be grouped by."""
 DAYS = "7d"
@@ -187,6 +146,7 @@ class Options:
 
 @click.command("report")
 @click.argument("paths", nargs=-1, type=click.Path())
+@click.option("--example", "is_example", is_flag=True, help="Report on a recording that comes with contextkit.")
 @click.option("--by", type=click.Choice(GROUPINGS), help="A row for each day (UTC), session, model, agent or project.")
 @click.option(
     "--since", type=Moment(), metavar="TIME", help="Count calls from then on: 2026-04-09, 2026-04-09T18:30, 36h, 7d."
@@ -232,9 +192,9 @@ class Options:
     metavar="LEDGER",
     help="Write the calls as a ledger without texts, names, ids and paths, and report nothing.",
 )
-@click.option("--engine", type=click.Choice(("duckdb",)), help="Engine that sums ledgers larger than memory.")
 def command(
     paths: tuple[str, ...],
+    is_example: bool,
     by: str | None,
     since: float | None,
     until: float | None,
@@ -246,7 +206,6 @@ def command(
     is_live: bool,
     to: str | None,
     anonymize: str | None,
-    engine: str | None,
 ) -> None:
     """Report over PATHS: files, folders, patterns, or - for standard input, in any known format (found by content).
 
@@ -262,14 +221,17 @@ def command(
     contextkit report ~/.claude/projects --since 7d --by project --html report.html
     contextkit report session.jsonl --json
     """
-    page = _writable(html, paths)
+    if is_example and paths:
+        raise click.UsageError("--example is a recording of its own: leave out the other files")
+    paths = (str(EXAMPLE),) if is_example else paths
+    page = check_writable("--html", html, paths) if html is not None else None
     options = Options(by or "", since, until, session, _face(faces), page, n_misses, verbose)
     if options.face != "terminal":
         for_programs()
     if to and anonymize:
         raise click.UsageError("--to and --anonymize both write a ledger: leave one out")
-    if to or anonymize or engine:
-        _ledgers(paths, options, to or anonymize, engine, is_live=is_live, is_anonymous=bool(anonymize))
+    if to or anonymize:
+        _write_ledger(paths, options, to, anonymize, is_live=is_live)
         return
     if is_live:
         _follow(paths, options)
@@ -280,10 +242,12 @@ def command(
     from contextkit.report.progress import watching
 
     with watching() as watch, seldom_collecting():
-        contents, columns, faults = _read(paths, options, watch)
+        columns = _columns(options)
+        also, title = _shown_each_call(options, columns), EXAMPLE_TITLE if is_example else ""
+        contents, faults = read(paths, options, watch, also, title=title, output=("--html", options.html))
         watch.finish()
         if not watch.is_stopped:
-            _check_not_empty(contents, faults, options)
+            check_not_empty(contents, faults, options)
         _show(contents, columns, options)
         print_faults(faults, is_verbose=options.is_verbose)
         if watch.is_stopped:
@@ -292,7 +256,7 @@ def command(
     exit_if_incomplete(faults)
 
 
-def _check_not_empty(contents: Contents, faults: Faults, options: Options) -> None:
+def check_not_empty(contents: Contents, faults: Faults, options: Options) -> None:
     """Raises where there is nothing to report: no file is a recording, or no call is among those chosen.
 
     Names what there is instead.
@@ -337,62 +301,52 @@ def _face(faces: Sequence[str]) -> str:
     return faces[0] if faces else "terminal"
 
 
-def _writable(html: str | None, paths: Sequence[str]) -> str | None:
-    """The page's place, tried before anything is read; never one of the recordings, nor standard output."""
-    if html is not None:
-        check_file("--html", html)
-        if any(Path(path).exists() and Path(html).exists() and Path(path).samefile(html) for path in paths):
-            raise click.BadParameter(f"{html} is one of the files to report: name another one", param_hint="'--html'")
-        try:
-            check_replaceable(html)
-        except OSError as error:
-            raise click.BadParameter(f"{html} cannot be written: {error.strerror}", param_hint="'--html'") from error
-    return html
+def check_writable(option: str, output: str, paths: Sequence[str]) -> str:
+    """The place of the file to write, tried before anything is read; never one of the recordings, nor standard output."""
+    check_file(option, output)
+    if any(Path(path).exists() and Path(output).exists() and Path(path).samefile(output) for path in paths):
+        raise _one_of_the_recordings(option, output)
+    try:
+        check_replaceable(output)
+    except OSError as error:
+        raise click.BadParameter(f"{output} cannot be written: {error.strerror}", param_hint=f"'{option}'") from error
+    return output
 
 
-def _ledgers(
-    paths: tuple[str, ...],
-    options: Options,
-    to: str | None,
-    engine: str | None,
-    *,
-    is_live: bool,
-    is_anonymous: bool,
+def check_not_read(option: str, output: str | None, files: Sequence[str]) -> None:
+    """Raises where the output would take the place of a recording that was met in a folder."""
+    if output is not None and Path(output).exists():
+        place = Path(output).resolve()
+        if any(file != "-" and Path(file).resolve() == place for file in files):
+            raise _one_of_the_recordings(option, output)
+
+
+def _one_of_the_recordings(option: str, output: str) -> click.BadParameter:
+    return click.BadParameter(f"{output} is one of the files to report: name another one", param_hint=f"'{option}'")
+
+
+def _write_ledger(
+    paths: tuple[str, ...], options: Options, to: str | None, anonymize: str | None, *, is_live: bool
 ) -> None:
-    """One ledger out of the recordings, or the sums of ledgers by another engine."""
-    if to:
-        _check_whole(options, to, engine)
+    """Write the recordings as one ledger, as they are or anonymized."""
+    from contextkit.importers.source import Faults
+    from contextkit.ledger.anonymize import Anonymizer
+
+    option, file = ("--to", to) if to is not None else ("--anonymize", anonymize or "")
+    check_file(option, file)
+    face = options.face if options.face != "terminal" else ""
+    if used := [f"--{name}" for name in (face, options.by and "by") if name]:
+        raise click.UsageError(f"{option} writes a ledger and reports nothing: leave out {' and '.join(used)}")
     if is_live or options.html or options.since is not None or options.until is not None or options.session:
-        raise click.UsageError(
-            "--to, --anonymize and --engine take all calls: leave out --live, --html, --since, --until and --session"
-        )
-    if to:
-        from contextkit.importers.source import Faults
-
-        faults = Faults()
-        files, _ = _files(paths, options, faults)
-        records = records_of(files, set(paths), faults, None)
-        if is_anonymous:
-            from contextkit.ledger.anonymize import Anonymizer
-
-            anonymizer, named = Anonymizer(), records
-            records = (anonymous for record in named for anonymous in anonymizer.feed(record))
-        echo(f"{written(_any_of(records, faults), to):,} calls written to {to}")
-        print_faults(faults, is_verbose=options.is_verbose)
-        exit_if_incomplete(faults)
-        return
-    if not paths:
-        raise click.UsageError(
-            "--engine reads ledgers: name them, as in contextkit report ledger.jsonl --engine duckdb"
-        )
-    if options.face == "csv" and not options.by:
-        raise click.UsageError(
-            "--engine adds calls up: with --csv name a grouping, --by day|session|model|agent|project"
-        )
-    contents = added(paths, options.by)
-    _show(contents, None, options)
-    for file, _, what in contents.faults:
-        echo_error(f"{file}: {what}")
+        raise click.UsageError(f"{option} takes all calls: leave out --live, --html, --since, --until and --session")
+    faults = Faults()
+    files, _ = files_to_read(paths, options.since, faults)
+    records = _any_of(records_of(files, set(paths), faults, None), faults)
+    if anonymize is not None:
+        records = Anonymizer().feed_all(records)
+    echo(f"{written(records, file):,} calls written to {file}")
+    print_faults(faults, is_verbose=options.is_verbose)
+    exit_if_incomplete(faults)
 
 
 def _any_of(records: Iterator[Record], faults: Faults) -> Iterator[Record]:
@@ -403,19 +357,17 @@ def _any_of(records: Iterator[Record], faults: Faults) -> Iterator[Record]:
     check_any_read(faults)
 
 
-def _check_whole(options: Options, to: str, engine: str | None) -> None:
-    """Raises a usage error for options that say how a report looks, where none is made."""
-    check_file("--to", to)
-    face = options.face if options.face != "terminal" else ""
-    options_used = [f"--{name}" for name in (face, options.by and "by", engine and "engine") if name]
-    if options_used:
-        raise click.UsageError(f"--to writes a ledger and reports nothing: leave out {' and '.join(options_used)}")
-
-
-def _read(
-    paths: Sequence[str], options: Options, watch: Watch | None, title: str = ""
-) -> tuple[Contents, Columns | None, Faults]:
-    """Everything that counts, added up; columns for the page, where one is made.
+def read(
+    paths: Sequence[str],
+    options: Options,
+    watch: Watch | None,
+    also: Sequence[Callable[[AnalyzedCall], None]] = (),
+    *,
+    title: str = "",
+    output: tuple[str, str | None] = ("", None),
+) -> tuple[Contents, Faults]:
+    """Everything that counts, added up; `also` is shown each call that counts. `output` names an option and the file it
+    writes, which is none of those read.
 
     Without a `watch` nothing is shown while it is read, and no file is refused, as it may yet fill.
     """
@@ -423,66 +375,61 @@ def _read(
     from contextkit.ledger.misses import analyzed_calls
     from contextkit.report.contents import Chosen, Gathering
 
-    faults, columns = Faults(), _columns(options)
-    files, name = _files(paths, options, faults)
-    also: list[Callable[[AnalyzedCall], None]] = [columns] if columns else []
-    if options.face == "csv" and not options.by:
-        from contextkit.report.csv import Calls
-
-        also.append(Calls(sys.stdout))
+    faults = Faults()
+    files, name = files_to_read(paths, options.since, faults)
+    check_not_read(*output, files)
     gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
     gathering.add_all(
         analyzed_calls(gathering.adding_remarks(records_of(files, set(paths) if watch else set(), faults, watch)))
     )
     fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
     is_partial = bool(watch and watch.is_stopped)
-    contents = gathering.contents(title or name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults))
-    return contents, columns, faults
+    return gathering.contents(title or name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults)), faults
 
 
-def _files(paths: Sequence[str], options: Options, faults: Faults) -> tuple[list[str], str]:
-    """The files that PATHS name, without PATHS the logs of this machine that the period may be in; and their title."""
+def _shown_each_call(options: Options, columns: Columns | None) -> list[Callable[[AnalyzedCall], None]]:
+    """What is written call by call."""
+    also: list[Callable[[AnalyzedCall], None]] = [columns] if columns else []
+    if options.face == "csv" and not options.by:
+        from contextkit.report.csv import Calls
+
+        also.append(Calls(sys.stdout))
+    return also
+
+
+def files_to_read(paths: Sequence[str], since: float | None, faults: Faults) -> tuple[list[str], str]:
+    """The files that PATHS name, without PATHS the logs of this machine written since then; and their title."""
     from contextkit.importers.registry import files_at
 
     if paths:
         files = files_at(paths, faults)
-        _check_page(options.html, files)
         return files, files[0] if len(files) == 1 else f"{len(files):,} files"
     from contextkit.importers.places import log_files
 
-    files, n_older = log_files(options.since, faults)
+    files, n_older = log_files(since, faults)
     if not files:
-        raise click.UsageError(_no_logs_message(options, n_older))
-    _check_page(options.html, files)
-    if options.since is None:
+        raise click.UsageError(_no_logs_message(since, n_older))
+    if since is None:
         return files, f"all session logs of this machine, {len(files):,} files"
-    since = _typed(options.since)
-    period = f"the last {since[:-1]} days" if since.endswith("d") and since != "1d" else f"since {since}"
+    text = _typed(since)
+    period = f"the last {text[:-1]} days" if text.endswith("d") and text != "1d" else f"since {text}"
     return files, f"session logs of this machine, {period}: {len(files):,} {'file' if len(files) == 1 else 'files'}"
 
 
-def _check_page(html: str | None, files: Sequence[str]) -> None:
-    """Raises where the page would take the place of a recording that was met in a folder."""
-    if html is not None and Path(html).exists():
-        page = Path(html).resolve()
-        if any(file != "-" and Path(file).resolve() == page for file in files):
-            raise click.BadParameter(f"{html} is one of the files to report: name another one", param_hint="'--html'")
-
-
-def _no_logs_message(options: Options, n_older: int) -> str:
+def _no_logs_message(since: float | None, n_older: int) -> str:
     """What an error says where the machine has no log to report on."""
     from contextkit.importers.places import PLACES, looked_at
 
-    if n_older and options.since is not None:
+    if n_older and since is not None:
         return (
-            f"no session log of this machine was written since {_written(options.since)} (UTC); {n_older:,} older ones are "
+            f"no session log of this machine was written since {_written(since)} (UTC); {n_older:,} older ones are "
             "there: give an earlier time, as in contextkit report --since 30d"
         )
-    places = ", ".join(f"{pattern} ({program})" for program, pattern in looked_at())
+    places = ", ".join(pattern for _, pattern in looked_at())
     variables = ", ".join(dict.fromkeys(name for place in PLACES for name in place.variables))
     return (
-        f"no session log was found on this machine; looked at {places}. Give a file or a folder, as in contextkit report "
-        f"session.jsonl, or set the variable by which the program was told another folder: {variables}"
+        "no session log was found on this machine. `contextkit report --example` reports on a recording that comes with it; "
+        f"`contextkit report FILE` on yours. Looked at {places}; another place is set by {variables}"
     )
 
 
@@ -589,9 +536,11 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
     if ended_by:
         raise click.exceptions.Exit(128 + ended_by)  # as a shell calls it
     if options.html:  # the page shows every call, of which nothing was kept
-        contents, columns, faults = _read(live.files, options, None, live.title)
+        columns = _columns(options)
+        contents, faults = read(live.files, options, None, _shown_each_call(options, columns), title=live.title)
     else:
-        contents, columns, faults = growing.rest()
+        columns = None  # nothing was kept for a page
+        contents, faults = growing.rest()
     _show(contents, columns, options)
     print_faults(faults, is_verbose=options.is_verbose)
 
@@ -628,13 +577,13 @@ class _Growing:
         self._add(waiting, self._analyzer.copy(), ahead)
         return self._contents(ahead), calls
 
-    def rest(self) -> tuple[Contents, Columns | None, Faults]:
-        """The report of all of it, when nothing more is to come; without columns, as nothing was kept for a page."""
+    def rest(self) -> tuple[Contents, Faults]:
+        """The report of all of it, when nothing more is to come."""
         if self._files.is_past(self._live.files):
             self._start()
         self._add(self._files.news(self._live.files), self._analyzer, self._gathering)
         self._add(self._files.rest(), self._analyzer, self._gathering)
-        return self._contents(self._gathering), None, self._files.faults
+        return self._contents(self._gathering), self._files.faults
 
     @staticmethod
     def _add(records: Iterable[Record], analyzer: LedgerAnalyzer, gathering: Gathering) -> None:
@@ -668,7 +617,8 @@ class _Live:
         """What changes when any of them grows, or one comes."""
         from contextkit.importers.source import Faults
 
-        files, _ = _files(self._paths, self._options, Faults())
+        files, _ = files_to_read(self._paths, self._options.since, Faults())
+        check_not_read("--html", self._options.html, files)
         written = {file: status for file in files if (status := _status(file))}
         latest = max((at for at, _ in written.values()), default=0.0)
         followed = {*self.files, *self._named}

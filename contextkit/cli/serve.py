@@ -10,7 +10,7 @@ import click
 from contextkit.terminal import echo
 
 if TYPE_CHECKING:
-    from contextkit.analysis.engines import Engine
+    from contextkit.engines.registry import Engine
     from contextkit.providers.anthropic.blocks import BillingHeader
 
 
@@ -83,7 +83,7 @@ def command(
 
 def _engine(name: str | None, options: dict[str, int | str | None]) -> Engine | None:
     """The engine that is asked for; raises `UsageError` where there is none, or where it has no such option."""
-    from contextkit.analysis.engines import engine
+    from contextkit.engines.registry import engine
 
     options_used = [option for option, value in options.items() if value is not None]
     if name is None and options_used:
@@ -100,7 +100,7 @@ def _replies(path: str) -> list[object]:
     """The scripts in a file, checked before the port opens; raises `UsageError` naming the file."""
     from contextkit.canonical import parse
     from contextkit.errors import NotSerialisable, UnreadableRequest
-    from contextkit.providers.scripted import Replies
+    from contextkit.server.scripted import Replies
 
     try:
         value = parse(Path(path).read_bytes())

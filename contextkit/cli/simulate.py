@@ -18,9 +18,9 @@ from contextkit.private_files import replacing
 from contextkit.terminal import echo_error, echo_json
 
 if TYPE_CHECKING:
-    from contextkit.analysis.blocks.caches import Setting
-    from contextkit.analysis.blocks.request import BlockRequest
-    from contextkit.analysis.compare import Comparison, Outcome
+    from contextkit.engines.block_trace import BlockRequest
+    from contextkit.engines.compare import Comparison, Outcome
+    from contextkit.engines.trace_engines import Setting
     from contextkit.ledger.ledger import Ledger
     from contextkit.report.progress import Watch
 
@@ -229,8 +229,8 @@ def command(traces: tuple[str, ...], **sizes: Any) -> None:
 
 
 def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparison:
-    from contextkit.analysis.compare import compare
-    from contextkit.analysis.hosted import PROVIDERS
+    from contextkit.engines.compare import compare
+    from contextkit.engines.hosted import PROVIDERS
     from contextkit.importers.block_trace import trace_files
 
     hosted = [cache for cache in options.caches if cache in PROVIDERS]
@@ -267,8 +267,8 @@ def _first_option_set(names: Sequence[str]) -> str | None:
 
 def _billed(ledger: Ledger, hosted: Sequence[str], options: Options, watch: Watch) -> Comparison:
     """Hosted caches one after another."""
-    from contextkit.analysis.compare import Comparison
-    from contextkit.analysis.hosted import replay_hosted, why_no_price
+    from contextkit.engines.compare import Comparison
+    from contextkit.engines.hosted import replay_hosted, why_no_price
 
     host_options: dict[str, Any] = {"servers": options.servers, "per_minute": options.per_minute}
     outcomes = []
@@ -301,8 +301,8 @@ def _has_curve(settings: Sequence[Setting], options: Options) -> bool:
 
 def _settings(caches: Sequence[str], options: Options) -> list[Setting]:
     """Every combination; raises `UsageError` naming what there is where one of them is none."""
-    from contextkit.analysis.blocks.caches import CACHES, Setting
-    from contextkit.analysis.hosted import PROVIDERS
+    from contextkit.engines.hosted import PROVIDERS
+    from contextkit.engines.trace_engines import CACHES, Setting
 
     for cache in caches:
         if cache not in CACHES:
@@ -321,7 +321,7 @@ def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
 
     Raises `UsageError` where only some did.
     """
-    from contextkit.analysis.selfhosted import has_tokens
+    from contextkit.engines.replay import has_tokens
     from contextkit.importers.block_trace import STDIN
     from contextkit.importers.registry import is_ledger, ledger_at
 
@@ -343,8 +343,8 @@ def _served(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
 
     Raises `UsageError` for what such a ledger cannot be asked.
     """
-    from contextkit.analysis.compare import Comparison
-    from contextkit.analysis.selfhosted import block_tokens, replay_engine
+    from contextkit.engines.compare import Comparison
+    from contextkit.engines.replay import block_tokens, replay_engine
 
     for option, is_set in (
         ("--instances", options.instances > 1),
@@ -370,7 +370,7 @@ def _served(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
 
 def _sizes(cache: str, policy: str | None, capacity: int | None, options: Options) -> dict[str, Any]:
     """What the engine is given: sizes as `serve` takes them, those in blocks made tokens."""
-    from contextkit.analysis.selfhosted import block_tokens, room_of
+    from contextkit.engines.replay import block_tokens, room_of
 
     size = block_tokens(cache, options.block_size)
     engine_options = {option: getattr(options, option) for option in SERVED}
@@ -389,7 +389,7 @@ def _ledger_in(name: str) -> list[str]:
 
 
 def _requests(names: Sequence[str], arrival: str, watch: Watch) -> Iterator[BlockRequest]:
-    from contextkit.analysis.blocks.request import requests_of
+    from contextkit.engines.block_trace import requests_of
     from contextkit.importers.block_trace import BlockTraces, content_of
 
     traces = BlockTraces()

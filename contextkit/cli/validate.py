@@ -28,7 +28,7 @@ Table = tuple[str, Sequence[str], list[list[str]]]
 """Heading, columns, rows."""
 
 
-@click.command("validate")
+@click.command("validate", hidden=True)
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="As a page, such as docs/research/validation.md.")

@@ -71,7 +71,7 @@ def command(
     faults = Faults()
     with watching() as watch, seldom_collecting():
         records = records_of(files_at(paths, faults), set(paths), faults, watch)
-        found = what_if(records, fixes, rows, watch_replay=watch.stoppable)
+        found = what_if(records, fixes, rows, watch=watch.stoppable)
         say_assumed(*rows)
         watch.finish()
         if not watch.is_stopped:

@@ -272,7 +272,7 @@ class CompactionState:
             )
             bills = Bills(model, planning.price, ttl_seconds)
             session = planning.rhythm
-            found = pays_from(
+            thresholds = pays_from(
                 rewrite,
                 bills,
                 limit,
@@ -280,7 +280,7 @@ class CompactionState:
                 cold_share=session.longer_than(ttl_seconds),
                 remaining_turns=session.remaining_turns,
             )
-            warm, cold = (float("inf") if size is None else size for size in found)
+            warm, cold = (float("inf") if size is None else size for size in thresholds)
             self._pays_from, self._weighed_at = (warm, cold), self.n_replies
         return sizes.prompt >= self._pays_from[is_cold]
 

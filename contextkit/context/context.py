@@ -436,7 +436,7 @@ class Context:
     def messages(self) -> dict[str, Any]:
         """System, tools and messages of the next request as the SDK takes them: plain objects, without breakpoints.
 
-        `from_messages` is the inverse (`docs/loop.md` lists what is not carried). Open calls stay open in it. What the
+        `from_messages` is the inverse (`docs/guides/agents.md` lists what is not carried). Open calls stay open in it. What the
         next request shows once, such as the plan, is in it too.
         """
         with self._lock:
@@ -768,7 +768,7 @@ class Context:
     def late_tools(self, tools: Iterable[Any], *, allow_epoch: bool = False) -> Entry:
         """Tools that have come since the conversation began join behind the prompt.
 
-        The static prefix stays as it is (`docs/late-tools.md`).
+        The static prefix stays as it is (`docs/guides/late-tools.md`).
 
         Tools announced before are bound anew, which is what a resumed conversation needs. Where the model takes none in
         band: raises `UsageError`, or, with `allow_epoch`, opens a new epoch with a larger head, whose price is in the

@@ -1,6 +1,6 @@
 """The built-in loop: ask the model, run the calls of its reply, until it has nothing left to do.
 
-`run` and `arun` are the loop of `docs/loop.md`, with what a long-running agent needs: compaction where it is due, side
+`run` and `arun` are the loop of `docs/guides/agents.md`, with what a long-running agent needs: compaction where it is due, side
 calls that read large results, approvals, streaming, a limit of steps. They keep no state of their own. Everything is in
 the context's log when it happens, so a loop that was left by `break`, an exception, Ctrl-C or a crash goes on by calling
 `run` again.

@@ -77,14 +77,14 @@ def pays_from(
     begin = _places(((share, after + new) for share, new in turns), sizes)
     values, restart = _solve(nodes, begin, cold_share, remaining_turns / (1 + remaining_turns))
     n_open = sum(size + min(new for _, new in turns) <= after + room for size in sizes)
-    found: list[float | None] = []
+    thresholds: list[float | None] = []
     for moment in (0, 1):
         margins = [
             node.stay[moment] + _mean(values, (*node.following, *node.forced)) - node.rewrite[moment] - restart
             for node in nodes[:n_open]
         ]
-        found.append(_first_zero(sizes, margins))
-    return found[0], found[1]
+        thresholds.append(_first_zero(sizes, margins))
+    return thresholds[0], thresholds[1]
 
 
 def _size(

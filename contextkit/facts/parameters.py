@@ -52,7 +52,6 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "openai_responses": ("openai", "engines"),
     "bedrock_converse": ("bedrock",),
     "gemini": ("gemini",),
-    "gemini_interactions": ("gemini-interactions",),
 }
 """Endpoint → tables of `facts/parameters.toml` with its fields; compatible hosts and engines take OpenAI's bodies."""
 

@@ -16,7 +16,6 @@ from contextkit.models import find_model, model_named
 
 _ENDPOINTS = {
     "gemini": "google",
-    "gemini_interactions": "google",
     "bedrock_converse": "aws",
     "deepseek": "deepseek",
     "openrouter_generation": "openrouter",

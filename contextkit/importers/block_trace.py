@@ -33,7 +33,7 @@ from typing import Any
 
 import orjson
 
-from contextkit.analysis.blocks.request import BlockRequest
+from contextkit.engines.block_trace import BlockRequest
 from contextkit.errors import UnreadableLog
 from contextkit.importers.source import Source, load_json, open_file, standard_input
 from contextkit.importers.transcript import LATEST

@@ -20,7 +20,7 @@ ambiguous, the line is parsed.
   `progress`. It is read as the line it holds; a call that the sub-agent's own file has as well is counted once.
 * `compact_boundary` and `isCompactSummary` are remarked as a compaction, a changed `effort` or `speed` as a setting, of
   the next call; as events what else a client wrote before it: a slash command, a skill, thinking switched, another
-  permission mode or version, an API error, a resumed session (docs/formats.md).
+  permission mode or version, an API error, a resumed session (docs/reference/formats.md).
 * `custom-title`, `ai-title` and `summary` lines name the session, in this order of rank; of one type the last counts. A
   `summary` whose `leafUuid` names no line of the file is of another session of the project, and is passed over.
 * `iterations` of one reply are calls of their own (server tools, compaction): the bill is their sum.

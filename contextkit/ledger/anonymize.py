@@ -50,7 +50,7 @@ VERDICTS = frozenset(
         *("input_changed", "cache_hit"),
     }
 )
-"""Diagnoses of the Anthropic and OpenAI APIs (`providers/diagnostics.py`)."""
+"""Diagnoses of the Anthropic and OpenAI APIs (`server/endpoints/diagnostics.py`)."""
 PROGRAMS = frozenset(
     {
         *("Claude Code", "Codex", "Copilot CLI", "Gemini CLI", "Qwen Code", "opencode", "pi", "aider", "OpenHands"),
@@ -105,6 +105,11 @@ class Anonymizer:
         self._growing = Growing()
         self._lanes: dict[tuple[str, str], _LaneState] = {}
 
+    def feed_all(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield what stands for each of the records."""
+        for record in records:
+            yield from self.feed(record)
+
     def feed(self, record: Record) -> Iterator[Record]:
         """Yield what stands for a record; nothing for a remark that is not on the list."""
         if isinstance(record, Exchange):
@@ -112,7 +117,7 @@ class Anonymizer:
             return
         kind, about, text = record.kind, str(record.about), str(record.text)
         if kind in ("verdict", "compaction", "setting", "turn", "event"):
-            yield Remark(kind, self.name("call", about), self._said(kind, text))
+            yield Remark(kind, self.name("call", about), self._public_text(kind, text))
         elif kind == "project" or (kind == "program" and text in PROGRAMS):
             yield Remark(kind, self.name("session", about), self.name(kind, text) if kind == "project" else text)
         elif kind in ("agent", "sum"):
@@ -121,7 +126,7 @@ class Anonymizer:
                 lane = f"{self.name('session', about[:at])}/{self._agent(about[at + 1 :])}"
                 yield Remark(kind, lane, self._agent(text) if kind == "agent" else "adds up several calls")
 
-    def _said(self, kind: str, text: str) -> str:
+    def _public_text(self, kind: str, text: str) -> str:
         """Return the public part of what a remark says of a call."""
         if kind == "verdict":
             return text if text in VERDICTS else "other"
@@ -238,14 +243,14 @@ class Anonymizer:
     def _outline(self, lane: _LaneState, prompt: Prompt, entries: list[int], epoch: int, call_id: str) -> Outline:
         """Return the difference to what the lane holds, its digests hashed."""
         plain = outline(lane.written.prompt, prompt, entries, epoch)
-        kept = self._hash("digest", lane.written.digests[plain.keep - 1]).hex() if plain.keep else ""
+        base = self._hash("digest", lane.written.digests[plain.keep - 1]).hex() if plain.keep else ""
         lane.written.grow(plain, call_id)
         tools, system, messages = (self._hash("namespace", one).hex() if one else "" for one in prompt.namespaces)
         return replace(
             plain,
             namespaces=(tools, system, messages),
             digests=tuple(self._hash("digest", bytes.fromhex(digest)).hex() for digest in plain.digests),
-            base=kept[: len(plain.base)],
+            base=base[: len(plain.base)],
         )
 
     # Names

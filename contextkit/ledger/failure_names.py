@@ -1,4 +1,4 @@
-"""Names of failures in ledgers where the provider gave none: `unreachable`, `cut` or `aborted` (docs/proxy.md).
+"""Names of failures in ledgers where the provider gave none: `unreachable`, `cut` or `aborted` (docs/guides/proxy.md).
 
 An exception is reduced to one name, because its text may quote the prompt.
 """

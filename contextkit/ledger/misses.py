@@ -478,6 +478,8 @@ class AnalyzedCall:
     """Project folder of its session; empty where it is unknown."""
     agent: str
     """Name of its agent: from a remark, else the lane's name."""
+    program: str
+    """Agent program of its session, such as `Claude Code`; empty where it is unknown."""
 
 
 class LedgerAnalyzer:
@@ -515,15 +517,22 @@ def analyzed_calls(records: Iterable[Record]) -> Iterator[AnalyzedCall]:
 class _Remarks:
     """Remarks read so far; one about a single call is dropped once that call was read."""
 
-    __slots__ = ("_by_kind", "agents", "before_calls", "projects", "sums", "verdicts")
+    __slots__ = ("_by_kind", "agents", "before_calls", "programs", "projects", "sums", "verdicts")
 
     def __init__(self) -> None:
         self.verdicts: dict[str, str] = {}
         self.projects: dict[str, str] = {}
+        self.programs: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self.sums: dict[str, str] = {}
         self.before_calls: dict[str, Mapping[str, str]] = {}
-        self._by_kind = {"verdict": self.verdicts, "project": self.projects, "agent": self.agents, "sum": self.sums}
+        self._by_kind = {
+            "verdict": self.verdicts,
+            "project": self.projects,
+            "program": self.programs,
+            "agent": self.agents,
+            "sum": self.sums,
+        }
 
     def feed(self, remark: Remark) -> None:
         texts = self._by_kind.get(remark.kind)
@@ -574,6 +583,7 @@ def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _
         remarks.verdicts.pop(exchange.id, ""),
         remarks.projects.get(exchange.session, ""),
         remarks.agents.get(f"{exchange.session}/{exchange.lane}", exchange.lane),
+        remarks.programs.get(exchange.session, ""),
     )
 
 

@@ -72,7 +72,6 @@ _DEFAULT_MODELS = {
     "openai_chat": "gpt-5.1",
     "openai_responses": "gpt-5.1",
     "gemini": "gemini-2.5-pro",
-    "gemini_interactions": "gemini-2.5-pro",
 }
 """Endpoint → the model that an unnamed one is treated as."""
 

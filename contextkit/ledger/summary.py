@@ -23,8 +23,6 @@ MOST_RATES = 1 << 20
 """Hit rates kept; of a longer recording each is the mean of as many neighbours together as it takes, a power of two."""
 MOST_MISSES = 1 << 18
 """Misses kept; of more, those that cost most."""
-MOST_LANES = 1 << 16
-"""Lanes an engine outside this process lists; of more, those that sent most."""
 
 
 @dataclass(frozen=True, slots=True)

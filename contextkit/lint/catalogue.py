@@ -1,9 +1,9 @@
 """The catalogue of hazards: the rows of `hazards.toml` with the rules of the detectors, their pages, and a table of all.
 
 Takes `hazards.toml`, `requests.rules` and the source rules, gives a `Hazard` each, in the order of the file; knows
-nothing of how a hazard is detected. The pages are `docs/rules/<code>.md`; a wheel has them in `contextkit/lint/pages`.
+nothing of how a hazard is detected. The pages are `docs/reference/rules/<code>.md`; a wheel has them in `contextkit/lint/pages`.
 
-    python -m contextkit.lint.catalogue --write docs/hazards.md        puts the table between the marks of a page
+    python -m contextkit.lint.catalogue --write docs/reference/hazards.md        puts the table between the marks of a page
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contextkit.lint.own import OWN
 from contextkit.private_files import replacing
 
 _TABLE = Path(__file__).with_name("hazards.toml")
-_PAGES = (Path(__file__).with_name("pages"), Path(__file__).parents[2] / "docs" / "rules")
+_PAGES = (Path(__file__).with_name("pages"), Path(__file__).parents[2] / "docs" / "reference" / "rules")
 """Folders of the pages: of an installed wheel, of a source checkout."""
 _CODE = re.compile(rf"CK[{''.join(LEVELS)}]\d\d")
 _NAME = re.compile(r"[a-z]+(?:-[a-z]+)*")

@@ -32,7 +32,7 @@ LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """A row of the catalogue. Its page is `docs/rules/<code>.md`."""
+    """A row of the catalogue. Its page is `docs/reference/rules/<code>.md`."""
 
     code: str
     """`CKS01`."""

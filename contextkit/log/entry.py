@@ -21,7 +21,7 @@ from contextkit.errors import InvalidContent
 BODY_VERSION = 1
 """Of the bodies of entries; the `opened` entry names it."""
 Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "tools", "switch", "epoch"]
-"""What an entry is; `docs/architecture.md` has the table of their bodies."""
+"""What an entry is; `docs/explanation/architecture.md` has the table of their bodies."""
 
 
 @dataclass(frozen=True, slots=True)

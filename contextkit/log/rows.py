@@ -1,18 +1,14 @@
-"""Rows of a table of entries, in SQLite or Postgres, as entries whose chain was checked.
-
-Takes rows, gives entries; knows nothing of connections: a reading yields what to ask and is sent the rows, so that a
-line that waits and one that does not read the same way.
-"""
+"""Rows of a table of entries, in SQLite or Postgres, as entries whose chain was checked."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from contextkit.canonical import parse
 from contextkit.errors import LogCorrupt, NewerFormat, NotSerialisable
 from contextkit.log.entry import Entry
-from contextkit.log.storage import check
+from contextkit.log.storage import GENESIS, check
 
 PAGE = 1_000
 """Rows asked for at once."""
@@ -20,55 +16,36 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 """(sequence, kind, time, body, digest before, digest) of entries."""
 Parameters: TypeAlias = dict[str, Any]
 """Session, entry after which to read, last entry, rows at once: the values of one query."""
-Reading: TypeAlias = Generator[Parameters, Rows, list[Entry]]
-"""Asks, is sent rows, returns entries."""
 
 
-def reading(
-    session: str, after: int, prev: bytes | None, last: int | None = None, lineage: list[str] | None = None
-) -> Reading:
-    """The entries behind `after`, up to `last`; `prev` is the digest the first must follow, None where nobody knows it.
+def read(
+    session: str,
+    fetch: Callable[[Parameters], Rows],
+    *,
+    last: int | None = None,
+    lineage: list[str] | None = None,
+) -> list[Entry]:
+    """The entries of a session up to `last`, what a fork shares with its parent included; `fetch` runs a query.
 
     `lineage` is filled with the sessions they stand in. Raises `LogCorrupt` at the first row that does not fit.
     """
     sessions = [] if lineage is None else lineage
     sessions.append(session)
     entries: list[Entry] = []
+    after, prev = -1, GENESIS
     while True:
-        rows = yield {"session": session, "after": after, "last": last, "page": PAGE}
+        rows = fetch({"session": session, "after": after, "last": last, "page": PAGE})
         for row in rows:
             entry, before = _entry(session, row)
-            if not entries and entry.sequence > after + 1:
-                entries = yield from _inherited(session, entry, after, prev, sessions)
+            if not entries and entry.sequence > 0:
+                entries = _inherited(session, entry, fetch, sessions)
                 after, prev = entries[-1].sequence, entries[-1].digest
-            if entry.sequence != after + 1 or before != (before if prev is None else prev):
+            if entry.sequence != after + 1 or before != prev:
                 raise _corrupt(session, entry.sequence, f"it does not follow entry {after}")
             entries.append(entry)
             after, prev = entry.sequence, entry.digest
         if len(rows) < PAGE:
             return entries
-
-
-def read(pages: Reading, fetch: Callable[[Parameters], Rows]) -> list[Entry]:
-    """Run the queries of `pages` with `fetch`."""
-    try:
-        parameters = next(pages)
-        while True:
-            parameters = pages.send(fetch(parameters))
-    except StopIteration as end:
-        entries: list[Entry] = end.value
-        return entries
-
-
-async def aread(pages: Reading, fetch: Callable[[Parameters], Awaitable[Rows]]) -> list[Entry]:
-    """Run the queries of `pages` with an async `fetch`."""
-    try:
-        parameters = next(pages)
-        while True:
-            parameters = pages.send(await fetch(parameters))
-    except StopIteration as end:
-        entries: list[Entry] = end.value
-        return entries
 
 
 def _entry(session: str, row: tuple[Any, ...]) -> tuple[Entry, bytes]:
@@ -87,15 +64,13 @@ def _entry(session: str, row: tuple[Any, ...]) -> tuple[Entry, bytes]:
     return entry, prev
 
 
-def _inherited(session: str, first: Entry, after: int, prev: bytes | None, sessions: list[str]) -> Reading:
+def _inherited(session: str, first: Entry, fetch: Callable[[Parameters], Rows], sessions: list[str]) -> list[Entry]:
     """What a fork shares with its parent, held against the digest the fork names."""
     parent = parse(first.body).get("parent") if first.kind == "opened" else None
     if not parent or parent["path"] is None or parent["sequence"] != first.sequence - 1:
-        raise _corrupt(
-            session, first.sequence, f"entry {after + 1} is missing before it, and it names no parent that has it"
-        )
+        raise _corrupt(session, first.sequence, "entry 0 is missing before it, and it names no parent that has it")
     origin, last = parent["path"], parent["sequence"]
-    shared = [] if origin in sessions else (yield from reading(origin, after, prev, last, sessions))
+    shared = [] if origin in sessions else read(origin, fetch, last=last, lineage=sessions)
     if not shared or shared[-1].sequence != last or shared[-1].digest.hex() != parent["digest"]:
         what = f"its parent, session {origin!r}, is not in this database as it was at entry {last}"
         what_now = "restore the parent, this session holds only what came after"

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from contextkit.canonical import canonical
 from contextkit.errors import LogCorrupt, LogLocked, StorageError, UsageError
 from contextkit.log.entry import Entry
-from contextkit.log.rows import Parameters, Rows, read, reading
+from contextkit.log.rows import Parameters, Rows, read
 from contextkit.log.storage import GENESIS, FileLock, Storage, folder_at, real_path
 from contextkit.private_files import connect_private, own_path
 
@@ -408,7 +408,7 @@ def _read(connection: sqlite3.Connection, file: Path, session: str, lineage: lis
     (version,) = connection.execute("pragma user_version").fetchone()
     noted = connection.execute(_NOTED, (session,)).fetchone() if version else None  # first: a writer may go on
     try:
-        entries = read(reading(session, -1, GENESIS, None, lineage), fetch)
+        entries = read(session, fetch, lineage=lineage)
     except LogCorrupt as broken:
         raise type(broken)(f"{file}, {broken}") from None
     if noted is not None and entries and [noted[1]] != [entry.digest for entry in entries[noted[0] :][:1]]:

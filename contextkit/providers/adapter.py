@@ -1,9 +1,7 @@
-"""The row of the model that a user chose for an adapter, with one warning where its rules had to be assumed.
+"""What adapters have in common apart from rendering: a model's row, parameters, the ways to announce changes, and how
+responses are read.
 
-What an adapter is apart from its words: a model, its parameters, the ways it is told things, and the reading of its
-answers.
-
-Takes a model's row, parameters and how an endpoint answers. Knows no endpoint.
+`chosen_model` warns once, at the user's own line, where a model's rules are assumed or the model is another provider's.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from contextkit.providers.masking import Endpoint, telling
 from contextkit.providers.notices import noticing
 from contextkit.providers.provider import Provider, Reply
 from contextkit.providers.settings import apart, check_fields, check_names, lowered, merged
+from contextkit.providers.usage import endpoint_usage
 from contextkit.terminal import sanitize
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
@@ -82,8 +81,6 @@ class Answering:
     """A response."""
     is_complete: Callable[[Mapping[str, Json]], bool]
     """Whether a joined stream reached its end."""
-    usage: Callable[[Mapping[str, Json]], Usage]
-    """Its counters in ours."""
     joined: Callable[[Iterable[Any]], Mapping[str, Json]]
     """What a stream's events amount to."""
     counters: str = "usage"
@@ -145,7 +142,7 @@ class Adapter:
 
     def usage(self, response: Mapping[str, Json]) -> Usage:
         """What a response says it is billed."""
-        return served(self.answering.usage(response.get(self.answering.counters) or {}), response)
+        return served(endpoint_usage(self.wire, response.get(self.answering.counters) or {}), response)
 
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
         """What stream events amount to."""

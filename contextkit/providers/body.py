@@ -54,9 +54,9 @@ class BodyReader:
     """
 
     endpoint: str
-    """Key in `CODECS`."""
+    """Key in `BODIES`."""
     is_body: Callable[[Mapping[str, Json]], bool]
-    """Whether a parsed body is one of this endpoint; asked in the order of `CODECS`."""
+    """Whether a parsed body is one of this endpoint; asked in the order of `BODIES`."""
     message_field: str
     """Field that holds the messages."""
     block_fields: frozenset[str]

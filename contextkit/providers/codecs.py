@@ -1,7 +1,6 @@
-"""The endpoints: their body readers, parsers and codecs, and the recognition of a body whose endpoint nobody names.
+"""The endpoints: their body readers and parsers, and the recognition of a body whose endpoint nobody names.
 
-What reads recordings needs the reader of a body, seldom its parser, and never the codec, which renders responses: each
-is imported when it is asked for.
+What reads recordings needs the reader of a body, seldom its parser: each is imported when it is asked for.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from contextkit.canonical import Json
 from contextkit.providers.body import BodyReader, has_chat_messages
 
 if TYPE_CHECKING:
-    from contextkit.providers.codec import Codec
     from contextkit.providers.provider import Parsed
 
-__all__ = ["BODIES", "CODECS", "PARSERS", "endpoint_of", "reader_of"]
+__all__ = ["BODIES", "PARSERS", "endpoint_of", "reader_of"]
 
 T = TypeVar("T")
 
@@ -48,7 +46,6 @@ class _Loaded(Mapping[str, T]):
 
 BODIES: Mapping[str, BodyReader] = _Loaded(
     gemini="gemini.body:BODY",
-    gemini_interactions="gemini_interactions.body:BODY",
     bedrock_converse="bedrock.body:BODY",
     openai_responses="openai.body:RESPONSES_BODY",
     anthropic_messages="anthropic.body:BODY",
@@ -62,18 +59,8 @@ PARSERS: Mapping[str, Callable[[Json], Parsed]] = _Loaded(
     openai_responses="openai.responses:parse",
     bedrock_converse="bedrock.converse:parse",
     gemini="gemini.generate:parse",
-    gemini_interactions="gemini_interactions.body:parse",
 )
 """Endpoint → what reads a request body of it as a prompt."""
-CODECS: Mapping[str, Codec] = _Loaded(
-    gemini="gemini.rendering:CODEC",
-    gemini_interactions="gemini_interactions.rendering:CODEC",
-    bedrock_converse="bedrock.rendering:CODEC",
-    openai_responses="openai.responses_rendering:CODEC",
-    anthropic_messages="anthropic.rendering:CODEC",
-    openai_chat="openai.chat_rendering:CODEC",
-)
-"""Endpoint → its codec."""
 _PREFIXES_OF_CHAT = ("openai", "openrouter", "litellm")
 """Providers that take OpenAI Chat bodies for Claude too."""
 
@@ -96,6 +83,6 @@ def reader_of(fields: Mapping[str, Json], hint: str) -> BodyReader | None:
 
 
 def endpoint_of(fields: Mapping[str, Json], hint: str) -> str:
-    """Key in `CODECS` of a body's endpoint, empty where it is no model call."""
+    """Key in `BODIES` of a body's endpoint, empty where it is no model call."""
     body = reader_of(fields, hint)
     return body.endpoint if body else ""

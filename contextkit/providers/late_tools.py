@@ -1,25 +1,12 @@
-"""How tools that arrive late are announced: one table, the cheapest safe row first.
+"""Tools that join a conversation after it began: how they are announced, and what the log says of them.
 
-Takes an endpoint, its model's row and what the caller has opted in to; gives the row, or says why there is none. Knows
-no bytes: the adapters spell each row.
+Announcements are one table, the cheapest safe row first. Safe means that the static prefix never moves: a definition
+that is put into `tools` re-bills everything behind it. What was announced stays as it was announced: another definition
+under the same name is refused, since the model has read the first one. Whether a tool can join is checked before the log
+says that it did.
 
-Safe means that the head never moves: a definition that is put into `tools` re-bills everything behind it.
-
-The items of a search for tools that the program runs, on Responses.
-
-Takes items and bodies of results, gives the item that answers a search, and what an item is. A search that ran at the
-API is the model's own business: its output stands beside it, and nobody answers it
-(responses/response_tool_search_call.py).
-
-Which tools joined a conversation after it began, read from its log.
-
-Takes the entries of a log, and tools to be announced; gives bodies of `tools` entries and the tool that answers a call.
-What was announced stays as it was announced: another definition under the same name is refused, since the model has
-read the first one.
-
-Whether tools can join a conversation, found out before its log says that they did.
-
-Takes a provider, the definitions in the head and the body of a `tools` entry; raises, or says nothing.
+On Responses a model may search for tools, and the program answers; a search that ran at the API has its output beside it,
+and nobody answers it (responses/response_tool_search_call.py).
 """
 
 from __future__ import annotations

@@ -1,34 +1,15 @@
-"""How open-weight models write a tool call: one table, and what can be said in it of the names that may be called.
+"""Tool masks in the words of each provider: how a phase is announced in the prompt, the `tool_choice` of one request,
+and what an engine is sent so that a model keeps to a mask.
 
-Takes a format and names; gives prefills, grammars and structural tags. Knows no engine: which of them takes which is
-`engines.py`.
+There is one table per question, the cheapest safe row first; sources stand in each row. Safe means that no block before
+the tail moves, that no provider refuses it, and that a call outside the mask is refused at our side whatever the model
+does. Nothing that is sent stands before the tail of the prompt, so no row costs cached tokens. Two values of
+`tool_choice` are left out for that: SGLang renders the prompt without tools under `none`, and with one tool under a
+named choice. A chat template that prints `tool_choice` is the exception.
 
-What a self-hosted engine is sent so that a model keeps to a mask: one row an engine and mode, cheapest safe first.
-
-Takes a mask, the tools allowed and the model's call format; gives body fields, or a prefilled beginning. Nothing of it
-stands before the tail of the prompt, so no row costs cached tokens. Two values of `tool_choice` are left out for that:
-SGLang renders the prompt without tools under `none`, and with one tool under a named choice. A chat template that
-prints `tool_choice` is the exception. Of these rows `OpenAICompatible` sends the enforced ones by itself
-(`mechanisms.py`).
-
-Which mechanism carries a mask: one table per question, the cheapest safe row first.
-
-Takes an endpoint, a model's row and what the caller has opted in to; gives how a phase is told in the prompt, and the
-`tool_choice` of one request. Knows no bytes: adapters spell what is told, `lowering.py` joins the two. Sources stand in
-each row.
-
-Safe means that no segment before the tail moves, that no provider refuses it, and that a call outside the mask is
-refused at our side whatever the model does.
-
-One request's mask in its provider's words, and what the change into it cost.
-
-Takes a mask, a provider and the request's own parameters; gives the fields to send and what can be looked up about it.
-
-What a conversation allows now, read from its log, and what must be written there next.
-
-Takes a permit and the entries of a log; gives bodies of `phase` and `result` entries. A phase is an entry like any
-other, so a resumed or forked conversation is in the phase its log says; what a crash kept from being written is found
-missing and written then.
+`FORMATS` lists how families of open-weight models write a call; prefills, grammars and structural tags are made of it.
+What a conversation allows now is read from its log: a phase is an entry like any other, so a resumed or forked
+conversation is in the phase its log says, and what a crash kept from being written is written then.
 """
 
 from __future__ import annotations
@@ -782,7 +763,7 @@ def telling(endpoint: Endpoint) -> Telling:
 def choice(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> Chosen | None:
     """How a request's fields say a mask, None where they do not.
 
-    What a self-hosted engine enforces is a row of `engines.py`.
+    What a self-hosted engine enforces is a row of `ROWS`.
     """
     if endpoint.decoding is not None:
         row = enforced_row(endpoint.decoding, mask)
@@ -804,7 +785,7 @@ class Lowered:
     mask: Mask
     """What may be called."""
     mechanism: str
-    """What carries it: a row of `mechanisms.py`; `nothing` without phases, `override` where the caller chose for this
+    """What carries it: a row of a table above; `nothing` without phases, `override` where the caller chose for this
     call."""
     enforced_by: str
     """`provider`, `contextkit` (a call outside the mask is refused at our side), or `nobody` without phases."""

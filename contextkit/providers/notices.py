@@ -69,7 +69,6 @@ MESSAGE_FIELDS: Mapping[str, tuple[str, ...]] = {
 """Field of a system message between turns (what it says holds for one user turn; an effort from this message on) →
 betas that opt in to it.
 """
-CLEAR_AT, MESSAGE_EFFORT = MESSAGE_FIELDS["clear_at"][0], MESSAGE_FIELDS["output_config"][0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +174,6 @@ FIELDS: tuple[Beta, ...] = (
     Beta("output_config.task_budget", _has("output_config", "task_budget")),
 )
 """Fields of a request."""
-CONTEXT_MANAGEMENT, COMPACT, SUMMARIZE = (
-    betas_for(field)[0] for field in ("context_management", "context_management.edits.compact_20260112", "compaction")
-)
 BINDING = betas_for("thinking.block_binding")[0]
 BLOCKS: Mapping[str, tuple[str, ...]] = {
     feature.removeprefix("type "): betas_for(feature)

@@ -45,7 +45,7 @@ class Host:
     rule: str = ""
     """Its row of `cache/hosted/rules.py`; none for an engine."""
     engine: str = ""
-    """Its column of `masking/engines.py`; none for a host that does not publish how it decodes."""
+    """Its column of `masking.ROWS`; none for a host that does not publish how it decodes."""
     block_tokens: int = 1
     """An engine's block or page: a read is rounded down to a multiple."""
     affinity: Path = ()
@@ -287,11 +287,11 @@ _WINDOW_TOKENS = 131_072
 
 class OpenAICompatible(OpenAIAdapter):
     """A model behind vLLM, SGLang, llama.cpp, Ollama, or an OpenAI-compatible host: `host` is a row of
-    `docs/openai-compatible.md`.
+    `docs/guides/openai-compatible.md`.
 
     `session` keeps a conversation on the server that has its prefix (`"auto"`, or a `CacheKey`, derives it), `salt`
     keeps tenants apart, each in the field its host has for it. `call_format` is how the model writes a call
-    (`masking/formats.py`): with it, phases are enforced by the engine's own grammar. A model without a row gets one:
+    (`masking.FORMATS`): with it, phases are enforced by the engine's own grammar. A model without a row gets one:
     give `window_tokens` and `block_tokens`, or a whole `model_row`. Everything else is a parameter.
 
     >>> provider = OpenAICompatible("Qwen/Qwen3-8B", host="vllm", session="run-7", salt="tenant-1", max_tokens=512)

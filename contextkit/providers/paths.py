@@ -20,7 +20,6 @@ _WIRES: Final = tuple(
         ("/chat/completions", "openai_chat"),
         ("/completions", "openai_completions"),
         ("/responses", "openai_responses"),
-        ("/interactions", "gemini_interactions"),
         (":(?:stream)?generatecontent", "gemini"),
         (":(?:stream)?rawpredict", "vertex_raw"),
         ("/model/.+/converse(?:-stream)?", "bedrock_converse"),

@@ -1,13 +1,9 @@
-"""Which reasoning an API leaves out of a prompt: by rule, and where a reply says so.
+"""The log in the bytes of each endpoint (`PromptStore`): one set of columns per wire, model, way to announce phases and
+tools, and epoch, which grows by what is appended.
 
-Takes parameters, replies and requests; gives what the model saw. The wire keeps what the log holds: the API decides
-anew each time.
-
-The log in each wire's bytes: one columns per wire, model, way to tell phases and tools, and epoch, grown by what was
-said.
-
-Takes a log and its turns, gives layouts. Keeps no rule of its own: the order comes from `Turns`, the words from the
-adapter, the marks from the planner.
+It has no rule of its own: the order comes from `Turns`, the rendering from the adapter, the breakpoints from the
+planner. Reasoning that an API leaves out of a prompt, by rule or as a reply says, stays on the wire as the log has it:
+the API decides anew each time. `as_read` gives what the model read.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""How a request reaches an SDK that takes no prepared bytes: boto3 and google-genai write their own, from keyword
-arguments.
+"""One request, ready to leave: a mapping for the SDK's typed method, and prepared bytes.
 
-Takes a body and a client, gives the typed call. What leaves has the meaning of `request.body`, in the SDK's spelling.
-
-One request, ready to leave: a mapping for the stock client, and prepared bytes for the fast road.
-
-Takes a layout and parameters, gives bytes. The stock typed method gets `**request`; `.send` hands the same bytes to the
-SDK's own `client.post(content=…)`, with its auth, retries, time-outs and typed result, and skips its walk over the
-whole conversation.
+The typed method gets `**request`; `.send` passes the same bytes to the SDK's own `client.post(content=…)`, with its
+auth, retries, time-outs and typed result, and skips its walk over the whole conversation. boto3 and google-genai take no
+prepared bytes: they get keyword arguments that mean the same as `request.body`.
 """
 
 from __future__ import annotations
@@ -128,7 +123,7 @@ class Overflow:
         )
 
 
-SDK_RETRIES: Mapping[str, int] = {"bedrock_converse": 4, "gemini": 0, "gemini_interactions": 2}
+SDK_RETRIES: Mapping[str, int] = {"bedrock_converse": 4, "gemini": 0}
 """Endpoint → how often its SDK tries again where nothing else is said (botocore 1.44, `legacy`; google-genai 3.6.1); the
 other SDKs say it themselves."""
 

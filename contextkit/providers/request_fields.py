@@ -6,22 +6,21 @@ facts and the names of clients (`facts/clients.toml`).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
 from contextkit.facts.load import client
 from contextkit.facts.parameters import LEVELS, TABLES, is_listed, keying
 from contextkit.providers.codecs import BODIES
-from contextkit.providers.validation import Notice, printable
+from contextkit.terminal import printable
 
 _OUTER: Mapping[str, tuple[str, ...]] = {
     "gemini": ("generationConfig", "generation_config"),
-    "gemini_interactions": ("generation_config",),
 }
 """Endpoint → fields whose own fields are listed one by one."""
 _CLIENT_FIELDS = frozenset({client("codex")["metadata_field"]})
 """Fields that a client adds for itself."""
-_MAX_NAMES = 1000
+MAX_NAMES = 1000
 """Names of one body that are reported: they come from whoever sends requests."""
 
 
@@ -34,7 +33,7 @@ def unlisted_fields(endpoint: str, body: Mapping[str, Json]) -> tuple[str, ...]:
     names = [
         path for path, name in _fields(endpoint, body) if name not in _CLIENT_FIELDS and not is_listed(endpoint, name)
     ]
-    return tuple(sorted(names)[:_MAX_NAMES])
+    return tuple(sorted(names)[:MAX_NAMES])
 
 
 def _fields(endpoint: str, body: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
@@ -78,19 +77,7 @@ class UnlistedFields:
         """A sentence for each unlisted field of a body that no earlier body of the endpoint had."""
         texts = []
         for path in unlisted_fields(endpoint, body):
-            if (endpoint, path) not in self._reported and len(self._reported) < _MAX_NAMES:
+            if (endpoint, path) not in self._reported and len(self._reported) < MAX_NAMES:
                 self._reported.add((endpoint, path))
                 texts.append(describe_unlisted(endpoint, path))
         return texts
-
-
-def field_notices(endpoint: str, body: Mapping[str, Json], declared: Container[str]) -> tuple[Notice, ...]:
-    """A notice for each top-level field that is not `declared` by the endpoint's SDK, and for each that no table lists."""
-    undeclared = {name for name in body if name not in declared}
-    names = sorted(undeclared.union(unlisted_fields(endpoint, body)))[:_MAX_NAMES]
-    return tuple(_notice(endpoint, printable(name)) for name in names)
-
-
-def _notice(endpoint: str, name: str) -> Notice:
-    text = f"field {name!r} is not known: accepted, and {cache_effect(endpoint, name)}"
-    return Notice("unknown_field", endpoint, name, text)

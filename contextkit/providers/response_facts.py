@@ -18,10 +18,9 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, parse
 from contextkit.content_encoding import Decoder, UndecodableBody, codings_of
 from contextkit.errors import NotSerialisable
-from contextkit.providers.codecs import CODECS
-from contextkit.providers.usage import Report, billed_usd_of, ignore, streamed_counters, usage_of
+from contextkit.providers.usage import Report, billed_usd_of, endpoint_usage, ignore, streamed_counters, usage_of
 
-_INSIDE = ("message", "response", "interaction", "metadata", "data")
+_INSIDE = ("message", "response", "metadata", "data")
 """Where an event, or a record around a response, keeps the response."""
 _COUNTERS = ("usage", "usageMetadata", "usage_metadata")
 _COSTS = ("total_cost", "is_byok", "upstream_inference_cost")
@@ -35,14 +34,7 @@ _TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("session", ("session_id",)),
 )
 _STOPS = frozenset({"stop_reason", "stopReason", "finish_reason", "finishReason", "done_reason"})
-_FINAL_STATUSES = (
-    "completed",
-    "incomplete",
-    "cancelled",
-    "requires_action",
-    "requires_continuation",
-    "budget_exceeded",
-)
+_FINAL_STATUSES = ("completed", "incomplete", "cancelled")
 _FIELDS = frozenset(
     {
         *_COUNTERS,
@@ -227,7 +219,6 @@ _MARKS: Mapping[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]] = {
     "anthropic_messages": ((b'"message_start"', b'"message_delta"', b'"message_stop"'), (b'"message_stop"',)),
     "openai_chat": ((b'"usage"',), (b"[DONE]",)),
     "openai_responses": (_FINAL_EVENTS, _FINAL_EVENTS),
-    "gemini_interactions": ((b'"interaction.created"', b'"interaction.completed"'), (b'"interaction.completed"',)),
 }
 """Endpoint → texts of which one stands in each event that is read, and of which one stands in the last event."""
 
@@ -260,7 +251,7 @@ class ResponseBytes:
     """
 
     endpoint: str
-    """Key in `CODECS`."""
+    """One of `paths.FOLLOWED`."""
     is_stream: bool
     """Server-sent events; else one JSON object."""
     decode: Callable[[bytes], bytes] | None
@@ -293,7 +284,7 @@ class ResponseBytes:
         facts = self._facts
         facts.is_stream = self.is_stream
         facts.has_ended |= self._has_ended
-        usage = CODECS[self.endpoint].responses.usage(facts.counts) if facts.counts else None
+        usage = endpoint_usage(self.endpoint, facts.counts) if facts.counts else None
         is_complete = self._has_ended or (is_closed and self.decode is None)
         error = "" if facts.error in (None, UNNAMED_ERROR) else facts.error
         return ResponseSummary(

@@ -1,26 +1,16 @@
-"""The body of a request whose beginning the server has: its fields, its tools, and the segments from one on.
+"""Conversations that continue from what the server stores: `previous_response_id`, `conversation`, and summaries.
 
-Takes a layout and where to begin, gives bytes; what is copied is what is sent, however long the conversation is.
-
-A conversation that goes on from what the server keeps: what a request names, where its input begins, what its reply
-leaves in the log.
-
-Takes a log, its turns and an adapter's option, gives what one request carries. The log stays the truth: where the last
-reply is not one that the server keeps as this log has it, the whole input is sent. Knows no bytes; `tail.py` writes
-them.
-
-What responses and conversations hold: a name → items, and a body that names one → the body with its whole input.
-
-Takes what was said under a name, what it went on from, and request bodies. What one holds is kept once, however many go
-on from it; the oldest go when the room is full, and whatever went on from them is not known any more either. Knows no
-HTTP and no wire but Responses.
-
-A reply in which the server summed up what was before: what stands for it from now on, and what was said behind it.
-
-Takes the body of an entry to be, gives items. `client.responses.compact` returns a summary alone; so does a response to
-an input that ends with a `compaction_trigger`; with `context_management` a summary stands before what the model says
-(responses/response_create_params.py:367, response_input_item_param.py:734). Items before the summary may be left out of
-later inputs (https://developers.openai.com/api/docs/guides/compaction).
+- `tail` writes a request whose beginning the server has: its fields, its tools and the blocks from one on. The
+  bytes are copied, however long the conversation is.
+- `ServerState` decides what a request names and where its input begins. The log stays the truth: where the last reply
+  is not one that the server stores as this log has it, the whole input is sent.
+- `Histories` maps the name of a response or conversation to its items, and completes a body that names one. What one
+  holds is stored once, however many continue from it; the oldest are evicted, and with them whatever continued from
+  them.
+- `summed_up` splits a reply in which the server compacted what was before. `client.responses.compact` returns a summary
+  alone; so does a response to an input that ends with a `compaction_trigger`; with `context_management` a summary stands
+  before what the model says (responses/response_create_params.py:367, response_input_item_param.py:734). Items before
+  the summary may be left out of later inputs (https://developers.openai.com/api/docs/guides/compaction).
 """
 
 from __future__ import annotations
@@ -69,8 +59,6 @@ def _tools(layout: PromptLayout) -> bytes:
 PREVIOUS, CONVERSATION = "previous_response_id", "conversation"
 """The two fields that name what the server keeps (responses/response_create_params.py:59,152); a request has one of
 them at most."""
-PREVIOUS_INTERACTION = "previous_interaction_id"
-"""The same field of the Gemini Interactions API."""
 _NOT_FOUND = "previous_response_not_found"
 _IN_VAIN = 2
 """So many replies in a row that the server does not have: it keeps none of them (a project without data retention)."""
@@ -405,10 +393,9 @@ class Histories:
 
 def named_in(body: Mapping[str, Json]) -> Unknown | None:
     """What a body goes on from, whether anybody knows it or not; None where it says everything itself."""
-    for previous_field in (PREVIOUS, PREVIOUS_INTERACTION):
-        previous = body.get(previous_field)
-        if isinstance(previous, str) and previous:
-            return Unknown(previous_field, previous)
+    previous = body.get(PREVIOUS)
+    if isinstance(previous, str) and previous:
+        return Unknown(PREVIOUS, previous)
     conversation = body.get(CONVERSATION)
     name = conversation.get("id") if isinstance(conversation, dict) else conversation
     return Unknown(CONVERSATION, name) if isinstance(name, str) and name else None

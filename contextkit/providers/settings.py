@@ -1,40 +1,25 @@
-"""A JSON schema as providers take it for the form of a reply: OpenAI's strict subset, and Claude's.
+"""The parameters of a request: what a caller gives to a provider or to one call, checked, and in the fields of each
+endpoint.
 
-Takes a schema without titles, gives another; changes nothing in place. What is required follows the SDKs that make such
-schemas themselves (openai 3.52 lib/_pydantic.py, anthropic 2.11 lib/_parse/_transform.py), with two differences: no
-titles, which only cost tokens, and a union by `oneOf` is one by `anyOf`, which both providers take.
-
-The form of a reply: a pydantic model or a JSON schema, lowered for each wire, changed in band, and read back.
-
-Takes a type or a schema; gives the field of a request that asks for it, the event that changes it behind the prompt,
-and the value of a reply's text. A schema stands in front of the prompt or keys it, so it is set once: on OpenAI and
-Gemini another one loses everything, on Claude the messages. Knows no conversation.
+- The form of a reply (`output=`): a pydantic model or a JSON schema, as OpenAI's strict subset and as Claude take it. A
+  schema stands in front of the prompt or keys it, so it is set once: on OpenAI and Gemini another one loses everything,
+  on Claude the messages. Responses from gpt-5.6 on change it behind the prompt (`OutputChanged`). What is required
+  follows the SDKs (openai 3.52 lib/_pydantic.py, anthropic 2.11 lib/_parse/_transform.py), without titles, which only
+  cost tokens, and with `anyOf` for `oneOf`.
+- `extra_body` and `extra_headers`: fields and headers without a name here. What the log or the client decides is
+  refused.
+- The routing key (`CacheKey`): derived, so that a conversation comes back to the machine that has its prefix. A
+  `prompt_cache_key` is shared by all conversations that share a head. Above about 15 requests a minute of one key OpenAI
+  lets other machines answer, so a busy head is spread over as many keys as it takes; a conversation and its branches
+  keep theirs. From gpt-5.6 on the key chooses no machine and only separates caches, so none is sent
+  (https://developers.openai.com/api/docs/guides/prompt-caching). A session id or an affinity header is one
+  conversation's. The key is a hash: it holds no text, path or name.
+- How long a reply may get, and requests that only fill the cache.
 
 Sources: openai 3.52 (shared_params/response_format_json_schema.py,
 responses/response_format_text_json_schema_config_param.py,
 responses/response_configuration_update_item_param_param.py), anthropic 2.11 (types/json_output_format_param.py),
 botocore 1.44 bedrock-runtime `OutputConfig`, google.genai.types.GenerateContentConfig.
-
-What a caller gives as it is, to a provider or to one call: fields and headers beside those that have a name here.
-
-Takes keyword arguments, gives fields and headers; refuses what the log or the client says. Knows no provider.
-
-Which machine has the prefix: the key that sends a conversation back to it, derived instead of thought up.
-
-Takes the parameters of a provider, a layout and the identity of a log; gives the field or header to send, and says why.
-Knows no wire.
-
-A `prompt_cache_key` is shared by all conversations that share a head, so that they read it from one cache. Above about
-15 requests a minute of one key OpenAI lets other machines answer, so a busy head is spread over as many keys as it
-takes; a conversation keeps its own for its life, and its branches keep it too. From gpt-5.6 on the key chooses no
-machine and only separates caches, so none is sent (https://developers.openai.com/api/docs/guides/prompt-caching). A
-session id or an affinity header is one conversation's.
-
-The key is a hash: it holds no text, path or name.
-
-The top-level fields of one request: the provider's own, and what this call says otherwise.
-
-Takes a provider and overrides, gives fields and headers that are sure to be sendable. Knows nothing of layouts.
 """
 
 from __future__ import annotations

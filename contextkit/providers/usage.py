@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -70,17 +70,6 @@ GEMINI = UsageFields(
     read=("cachedContentTokenCount", "cached_content_token_count"),
     output=("candidatesTokenCount", "candidates_token_count"),
     extra_output=("thoughtsTokenCount", "thoughts_token_count"),
-    omits_zeros=True,
-    omits_zero_writes=True,
-)
-GEMINI_INTERACTIONS = UsageFields(
-    "gemini_interactions",
-    ("total_input_tokens", "total_cached_tokens"),
-    total_input=("total_input_tokens",),
-    extra_input=("total_tool_use_tokens",),
-    read=("total_cached_tokens",),
-    output=("total_output_tokens",),
-    extra_output=("total_thought_tokens",),
     omits_zeros=True,
     omits_zero_writes=True,
 )
@@ -147,7 +136,6 @@ USAGE_FIELDS: tuple[UsageFields, ...] = (
         output=("native_tokens_completion",),
     ),
     GEMINI,
-    GEMINI_INTERACTIONS,
     BEDROCK_CONVERSE,
     UsageFields(
         "deepseek",
@@ -275,6 +263,31 @@ def read_usage(row: UsageFields, counters: Mapping[str, Any], report: Report = i
     read = counts["read"] if fresh is not None or row.uncached_input else None
     writes = None if short is None and long is None else dict(zip(row.ttls_seconds, (short, long), strict=True))
     return served(Usage(fresh, read, output=output, writes=writes), counters)
+
+
+_OWN_FIELDS = {
+    "anthropic_messages": ANTHROPIC_MESSAGES,
+    "bedrock_converse": BEDROCK_CONVERSE,
+    "gemini": GEMINI,
+    "openai_chat": replace(OPENAI_CHAT, omits_zero_writes=True, ttls_seconds=(1800, 43200)),
+    "openai_responses": replace(OPENAI_RESPONSES, omits_zero_writes=True),
+}
+"""Endpoint → counters of its own responses: OpenAI leaves out writes that were not made, compatible hosts may not."""
+
+
+def endpoint_usage(endpoint: str, counters: Mapping[str, Any]) -> Usage:
+    """Read the usage of a response of `endpoint`. Anthropic's totals leave out a compaction on the way.
+
+    >>> endpoint_usage("bedrock_converse", {"inputTokens": 4, "cacheReadInputTokens": 90, "cacheWriteInputTokens": 6,
+    ...     "outputTokens": 5, "cacheDetails": [{"ttl": "1h", "inputTokens": 2}, {"ttl": "5m", "inputTokens": 4}]})
+    Usage(fresh=4, read=90, writes={300: 4, 3600: 2}, output=5)
+    """
+    row = _OWN_FIELDS[endpoint]
+    passes = [counters]
+    if endpoint == "anthropic_messages":
+        passes += [each for each in counters.get("iterations") or () if each.get("type") == "compaction"]
+    total, *others = (read_usage(row, each) or Usage() for each in passes)
+    return sum(others, start=total)
 
 
 _COUNTS = (

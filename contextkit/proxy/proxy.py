@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from itertools import count
 
 from contextkit.canonical import Json, canonical
@@ -21,8 +20,6 @@ try:
 except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
-from contextkit.providers.codec import Codec
-from contextkit.providers.codecs import CODECS
 from contextkit.providers.paths import wire_of
 from contextkit.proxy.observer import Observer, Repair, Timeouts
 from contextkit.proxy.other_endpoints import usage_in
@@ -38,7 +35,9 @@ from contextkit.proxy.relay import (
     value_of,
 )
 from contextkit.redact import redact_path, redact_text
-from contextkit.server.answer import CHAT, MESSAGES, trace_of
+from contextkit.server.answer import trace_of
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.table import CHAT, CODECS, MESSAGES
 from contextkit.server.http.hosts import Hosts
 from contextkit.terminal import sanitize
 from contextkit.watcher.budget import BudgetGate
@@ -51,16 +50,6 @@ _BACKLOG = 1024
 """Connections that may wait to be taken: agents start by the hundred."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A path the proxy answers itself."""
-
-    content_type: str
-    """What it is."""
-    text: Callable[[], bytes]
-    """What it says now."""
-
-
 class Proxy:
     """A pass-through to one provider, on the running event loop."""
 
@@ -70,7 +59,6 @@ class Proxy:
         *,
         observer: Observer | None = None,
         repair: Repair | None = None,
-        pages: Mapping[str, Page] | None = None,
         allow_hosts: Iterable[str] = (),
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         budget: Budget | None = None,
@@ -80,11 +68,11 @@ class Proxy:
     ) -> None:
         """`observer` is told of every model call.
 
-        `repair` may change its body; `pages` are paths that are not passed on. A call that could cost more than
-        `budget` has left, or may be billed nobody knows what, is answered with 402, which no SDK retries, and told to
-        `on_report` as `{"refused": {"path", "text"}}`; a web socket with 426, at which clients go on over HTTP. One that
-        the provider accepts is passed on unread, and told to `on_report` at once as `{"websocket": {"path", "text"}}`. `session`
-        spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price and web sockets.
+        `repair` may change its body. A call that could cost more than `budget` has left, or that has no known price, is
+        answered with 402, which no SDK retries, and reported as `{"refused": {"path", "text"}}`; a web socket with 426,
+        at which clients go on over HTTP. A web socket that the provider accepts is passed on unread, and reported at
+        once as `{"websocket": {"path", "text"}}`. `session` spends from a budget per session; `allow_unpriced` lets
+        pass, uncounted, what has no price and web sockets.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
@@ -96,7 +84,7 @@ class Proxy:
             if budget is None
             else BudgetGate(budget, session, read_response=usage_in, allow_unpriced=allow_unpriced)
         )
-        self._upstream, self._observer, self._repair, self._pages = upstream, observer, repair, pages or {}
+        self._upstream, self._observer, self._repair = upstream, observer, repair
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = count(1)
@@ -179,11 +167,6 @@ class Proxy:
         if refused is not None:
             _refuse(link, _codec_of(request), refused.status, refused.text)
             return False
-        page = self._pages.get(request.target.partition(b"?")[0].decode("latin-1"))
-        if page is not None and request.method in (b"GET", b"HEAD"):
-            await link.next_event()
-            _say(link, 200, page.content_type, page.text() if request.method == b"GET" else b"")
-            return True
         try:
             relay = Relay(
                 link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate, self._unread
@@ -223,17 +206,10 @@ def _codec_of(request: h11.Request) -> Codec:
 
 def _refuse(link: Link, codec: Codec, status: int, text: str) -> None:
     """An error of our own in the provider's shape, where a response can still begin."""
-    if link.http.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not link.is_lost:
-        _say(
-            link,
-            status,
-            "application/json",
-            canonical(codec.render_error(codec.scripted_error(status, None, f"contextkit proxy: {text}"))),
-        )
-
-
-def _say(link: Link, status: int, content_type: str, body: bytes) -> None:
-    headers = [("content-type", content_type), ("content-length", str(len(body)))]
+    if link.http.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or link.is_lost:
+        return
+    body = canonical(codec.render_error(codec.error(status, f"contextkit proxy: {text}")))
+    headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
     link.send(h11.Response(status_code=status, headers=headers))
     link.send(h11.Data(data=body))
     link.send(h11.EndOfMessage())

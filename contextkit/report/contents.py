@@ -581,7 +581,7 @@ _UNBILLED = (
 )
 _UNPRICED = (
     "no price is known for {models}: their tokens are counted, their dollars are not, so totals with ≥ are lower bounds; "
-    "to give a price, add a [[prices]] row to a TOML file and name the file with --models (docs/models.md)"
+    "to give a price, add a [[prices]] row to a TOML file and name the file with --models (docs/reference/models.md)"
 )
 
 

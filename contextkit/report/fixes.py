@@ -99,7 +99,7 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
     }
 )
 """Cause → its fix."""
-_UNNAMED = Fix("see docs", "docs/report.md names the causes.", saves=False)
+_UNNAMED = Fix("see docs", "docs/guides/report.md names the causes.", saves=False)
 
 
 def fix_of(cause: str) -> Fix:

@@ -1,7 +1,7 @@
 """A report as one JSON object: everything `Summary` says, each miss with its fix, and what was wrong with the
 recordings.
 
-Takes `Contents`, gives text. The fields are listed in docs/report.md.
+Takes `Contents`, gives text. The fields are listed in docs/guides/report.md.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from math import ceil, floor, log10
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
-from contextkit.analysis.compare import Comparison, Counts, Outcome
 from contextkit.canonical import Json
+from contextkit.engines.compare import Comparison, Counts, Outcome
 from contextkit.terminal import rich_console, sanitize_html
 
 if TYPE_CHECKING:

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import NotSerialisable
+from contextkit.canonical import Json, canonical
 from contextkit.models import model_named
-from contextkit.providers.anthropic.rendering import COUNTED, INVOKE, MANTLE, PREDICT
-from contextkit.providers.codec import Codec
 from contextkit.providers.gemini.parts import camel_cased
-from contextkit.providers.gemini.validation import invalid
-from contextkit.providers.validation import MOST_LEVELS, ReceivedRequest, Refusal, is_nested_deeper
-from contextkit.server.answer import CONVERSE, GENERATE, Call, Outcome, admit, answered, count_tokens, refused
+from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, read_body, refused
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.table import CONVERSE, COUNTED, GENERATE, INVOKE, MANTLE, PREDICT
+from contextkit.server.endpoints.validation import ReceivedRequest, Refusal
 from contextkit.server.state import State
 
 
@@ -84,14 +82,9 @@ def _claude(
 
 def create_content(state: State, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """`POST /v1beta/cachedContents`."""
-    try:
-        fields = parse(raw)
-    except NotSerialisable as error:
-        return refused(state, GENERATE, invalid("body", str(error)))
-    if not isinstance(fields, dict) or is_nested_deeper(fields, MOST_LEVELS):
-        return refused(
-            state, GENERATE, invalid("body", f"expected an object, nested no deeper than {MOST_LEVELS} levels")
-        )
+    fields = read_body(GENERATE, raw)
+    if isinstance(fields, Refusal):
+        return refused(state, GENERATE, fields)
     received = ReceivedRequest(headers, fields, is_strict=state.is_strict)
     with state.lock:
         return _resource(state, state.contents.create(received, state.clock.now()))
@@ -114,15 +107,12 @@ def _resource(state: State, value: Json | Refusal) -> Outcome:
 
 def _object_in(raw: bytes) -> dict[str, Json] | None:
     """The JSON object in `raw`; None where there is none, or one nested too deeply: `admit` refuses such a body."""
-    try:
-        body = parse(raw)
-    except NotSerialisable:
-        return None
-    return body if isinstance(body, dict) and not is_nested_deeper(body, MOST_LEVELS) else None
+    body = read_body(GENERATE, raw)
+    return None if isinstance(body, Refusal) else body
 
 
 def _with_path(codec: Codec, fields: dict[str, Json], model: str, is_stream: bool) -> dict[str, Json]:
     """A body with the model and the stream that its path names; unchanged where the body names a stream itself, which
     is refused.
     """
-    return fields if codec.stream_field in fields else codec.addressed(fields, model, is_stream=is_stream)
+    return fields if "stream" in fields else codec.addressed(fields, model, is_stream=is_stream)

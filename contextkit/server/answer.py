@@ -21,47 +21,26 @@ from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, Un
 from contextkit.ledger.calls import Exchange
 from contextkit.models import Model
 from contextkit.prompt.normal_form import normal
-from contextkit.providers.anthropic import rendering as anthropic_messages
-from contextkit.providers.bedrock import rendering as bedrock_converse
-from contextkit.providers.codec import Codec, ResponseData
-from contextkit.providers.diagnostics import Fingerprint
-from contextkit.providers.gemini import rendering as gemini
-from contextkit.providers.gemini_interactions import rendering as gemini_interactions
-from contextkit.providers.openai import chat_rendering as openai_chat
-from contextkit.providers.openai import responses_rendering as openai_responses
-from contextkit.providers.openai.stored import Stored
-from contextkit.providers.request_fields import field_notices
-from contextkit.providers.scripted import Part, ReplyScript
-from contextkit.providers.validation import (
-    HEADER,
+from contextkit.server.billing import Books, ReplySize
+from contextkit.server.endpoints.codec import Codec, ResponseData
+from contextkit.server.endpoints.diagnostics import Fingerprint
+from contextkit.server.endpoints.notices import HEADER, Notice, field_notices, is_retired, of_model
+from contextkit.server.endpoints.openai_stored import Stored
+from contextkit.server.endpoints.signatures import places_in
+from contextkit.server.endpoints.validation import (
     MOST_LEVELS,
-    Notice,
     ParsedRequest,
     ReceivedRequest,
     Refusal,
     first,
     is_nested_deeper,
-    is_retired,
-    of_model,
-    places_in,
 )
-from contextkit.server.billing import Books, ReplySize
+from contextkit.server.scripted import Part, ReplyScript
 from contextkit.server.state import State
 from contextkit.terminal import sanitize
 
 if TYPE_CHECKING:
-    from contextkit.providers.scripted import ErrorEvent
-
-MESSAGES, CHAT, RESPONSES, COMPACT, INPUT_TOKENS = (
-    anthropic_messages.CODEC,
-    openai_chat.CODEC,
-    openai_responses.CODEC,
-    openai_responses.COMPACT_CODEC,
-    openai_responses.INPUT_TOKENS_CODEC,
-)
-CONVERSE, GENERATE = bedrock_converse.CODEC, gemini.CODEC
-INTERACTIONS = gemini_interactions.CODEC
-COUNT = anthropic_messages.COUNT
+    from contextkit.server.scripted import ErrorEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +146,7 @@ def failed(state: State, codec: Codec, fault: Exception) -> Outcome:
     """
     logging.getLogger("contextkit.server").error("request failed: %s", sanitize(trace_of(fault)))
     what = str(fault) if isinstance(fault, ContextKitError) else type(fault).__name__
-    refusal = codec.scripted_error(500, None, f"the local server could not answer: {what}; its log has the trace")
+    refusal = codec.error(500, f"the local server could not answer: {what}; its log has the trace")
     return _json(state, codec, 500, codec.render_error(refusal), ("x-should-retry", "false"))
 
 
@@ -199,17 +178,24 @@ def _headers(state: State, codec: Codec) -> tuple[tuple[str, str], ...]:
 # -----------------------------------------------------------------------------------------------------------------------
 
 
-def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> ParsedRequest | Refusal:
-    """The request, or the first thing that is wrong with it."""
+def read_body(codec: Codec, raw: bytes) -> dict[str, Json] | Refusal:
+    """Parse the body of a request: a JSON object that is not nested too deeply, or its refusal."""
     try:
         body = parse(raw)
     except NotSerialisable as fault:
-        keyless = first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1])
-        return keyless or codec.scripted_error(400, None, f"The request body is not valid JSON: {fault}")
+        return codec.error(400, f"The request body is not valid JSON: {fault}")
     if not isinstance(body, dict):
-        return codec.scripted_error(400, None, "The request body must be a JSON object.")
+        return codec.error(400, "The request body must be a JSON object.")
     if is_nested_deeper(body, MOST_LEVELS):
-        return codec.scripted_error(400, None, f"The request body is nested deeper than {MOST_LEVELS} levels.")
+        return codec.error(400, f"The request body is nested deeper than {MOST_LEVELS} levels.")
+    return body
+
+
+def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> ParsedRequest | Refusal:
+    """The request, or the first thing that is wrong with it."""
+    body = read_body(codec, raw)
+    if isinstance(body, Refusal):
+        return first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1]) or body
     received = _resolved(state, codec, ReceivedRequest(headers, body, is_strict=state.is_strict))
     found = (
         received
@@ -231,7 +217,7 @@ def _notices(state: State, codec: Codec, body: Mapping[str, Json], model: Model)
     if codec.declared_fields is None:
         return ()
     return (
-        *field_notices(codec.body.endpoint, body, codec.declared_fields),
+        *field_notices(codec.name, body, codec.declared_fields),
         *of_model(codec.name, model, state.clock.now()),
     )
 
@@ -254,8 +240,8 @@ def _parsed(state: State, codec: Codec, received: ReceivedRequest) -> ParsedRequ
         model, parsed = state.books(codec).parse_request(codec, received)
         if state.is_strict and is_retired(model, state.clock.now()):
             raise UnknownModel(f"{model.name} is retired")
-    except UnknownModel as fault:
-        return codec.refuse_unknown_model(received.body[codec.model_field], fault)
+    except UnknownModel:
+        return codec.refuse_unknown_model(received.body[codec.model_field])
     except UnreadableRequest as fault:
         return codec.refuse_unreadable(fault)
     layout = parsed.layout
@@ -282,7 +268,7 @@ def _instead(codec: Codec, script: ReplyScript) -> Refusal | None:
     """The error a script asks for in place of a response."""
     fault = script.fault
     if fault and fault.kind == "status":
-        return replace(codec.scripted_error(fault.status, fault.type, fault.message), retry_after=fault.retry_after)
+        return replace(codec.error(fault.status, fault.message, fault.type), retry_after=fault.retry_after)
     return codec.endings_as_errors.get(script.ending)
 
 
@@ -361,7 +347,7 @@ def _broken(call: Call) -> Outcome:
     """A part of the response, then an error."""
     fault = cast("ErrorEvent", call.script.fault)
     response = _response_data(call, call.parts[: _n_parts(call)], fault.type)
-    refusal = call.codec.scripted_error(call.codec.status_by_error_type.get(fault.type, 500), fault.type, fault.message)
+    refusal = call.codec.error(call.codec.status_by_error_type.get(fault.type, 500), fault.message, fault.type)
     is_streamed = call.codec.is_streamed(call.request.received.body)
     return (
         _streamed(call, response, call.codec.render_error_event(refusal))

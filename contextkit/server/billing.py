@@ -12,10 +12,10 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.ledger.calls import Outline, Tokens
 from contextkit.models import Model
-from contextkit.providers.codec import Codec
 from contextkit.providers.provider import Parsed
-from contextkit.providers.scripted import Part
-from contextkit.providers.validation import ParsedRequest, ReceivedRequest
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.validation import ParsedRequest, ReceivedRequest
+from contextkit.server.scripted import Part
 
 
 @dataclass(frozen=True, slots=True)

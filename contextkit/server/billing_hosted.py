@@ -21,14 +21,14 @@ from contextkit.ledger.prompts import outline
 from contextkit.models import Model, model_named
 from contextkit.prompt.tokens import counter_for
 from contextkit.providers.anthropic import messages
-from contextkit.providers.anthropic import rendering as anthropic_messages
 from contextkit.providers.anthropic.blocks import BillingHeader
-from contextkit.providers.codec import Codec
 from contextkit.providers.codecs import PARSERS
 from contextkit.providers.provider import Parsed
-from contextkit.providers.scripted import Part
-from contextkit.providers.validation import ParsedRequest, ReceivedRequest
 from contextkit.server.billing import ReplySize
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.table import MESSAGES
+from contextkit.server.endpoints.validation import ParsedRequest, ReceivedRequest
+from contextkit.server.scripted import Part
 
 _FAMILIES = frozenset({"anthropic", "openai", "google", "aws"})
 """Providers with endpoints of their own here; every other one speaks OpenAI's."""
@@ -101,8 +101,7 @@ class Hosted:
         """Counted like a prompt."""
         counter = counter_for(request.model)
         sizes = [
-            (part.type, counter.count(block))
-            for part, block in zip(parts, anthropic_messages.CODEC.render_content(parts), strict=True)
+            (part.type, counter.count(block)) for part, block in zip(parts, MESSAGES.render_content(parts), strict=True)
         ]
         return ReplySize(
             sum(size for _, size in sizes), sum(size for kind, size in sizes if kind == "thinking"), array("i")

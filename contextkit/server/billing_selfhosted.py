@@ -2,7 +2,7 @@
 name.
 
 Takes requests of the OpenAI-compatible endpoints, gives usage in the engine's own tokens. What the engines' requests and
-responses hold is in `providers/engine_requests.py`.
+responses hold is in `server/endpoints/engine_requests.py`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from contextkit.analysis.engines import Engine
-from contextkit.analysis.token_lanes import TokenLanes, token_prompt
-from contextkit.cache.block.ids import TokenIds
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
+from contextkit.engines.registry import Engine
+from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.token_lanes import TokenLanes, token_prompt
 from contextkit.ledger.calls import Tokens
 from contextkit.models import Model, model_named
-from contextkit.providers.codec import Codec
-from contextkit.providers.engine_requests import ENGINE_REQUESTS, MODEL_ROW, reply_layout, returns_thinking
-from contextkit.providers.engine_tokens import prompt_ids, reply_ids, text_ids
 from contextkit.providers.provider import Parsed
-from contextkit.providers.scripted import Part
-from contextkit.providers.validation import ParsedRequest, ReceivedRequest
 from contextkit.server.billing import ReplySize
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.engine_requests import ENGINE_REQUESTS, MODEL_ROW, reply_layout, returns_thinking
+from contextkit.server.endpoints.validation import ParsedRequest, ReceivedRequest
+from contextkit.server.engine_tokens import prompt_ids, reply_ids, text_ids
+from contextkit.server.scripted import Part
 
 
 class SelfHosted:

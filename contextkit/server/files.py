@@ -14,9 +14,10 @@ from mimetypes import guess_type
 from pathlib import PurePath
 
 from contextkit.canonical import Json
-from contextkit.providers.codec import Codec
-from contextkit.providers.validation import ReceivedRequest, Refusal, first
-from contextkit.server.answer import MESSAGES, Outcome, answered, refused
+from contextkit.server.answer import Outcome, answered, refused
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.table import MESSAGES
+from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
 from contextkit.server.state import REMEMBERED_BYTES, State, StoredFile
 
 PATH = "/v1/files"
@@ -78,11 +79,11 @@ def upload(request: FileRequest) -> FileAnswer:
     """`POST /v1/files`."""
     parts = form_parts(request.media_type, request.raw)
     if parts is None:
-        return request.codec.scripted_error(400, None, "The request body must be a form: multipart/form-data.")
+        return request.codec.error(400, "The request body must be a form: multipart/form-data.")
     sent, purpose = parts.get("file"), parts.get("purpose")
     if sent is None:
         text = "file: Field required" if request.is_anthropic else "Missing required parameter: 'file'."
-        return request.codec.scripted_error(400, None, text)
+        return request.codec.error(400, text)
     named = "" if purpose is None else purpose.content.decode("utf-8", "replace")
     if not request.is_anthropic and named not in _PURPOSES:
         text = (
@@ -90,7 +91,7 @@ def upload(request: FileRequest) -> FileAnswer:
             if named
             else "Missing required parameter: 'purpose'."
         )
-        return request.codec.scripted_error(400, None, text)
+        return request.codec.error(400, text)
     prefix = "file_" if request.is_anthropic else "file-"
     name = f"{prefix}{request.state.number('file'):024d}"
     file_name = PurePath(sent.file_name.replace("\\", "/")).name or "unnamed"
@@ -133,7 +134,7 @@ def deleted(request: FileRequest) -> FileAnswer:
 def content(request: FileRequest) -> FileAnswer:
     """`GET /v1/files/{id}/content`. Anthropic gives back only what its own tools made."""
     if request.is_anthropic:
-        return request.codec.scripted_error(400, None, f"File {request.name} is not downloadable")
+        return request.codec.error(400, f"File {request.name} is not downloadable")
     return request.files[request.name].content
 
 
@@ -158,7 +159,7 @@ def _described(request: FileRequest, one: StoredFile) -> dict[str, Json]:
 
 def _missing(request: FileRequest) -> Refusal:
     text = f"File not found: {request.name}" if request.is_anthropic else f"No such File object: {request.name}"
-    return request.codec.scripted_error(404, None, text)
+    return request.codec.error(404, text)
 
 
 @dataclass(frozen=True, slots=True)

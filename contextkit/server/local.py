@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from contextkit.analysis.engines import Engine, engine
+from contextkit.engines.registry import Engine, engine
 from contextkit.errors import MissingExtra, UsageError
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.anthropic.blocks import BillingHeader
-from contextkit.providers.scripted import ReplySource
-from contextkit.providers.validation import Notice
+from contextkit.server.endpoints.notices import Notice
 from contextkit.server.http.app import app
 from contextkit.server.http.hosts import Hosts
+from contextkit.server.scripted import ReplySource
 from contextkit.server.state import Clock, State
 from contextkit.server.warm_up import warm_up, warm_up_loaded
 
@@ -36,9 +36,9 @@ _START_SECONDS = 10.0
 class LocalServer:
     """A provider that is not there, for the real SDK clients.
 
-    `replies` is a list of scripts (see `replies.py`), a callable `(parsed, body) -> script`, or None for an echo. `now`
+    `replies` is a list of scripts (see `scripted.py`), a callable `(parsed, body) -> script`, or None for an echo. `now`
     starts the clock at a given second; a clock that was given stands still unless `is_frozen=False`. `cache` is an
-    engine, or the name of one (`contextkit.analysis.engines`): then the OpenAI-compatible endpoints take any model and
+    engine, or the name of one (`contextkit.engines.registry`): then the OpenAI-compatible endpoints take any model and
     are billed by that engine's cache. `allow_hosts` are names it answers to besides `localhost`, loopback addresses and
     `host` (`http/hosts.py`). `strict` refuses fields that an endpoint does not know, and models that are unknown or
     retired, as the provider does; without it they are accepted and listed in `findings`. `billing_header="significant"`

@@ -13,21 +13,22 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
-from contextkit.analysis.engines import Engine
+from contextkit.engines.registry import Engine
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.anthropic.blocks import BillingHeader
-from contextkit.providers.codec import Codec
-from contextkit.providers.diagnostics import Fingerprints
-from contextkit.providers.gemini.stored_contents import StoredContents
-from contextkit.providers.openai.stored import Stored
 from contextkit.providers.provider import memoize_blocks
-from contextkit.providers.scripted import Replies, ReplySource
-from contextkit.providers.validation import Notices, Signatures
 from contextkit.server.billing import Books
 from contextkit.server.billing_hosted import Hosted
 from contextkit.server.billing_selfhosted import SelfHosted
 from contextkit.server.conversations import LedgerConversations
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.diagnostics import Fingerprints
+from contextkit.server.endpoints.gemini_contents import StoredContents
+from contextkit.server.endpoints.notices import Notices
+from contextkit.server.endpoints.openai_stored import Stored
+from contextkit.server.endpoints.signatures import Signatures
+from contextkit.server.scripted import Replies, ReplySource
 
 
 class Clock:

@@ -8,18 +8,8 @@ from functools import cache, partial
 
 from contextkit.canonical import canonical
 from contextkit.server import addressed
-from contextkit.server.answer import (
-    CHAT,
-    COMPACT,
-    COUNT,
-    MESSAGES,
-    RESPONSES,
-    Call,
-    Outcome,
-    admit,
-    count_tokens,
-    serve,
-)
+from contextkit.server.answer import Call, Outcome, admit, count_tokens, serve
+from contextkit.server.endpoints.table import CHAT, COMPACT, COUNT, MESSAGES, RESPONSES
 from contextkit.server.state import Clock, State
 
 _CLAUDE = {"model": "claude-sonnet-5-5", "max_tokens": 1, "messages": [{"role": "user", "content": "hi"}]}

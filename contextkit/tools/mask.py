@@ -1,7 +1,7 @@
 """What may be called now: a table of phases over a toolbox, and the words for it.
 
 Takes a `Phases` and a `Toolbox`; gives masks, refusals, and what the model is told when a phase begins. Knows nothing
-of logs or providers: which mechanism carries a mask is `providers/masking/`.
+of logs or providers: which mechanism carries a mask is in `providers/masking.py`.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Phase:
     by_hand: bool = False
     """Whether only `context.enter` leads here."""
     force: bool = False
-    """Whether the provider must enforce it where it can, also where that costs cached tokens (`docs/masking.md`)."""
+    """Whether the provider must enforce it where it can, also where that costs cached tokens (`docs/guides/masking.md`)."""
     deny: Iterable[str] = ()
     """Names or families that may not be called, whatever `allow` says, also of tools that come later; the only way to
     forbid a tool of the context's own memory."""

@@ -23,7 +23,7 @@ from contextkit.ledger.budget import Budget, Hold, PlannedCall, Reservation, is_
 from contextkit.ledger.transport import Call, Watcher, as_sdk_error
 from contextkit.models import find_model, model_named
 from contextkit.providers.calls import NO_NAMES, ClientNames
-from contextkit.providers.codecs import CODECS, endpoint_of
+from contextkit.providers.codecs import BODIES, PARSERS, endpoint_of
 from contextkit.providers.paths import FOLLOWED, is_free, wire_of
 from contextkit.providers.response_facts import MOST_BYTES, ResponseBytes, response_bytes
 from contextkit.providers.server_state import named_in
@@ -281,11 +281,10 @@ _EMPTY = Prompt((b"", b"", b""), (0, 0), [], [], [], (), 0)
 def _prompt_of(wire: str, fields: dict[str, Json], model: str, provider: str) -> tuple[Prompt, Mapping[str, Json]]:
     """The prompt and the parameters of a body; an empty prompt where it cannot be read."""
     try:
-        wire = wire if wire in CODECS else endpoint_of(fields, f"{provider} {model}".lower())
+        wire = wire if wire in BODIES else endpoint_of(fields, f"{provider} {model}".lower())
         if not wire:
             return _EMPTY, fields
-        codec = CODECS[wire]
-        parsed = codec.parse(codec.addressed(fields, model, is_stream=False))
+        parsed = PARSERS[wire]({**fields, BODIES[wire].model_field: model})
     except _UNREADABLE:
         return _EMPTY, fields
     return parsed.prompt, parsed.params

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from contextkit import prices
-from contextkit.analysis.simulate import simulate
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
+from contextkit.engines.simulate import simulate
 from contextkit.errors import NotSerialisable
 from contextkit.ledger.calls import Bodies, Exchange, Outline
 from contextkit.ledger.ledger import Ledger

@@ -131,8 +131,8 @@ class LaneRun:
 
     def _prompt_of(self, call: Call, adjusted: AdjustedCall) -> Prompt:
         """Build the prompt of a call on what is left of the one before."""
-        is_found = self._change.is_keyed and call.cause == "other_server"
-        repeats = call.read if adjusted.is_unexplained and not is_found else call.repeats
+        is_routed = self._change.is_keyed and call.cause == "other_server"
+        repeats = call.read if adjusted.is_unexplained and not is_routed else call.repeats
         if self._change.model and call.cause == "model_changed":
             repeats = max(call.expected, call.read)
         n_repeated = min(repeats, call.size, self._grown.n_tokens)

@@ -30,21 +30,20 @@ def what_if(
     models: Sequence[Model] = (),
     *,
     watch: Watch = iter,
-    watch_replay: Watch | None = None,
 ) -> WhatIf:
     """The bill of `records`, and what it would have been with each of `fixes` (all for none), or with each of `models`
     asked instead.
 
-    Records pass `watch`, calls that are replayed from their prompts `watch_replay`; where either stops, what was seen
-    so far is answered. Raises `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
+    Calls that are replayed from their prompts pass `watch`; where it stops, what was replayed so far is answered. Raises
+    `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
     """
     work = _Work(fixes_named(fixes, models))
     analyzer = LedgerAnalyzer(work.predict)
-    for record in work.noting_sums(watch(records)):
+    for record in work.noting_sums(records):
         call = analyzer.feed(record)
         if call is not None:
             work.see(call)
-    work.finish(watch_replay or watch)
+    work.finish(watch)
     return work.result()
 
 

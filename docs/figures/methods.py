@@ -1,4 +1,4 @@
-"""Draws the charts of the methods in `docs/transformer.md`, cost against error, and prints their figures.
+"""Draws the charts of the methods in `docs/explanation/transformer.md`, cost against error, and prints their figures.
 
     python docs/figures/methods.py
 

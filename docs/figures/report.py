@@ -1,4 +1,4 @@
-"""Draws the pictures of `docs/report.md`: the terminal as SVG, and, where a Chromium and playwright are at hand, the page as PNG.
+"""Draws the pictures of `docs/guides/report.md`: the terminal as SVG, and, where a Chromium and playwright are at hand, the page as PNG.
 
     python docs/figures/report.py
 

@@ -1,4 +1,4 @@
-"""Draws the pictures of `docs/transformer.md` and prints its tables.
+"""Draws the pictures of `docs/explanation/transformer.md` and prints its tables.
 
     python docs/figures/transformer.py
 

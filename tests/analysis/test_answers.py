@@ -9,9 +9,9 @@ from typing import Any
 import openai
 import pytest
 
-from contextkit.analysis.simulate import simulate
 from contextkit.cache.hosted.hosted_cache import hosted_cache
 from contextkit.cache.hosted.rules import HOSTED, Rule, behind
+from contextkit.engines.simulate import simulate
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
 

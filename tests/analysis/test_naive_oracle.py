@@ -25,7 +25,7 @@ from tests.analysis.naive_oracle import Oracle
 from tests.benchmarks.replay import MODELS, figures_of, replayed
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "validation.md"
+PAGE = ROOT / "docs" / "research" / "replay.md"
 MARKERS = re.compile(rb',"(?:cache_control|prompt_cache_breakpoint)":\{[^{}]*\}')
 BEGUN_AFTER_SECONDS = 2.0
 COMPACTED = [174, 304]
@@ -161,7 +161,7 @@ def check_that_only_compactions_break_the_prefix(context: Context, watch: Watch)
 
 
 def check_agreement_with_the_record(provider: str, ours: list[Bill], ledger: Ledger, recorded: list[Recorded]) -> None:
-    """docs/validation.md says what a collapse is, and lists every call on which the two differ."""
+    """docs/research/replay.md says what a collapse is, and lists every call on which the two differ."""
     billed = [call for call, said in enumerate(recorded, 1) if said.bill]
     theirs = collapses((call, said.bill) for call, said in enumerate(recorded, 1) if said.bill)
     replay = collapses((call, ours[call - 1]) for call in billed)
@@ -196,7 +196,7 @@ def hit_rate(bills: Iterable[Bill]) -> float:
 
 def deviations_on_the_page(provider: str) -> set[int]:
     """Numbers in the first column of the page's table; OpenAI's longer lifetime adds the call behind the longest gap."""
-    table = PAGE.read_text("utf-8").partition("## Every deviation")[2].partition("\n###")[0]
+    table = PAGE.read_text("utf-8").partition("## Every deviation")[2].partition("\n##")[0]
     listed = {int(number) for number in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
     return listed | ({252} if provider != "anthropic" else set())
 

@@ -13,10 +13,10 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 
-from contextkit.cache.block.block_cache import BlockCache
-from contextkit.cache.block.engine import Shape
-from contextkit.cache.block.groups import Group
-from contextkit.cache.block.ids import TokenIds
+from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.vllm import BlockCache
+from contextkit.engines.vllm_groups import Group
+from contextkit.engines.vllm_manager import Shape
 
 SIZE = 16
 TARGET = 60.0

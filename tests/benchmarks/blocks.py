@@ -20,10 +20,10 @@ from typing import Any
 
 import orjson
 
-from contextkit.cache.block.block_cache import BlockCache
-from contextkit.cache.block.engine import BlockEngine, Shape
-from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.block.trace_cache import TraceCache
+from contextkit.engines.block_runs import TraceCache
+from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.vllm import BlockCache
+from contextkit.engines.vllm_manager import BlockEngine, Shape
 from tests.benchmarks.vllm_restated import Vllm
 
 SIZE = 16

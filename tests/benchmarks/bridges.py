@@ -1,7 +1,7 @@
 """The same scripted 20-turn agent in each framework's loop, without a bridge and with one: `python -m
 tests.benchmarks.bridges`.
 
-Needs the frameworks (docs/bridges.md has the line). Prints the table of that page, as the local provider billed it.
+Needs the frameworks (docs/guides/bridges.md has the line). Prints the table of that page, as the local provider billed it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`python -m tests.benchmarks.lifetimes [--sessions N] [--provider NAME] [--seeded LABEL]`.
 
 Prints what `ttl="auto"` costs against the best lifetime that is given, on sessions with pauses: the table of
-`docs/planner.md`. A session is 30 turns of a support agent (a question, one look-up, an answer) over a system prompt of
+`docs/explanation/planner.md`. A session is 30 turns of a support agent (a question, one look-up, an answer) over a system prompt of
 20,000 tokens. Real SDK clients, the local provider's bill, its clock. `auto` is run three times: with the rule of mixed
 lifetimes (`contextkit/facts/rules.toml`), with a provider at which it does not hold, and with one at which it does not
 hold and a `Context` that knows. The first session of a law has the pauses of `tests.benchmarks.workloads`.

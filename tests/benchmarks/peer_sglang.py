@@ -31,10 +31,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.packed import N_BYTES, view
-from contextkit.cache.radix.radix_cache import RadixCache, RadixShape
-from contextkit.cache.radix.tree import Match, RadixTree
+from contextkit.engines.sglang import RadixCache, RadixShape
+from contextkit.engines.sglang_tree import Match, RadixTree
+from contextkit.engines.token_ids import N_BYTES, TokenIds, view
 
 PEERS = "CONTEXTKIT_PEERS"
 PAGE, BLOCK, N_RUNS = 16, 512, 3

@@ -35,9 +35,9 @@ from typing import Any
 
 import orjson
 
-from contextkit.cache.block.block_cache import BlockCache
-from contextkit.cache.block.engine import BlockEngine, Shape
-from contextkit.cache.block.ids import TokenIds
+from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.vllm import BlockCache
+from contextkit.engines.vllm_manager import BlockEngine, Shape
 from tests.benchmarks.blocks import N_REQUESTS, POOLS, SIZE, mooncake, spelt_out
 
 ROUNDS = 5

@@ -4,7 +4,7 @@ The same run each time: a call a turn, whose result of 500 tokens comes back, an
 done every ten turns. It is recited never, every ten turns or every turn; *stays*, where what was recited remains a part
 of the history and later requests read it from cache, or *passes*, where it stands behind the last breakpoint for one
 reply and is billed as new input each time. Beside the bill of a provider that sees only the bytes stands what the
-formulas of docs/memory.md say the recitations cost."""
+formulas of docs/guides/memory.md say the recitations cost."""
 
 from __future__ import annotations
 

@@ -52,13 +52,14 @@ from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.provider import Provider
 from contextkit.providers.request import Request
-from contextkit.server.answer import CHAT, MESSAGES, RESPONSES, answer
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import CHAT, MESSAGES, RESPONSES
 from contextkit.server.local import LocalServer
 from contextkit.server.state import Clock, State
 
 BEGUN_AFTER_SECONDS = 2.0
 """A reply aborted sooner, with no usage recorded, had not begun: in the recorded session every later read agrees
-(docs/validation.md)."""
+(docs/explanation/validation.md)."""
 LOST = "(an image that the recording does not hold)"
 """Said for an image whose data was taken out."""
 SYSTEM = "You are a coding agent. (This recording does not hold its system prompt; this sentence stands for it.)"

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.analysis.blocks.caches import Setting
-from contextkit.analysis.blocks.request import BlockRequest
-from contextkit.analysis.compare import compare
-from contextkit.analysis.reuse_distance import Curve, Distances
+from contextkit.engines.block_trace import BlockRequest
+from contextkit.engines.compare import compare
+from contextkit.engines.reuse_distance import Curve, Distances
+from contextkit.engines.trace_engines import Setting
 from contextkit.importers.block_trace import BlockTraces, trace_files
 from tests.benchmarks.blocks import ordered_dict
 

@@ -18,10 +18,9 @@ from typing import Any
 
 import pytest
 
-from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.packed import pack
-from contextkit.cache.radix.radix_cache import RadixCache, RadixShape
-from contextkit.cache.radix.tree import RadixTree
+from contextkit.engines.sglang import RadixCache, RadixShape
+from contextkit.engines.sglang_tree import RadixTree
+from contextkit.engines.token_ids import TokenIds, pack
 
 PAGE, BLOCK = 16, 512
 EACH = 8

@@ -1,6 +1,6 @@
 """The real loop of each framework, its real SDK client, the local provider: what a bridge records, names and keeps.
 
-A framework that is not installed skips its tests: docs/bridges.md has the line that installs them all.
+A framework that is not installed skips its tests: docs/guides/bridges.md has the line that installs them all.
 """
 
 from __future__ import annotations

@@ -1,23 +1,22 @@
-"""`contextkit lock` over a project of its own: what is written comes back byte for byte, and a change is said, priced
-and refused."""
+"""`contextkit lock` over a project of its own: what is written comes back byte for byte, and a change is shown."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contextkit.cache.reference import reference_cache
 from contextkit.canonical import canonical
-from contextkit.cli.lock import lock_text, read_lock
-from contextkit.prompt.lock import LockedBlock, LockedHead
+from contextkit.cli.lock import LockedBlock, LockedHead, lock_text, read_lock
+from contextkit.models import model_named
 from tests.cli.conftest import COMMAND, Ended, Run
 
 AGENTS = '''
@@ -38,13 +37,9 @@ def writer():
     return OpenAIChat("gpt-6.1-sol"), "You write.", TOOLS
 '''
 PROJECT = """
-[tool.contextkit.lock]
-live_sessions = 50
-session_tokens = 30000
-{budget}
 [tool.contextkit.lock.agents]
 researcher = "{package}:researcher"
-writer = {{ at = "{package}:writer", live_sessions = 2, session_tokens = 1000 }}
+writer = "{package}:writer"
 """
 
 
@@ -52,7 +47,7 @@ writer = {{ at = "{package}:writer", live_sessions = 2, session_tokens = 1000 }}
 def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     name = "agents_" + "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
     (tmp_path / f"{name}.py").write_text(AGENTS, "utf-8")
-    (tmp_path / "pyproject.toml").write_text(PROJECT.format(budget="", package=name), "utf-8")
+    (tmp_path / "pyproject.toml").write_text(PROJECT.format(package=name), "utf-8")
     return tmp_path
 
 
@@ -61,13 +56,6 @@ def edit(project: Path, old: str, new: str) -> None:
     text = file.read_text("utf-8")
     assert old in text
     file.write_text(text.replace(old, new), "utf-8")
-
-
-def budget(project: Path, line: str) -> None:
-    file = project / "pyproject.toml"
-    file.write_text(
-        file.read_text("utf-8").replace("session_tokens = 30000\n", f"session_tokens = 30000\n{line}\n"), "utf-8"
-    )
 
 
 @pytest.fixture
@@ -99,47 +87,30 @@ def test_written_and_checked(project: Path, run: Run) -> None:
     assert apart.returncode == 0 and (project / "prompt.lock").read_bytes() == before
 
 
-def test_a_change_is_said_priced_and_refused(project: Path, lock: Run) -> None:
-    lock("write", "--project", project)
-    edit(project, "Search the web.", "Search the whole web.")
-    checked = lock("check", "--project", project, "--diff")
-    assert checked.code == 1
-    assert "researcher: tool 'search' changed at tools[0], byte 28\n" in checked.out
-    assert "1,500,000 more in 50 live sessions of 30,000 tokens" in checked.out
-    assert '-  "description": "Search the web.",\n+  "description": "Search the whole web.",' in checked.out
-    assert "over the budget of 0 tokens" in checked.out and "contextkit lock write, and commit" in checked.out
-    told = json.loads(lock("check", "--project", project, "--json").out)
-    [researcher, writer] = told["agents"]
-    change = researcher["change"]
-    assert change["path"] == "tools[0]" and "the web" in change["was"] and "whole" in change["now"]
-    assert researcher["change"]["session_tokens"] == 1_500_000 and writer["change"]["session_tokens"] == 2000
-    assert (
-        told["n_tokens"] == sum(agent["change"]["n_tokens"] for agent in told["agents"])
-        and told["is_over"]
-        and not told["is_current"]
-    )
-    none = json.loads(lock("check", "--project", project, "--json", "--live-sessions", 0).out)
-    assert (
-        none["agents"][0]["change"]["n_tokens"] == researcher["n_tokens"]
-        and none["agents"][0]["change"]["session_tokens"] == 0
-    )
-
-
 @pytest.mark.parametrize(
-    ("line", "code"),
+    ("old", "new", "text"),
     [
-        ("budget_tokens = 5000000", 0),
-        ("budget_tokens = 1000000", 1),
-        ("budget_usd = 10", 0),
-        ("budget_usd = 1.5", 1),
-        ("budget_tokens = 5000000\nbudget_usd = 1.5", 1),
+        (
+            "Search the web.",
+            "Search the whole web.",
+            '"description": "Search the {+whole +}web."',
+        ),
+        ("say where a", "say whence a", "careful.\nYou say [-where -]{+whence +}a number"),
+        ('"read", "description"', '"open", "description"', "tool 'read' removed\n  tool 'open' added at tools[1] ("),
+        ('return query', 'return query\n@tool\ndef more() -> str:\n    """More."""\n', "as locked"),
+        ("TOOLS = [search, ", "TOOLS = [", "tool 'search' removed"),
+        ("SYSTEM, tools=TOOLS", "SYSTEM, tools=TOOLS[::-1]", "order changed: tool 'search', tool 'read', system[0] → tool 'read'"),
+        ("claude-sonnet-5-5", "claude-opus-5-5", "anthropic claude-sonnet-5-5 (anthropic_messages) → anthropic claude-opus-5-5"),
+        ("max_tokens=100", "max_tokens=100, speed='fast'", "parameters that key the system changed"),
     ],
-)
-def test_a_budget_decides(project: Path, lock: Run, line: str, code: int) -> None:
-    budget(project, line)
+)  # fmt: skip
+def test_a_change_is_shown_and_refused(project: Path, lock: Run, old: str, new: str, text: str) -> None:
     lock("write", "--project", project)
-    edit(project, "Search the web.", "Search the whole web.")
-    assert lock("check", "--project", project).code == code
+    edit(project, old, new)
+    checked = lock("check", "--project", project)
+    assert text in checked.out
+    assert checked.code == (0 if text == "as locked" else 1)
+    assert ("are billed again at first use" in checked.out) == (checked.code == 1)
 
 
 def test_agents_come_and_go(project: Path, lock: Run) -> None:
@@ -147,10 +118,70 @@ def test_agents_come_and_go(project: Path, lock: Run) -> None:
     file = project / "pyproject.toml"
     file.write_text(file.read_text("utf-8").replace("writer =", "scribe ="), "utf-8")
     checked = lock("check", "--project", project)
-    assert checked.code == 0
+    assert checked.code == 1
     assert (
         "scribe: not in the lock file yet" in checked.out and "writer: no longer named in pyproject.toml" in checked.out
     )
+
+
+BILLED = """
+from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
+SCHEMA = {"type": "object", "properties": {}}
+TOOLS = [{"name": n, "description": f"Does {n}. " * 300, "parameters": SCHEMA} for n in ("a", "b", "z")]
+agent = Context(PROVIDER, tools=TOOLS, system="You are careful; you cite. " * 200)
+"""
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("AnthropicMessages", "claude-sonnet-5-5"),
+        ("OpenAIChat", "gpt-6.1-sol"),
+        ("OpenAIResponses", "gpt-6.1-sol"),
+        ("OpenAIChat", "gpt-5.4"),
+    ],
+)
+@pytest.mark.parametrize(("old", "new"), [("Does", "Is for"), ("You are", "Be"), ('"z"', '"y"')])
+def test_the_first_request_after_a_change_is_billed_as_check_predicts(
+    provider: str, model: str, old: str, new: str, tmp_path: Path, lock: Run
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.contextkit.lock.agents]\nagent = "agents_billed:agent"', "utf-8")
+    max_tokens = ", max_tokens=64" if provider == "AnthropicMessages" else ""
+    code = BILLED.replace("PROVIDER", f"{provider}({model!r}{max_tokens})")
+    cache = reference_cache(model_named(model))
+
+    def unread(text: str, at: float) -> int:
+        (tmp_path / "agents_billed.py").write_text(text, "utf-8")
+        module: dict[str, Any] = {}
+        exec(text, module)
+        module["agent"].user(f"{at:4}: " + "A question. " * 90)
+        prompt = module["agent"].request().prompt
+        usage, lease = cache.quote(prompt, at), cache.begin(prompt, at)
+        cache.publish(lease, at)
+        cache.end(lease, 0, at)
+        return int(prompt.n_tokens - (usage.read or 0))
+
+    unread(code, 0.0)
+    assert lock("write", "--project", tmp_path).code == 0
+    question = unread(code, 10.0)
+    rebilled = unread(code.replace(old, new, 1), 20.0) - question
+    checked = lock("check", "--project", tmp_path).out
+    predicted = int(checked.split("agent: ")[1].split(" of ")[0].replace(",", ""))
+    step = model_named(model).granularity_tokens
+    assert rebilled == pytest.approx(predicted, abs=2 * step if step > 1 else 0)
+
+
+def test_a_deferred_tool_is_in_no_prefix(tmp_path: Path, lock: Run) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.contextkit.lock.agents]\nagent = "agents_late:agent"', "utf-8")
+    code = tmp_path / "agents_late.py"
+    code.write_text(
+        f'{AGENTS}\nTOOLS.pop()\nagent = AnthropicMessages("claude-opus-5-5", max_tokens=9), SYSTEM, [*TOOLS]', "utf-8"
+    )
+    lock("write", "--project", tmp_path)
+    late = {"name": "z", "description": "Later.", "input_schema": {"type": "object"}, "defer_loading": True}
+    code.write_text(code.read_text("utf-8").replace("[*TOOLS]", f"[*TOOLS, {late}]"), "utf-8")
+    checked = lock("check", "--project", tmp_path)
+    assert checked.code == 1 and "agent: 0 of" in checked.out and "tool 'z' added at tools[1] (0 tokens)" in checked.out
 
 
 def test_it_is_found_from_below_and_imports_nothing_elsewhere(project: Path, lock: Run) -> None:
@@ -179,23 +210,10 @@ def test_an_agent_that_cannot_be_made(project: Path, lock: Run, old: str, new: s
     assert not (project / "prompt.lock").exists()
 
 
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        ("budget = 3", "unknown key 'budget'"),
-        ("budget_tokens = -1", "budget_tokens must be a whole number"),
-        ("budget_usd = 'x'", "budget_usd must be dollars"),
-        ("path = 3", "path must be text"),
-    ],
-)
-def test_settings_that_are_wrong(project: Path, run: Run, line: str, text: str) -> None:
-    budget(project, line)
-    ended = run("lock", "check", "--project", project)
-    assert ended.code == 2 and text in ended.err
-
-
 def test_no_settings_no_lock_no_agents(project: Path, run: Run, tmp_path: Path) -> None:
     assert "contextkit lock write" in run("lock", "check", "--project", project).err
+    (project / "pyproject.toml").write_text("[tool.contextkit.lock]\nbudget = 3", "utf-8")
+    assert "unknown key 'budget'" in run("lock", "check", "--project", project).err
     (project / "pyproject.toml").write_text("[tool.contextkit.lock]\n", "utf-8")
     assert "names no agents" in run("lock", "write", "--project", project).err
     (project / "pyproject.toml").write_text('[tool.contextkit.lock.agents]\na = "x"\n', "utf-8")
@@ -205,11 +223,11 @@ def test_no_settings_no_lock_no_agents(project: Path, run: Run, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        ("Search the web", "Search the net", "tools[0] is not what its digest says"),
+        ("Search the web", "Search the net", "tools[0] does not match its digest"),
         ("version = 1", "version = 9", "is of version 9, this contextkit reads up to 1: upgrade contextkit"),
         ("version = 1", "version = ", "is not TOML"),
         ('wire = "anthropic_messages"\n', "", "is not as contextkit writes it (KeyError"),
-        ('model = "claude-sonnet-5-5"', 'model = "claude-opus-5-5"', "agent 'researcher' is not what its digest says"),
+        ('model = "claude-sonnet-5-5"', 'model = "claude-opus-5-5"', "agent 'researcher' does not match its digest"),
     ],
 )
 def test_a_lock_file_that_was_edited(project: Path, run: Run, old: str, new: str, text: str) -> None:
@@ -236,7 +254,3 @@ def test_every_byte_comes_back(blocks: list[tuple[str, bool]], name: str) -> Non
     assert read_lock(text, "prompt.lock") == heads
     assert read_lock(text.replace("\n", "\r\n"), "prompt.lock") == heads
     assert lock_text(read_lock(text, "prompt.lock")) == text
-
-
-def test_the_example_runs(example: Callable[[str], str]) -> None:
-    assert "over the budget of $5.00" in example("lock_in_ci")

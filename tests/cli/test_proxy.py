@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,9 +136,7 @@ def test_a_session_is_recorded_judged_and_summed_up(server: LocalServer, tmp_pat
             list(gpt.responses.create(model=GPT, input="hi", stream=True))
             gpt.chat.completions.create(model=GPT, messages=[{"role": "user", "content": "hi"}])
         rows_at(path, 6)
-        page = urllib.request.urlopen(f"{proxy.url}/-/metrics").read().decode()
         code, lines = proxy.end()
-    assert 'contextkit_misses_total{model="claude-sonnet-5-5",cause="system_changed"} 1' in page
     broken = [line for line in lines if line.startswith("  ! CKS01 ")]
     assert (
         code == 130

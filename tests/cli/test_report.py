@@ -105,7 +105,9 @@ def test_faults_are_on_standard_error_and_in_json_and_on_the_page(run: Run, many
     assert "an unfinished line" in (tmp_path / "out.html").read_text("utf-8")
 
 
-def test_a_file_of_a_folder_that_nobody_can_read_is_a_fault_and_one_named_fails_the_command(run: Run, many: Path) -> None:
+def test_a_file_of_a_folder_that_nobody_can_read_is_a_fault_and_one_named_fails_the_command(
+    run: Run, many: Path
+) -> None:
     (many.parent / "diary.txt").write_text("Dear diary\n")
     ended = run("report", many.parent)
     assert ended.code == 0 and "diary.txt: of no known format" in ended.err  # the only fault is told as it is

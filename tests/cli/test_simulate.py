@@ -19,8 +19,8 @@ from xml.etree import ElementTree as ET
 import openai
 import pytest
 
-from contextkit.analysis.engines import engine
-from contextkit.analysis.hosted import PROVIDERS
+from contextkit.engines.hosted import PROVIDERS
+from contextkit.engines.registry import engine
 from contextkit.importers.block_trace import BlockTraces, exchanges_of
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer

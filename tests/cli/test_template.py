@@ -11,7 +11,7 @@ import pytest
 from contextkit import Context
 from contextkit.providers.openai_compatible import OpenAICompatible
 from tests.cli.conftest import Run
-from tests.providers.templates.families import BODY, FAMILIES
+from tests.providers.chat_templates import BODY, CALL, FAMILIES, MESSAGES, OTHER, TOOL
 
 pytest.importorskip("jinja2", reason="chat templates need the extra `templates`")
 
@@ -48,30 +48,86 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("conversation", ["body.json", "rows.jsonl", "run", "run/log.jsonl"])
-def test_every_form_of_a_conversation_says_the_same(conversation: str, files: Path, run: Run) -> None:
+def test_every_form_of_a_conversation_is_read(conversation: str, files: Path, run: Run) -> None:
     ended = run("template", "check", "drops.jinja", conversation)
     assert (ended.code, ended.err) == (1, "")
-    assert (
-        ended.out.startswith("thinking: reasoning of earlier turns leaves the prompt") and "in message 2" in ended.out
-    )
-    assert (
-        "helps (rendered again to see): chat_template_kwargs={'preserve_thinking': True}; the last prompt becomes"
-        in ended.out
-    )
-    assert (
-        run("template", "check", "stable.jinja", conversation).out
-        == "every prompt of 3 calls is gone on with by the next\n"
-    )
+    assert ended.out.startswith("thinking: reasoning of earlier turns leaves the prompt")
+    assert "(at message 1)" in ended.out and "options of this template: preserve_thinking" in ended.out
+    stable = run("template", "check", "stable.jinja", conversation).out
+    assert stable == "every prompt of 3 calls is a prefix of the next\n"
 
 
-def test_an_option_is_tried_by_hand_and_json_holds_everything(files: Path, run: Run) -> None:
+LONG = {
+    **BODY,
+    "messages": [
+        *MESSAGES,
+        {"role": "assistant", "content": "Welcome. ", "reasoning_content": "Polite."},
+        {"role": "user", "content": "One more "},
+        {"role": "assistant", "content": None, "reasoning_content": "Again.", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": "again found"},
+        {"role": "assistant", "content": "Done."},
+        {"role": "user", "content": "Bye"},
+    ],
+}
+
+
+def checked(run: Run, name: str, conversation: Any, *arguments: str) -> list[dict[str, Any]]:
+    Path("given.json").write_text(json.dumps(conversation))
+    ended = run(
+        "template", "check", f"{name}.jinja", "given.json", "--now", "2026-11-20T12:00:00", "--json", *arguments
+    )
+    result = json.loads(ended.out)
+    assert result["is_stable"] == (ended.code == 0) == (not result["findings"])
+    return list(result["findings"])
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "message", "calls"),
+    [
+        ("drops", "thinking", 1, [1, 2, 4]),
+        ("drops_hard", "thinking", 1, [1, 2, 4]),
+        ("dated", "date", -1, []),
+        ("floats", "tools_float", 0, [0, 2, 3]),
+        ("opens", "generation_prompt", 1, [0, 1, 2, 3, 4]),
+        ("trims", "whitespace", 1, [0, 2, 3]),
+        ("prints_choice", "tool_choice", -1, []),
+    ],
+)
+def test_each_habit_is_reported_where_it_breaks(
+    name: str, cause: str, message: int, calls: list[int], files: Path, run: Run
+) -> None:
+    (finding,) = checked(run, name, LONG)
+    assert (finding["cause"], finding["message"], finding["calls"]) == (cause, message, calls)
+    assert finding["was"][:1] != finding["now"][:1] and finding["lost_chars"] > 0
+
+
+def test_an_option_is_tried_with_set(files: Path, run: Run) -> None:
+    assert checked(run, "drops", LONG, "--set", "preserve_thinking=true") == []
+    assert checked(run, "dated", LONG, "--set", "date_string=01 Jan 2026") == []
     mended = run("template", "check", "tokenizer_config.json", "body.json", "--set", "preserve_thinking=true", "--json")
     assert (mended.code, json.loads(mended.out)) == (0, {"calls": 3, "is_stable": True, "findings": []})
-    (found,) = json.loads(run("template", "check", "dated.jinja", "body.json", "--now", "2026-11-20", "--json").out)[
-        "findings"
-    ]
-    assert (found["cause"], found["message"], found["was"][:4], found["now"][:4]) == ("date", -1, "0 No", "1 No")
-    assert found["remedies"][0]["options"] == {"date_string": "01 Jan 2026"}
+
+
+def changed(**fields: Any) -> list[Any]:
+    """Two calls, the second with other fields."""
+    return [{**BODY, "messages": MESSAGES[:4], "chat_template_kwargs": {"preserve_thinking": True}}, {**BODY, **fields}]
+
+
+@pytest.mark.parametrize(
+    ("name", "conversation", "cause", "message"),
+    [
+        ("stable", changed(tools=[OTHER, TOOL]), "tools", -1),
+        ("drops", changed(chat_template_kwargs={"preserve_thinking": False}), "kwargs", 1),
+        ("stable", changed(messages=[MESSAGES[0], {"role": "user", "content": "Find this."}, *MESSAGES[2:]]), "history", 1),
+        ("stable", changed(messages=MESSAGES[:1] + MESSAGES[2:]), "history", 0),
+        ("prints_choice", changed(tool_choice="required"), "tool_choice", -1),
+    ],
+)  # fmt: skip
+def test_what_the_caller_changed_is_attributed_to_the_caller(
+    name: str, conversation: Any, cause: str, message: int, files: Path, run: Run
+) -> None:
+    (finding,) = [row for row in checked(run, name, conversation) if row["cause"] == cause]
+    assert (finding["message"], finding["calls"][-1:]) == (message, [1])
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,8 @@ MIXED = (
 """Writes are not reported by the unpriced model, and its third call missed."""
 
 
-@pytest.mark.parametrize("engine", [[], ["--engine", "duckdb"]], ids=["python", "duckdb"])
-def test_tokens_hit_rate_and_misses_need_no_price(run: Run, tmp_path: Path, engine: list[str]) -> None:
-    found = json.loads(run("report", recorded(tmp_path, *MIXED), "--json", *engine).out)
+def test_tokens_hit_rate_and_misses_need_no_price(run: Run, tmp_path: Path) -> None:
+    found = json.loads(run("report", recorded(tmp_path, *MIXED), "--json").out)
     assert found["models_without_price"] == ["our-azure-deployment"]
     (row,) = [row for row in found["models"] if row["name"] == "our-azure-deployment"]
     assert (row["calls"], row["calls_with_usage"], row["calls_with_price"], row["cost_usd"]) == (3, 3, 0, None)

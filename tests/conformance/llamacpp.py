@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from contextkit.cache.packed import N_BYTES, pack, unpack
-from contextkit.cache.slot.server import Model, SlotRequest, SlotServer, SlotShape, Window
+from contextkit.engines.llamacpp_server import Model, SlotRequest, SlotServer, SlotShape, Window
+from contextkit.engines.token_ids import N_BYTES, pack, unpack
 from tests.conformance.scenario import token_ids
 
 Op = dict[str, Any]

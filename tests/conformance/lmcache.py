@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
-from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.tiered.tier import Chunk, Tier, TierStore, TokenChunks
+from contextkit.engines.tier import Chunk, Tier, TierStore, TokenChunks
+from contextkit.engines.token_ids import TokenIds
 from tests.conformance.scenario import token_ids
 
 Op = dict[str, Any]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from contextkit.cache.packed import pack
-from contextkit.cache.radix.tree import Node, RadixTree, Space, rules_of
+from contextkit.engines.sglang_tree import Node, RadixTree, Space, rules_of
+from contextkit.engines.token_ids import pack
 from contextkit.errors import UsageError
 from tests.conformance.scenario import token_ids
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from contextkit.cache.block.engine import BlockEngine, Lookup, Request, Shape
-from contextkit.cache.block.groups import Group, Search, find
-from contextkit.cache.block.ids import Adapter, Item, TokenIds
-from contextkit.cache.block.keys import rules_of
+from contextkit.engines.token_ids import Adapter, Item, TokenIds
+from contextkit.engines.vllm_groups import Group, Search, find
+from contextkit.engines.vllm_keys import rules_of
+from contextkit.engines.vllm_manager import BlockEngine, Lookup, Request, Shape
 from tests.conformance.scenario import token_ids
 
 Op = dict[str, Any]

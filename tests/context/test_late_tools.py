@@ -338,7 +338,7 @@ def test_a_deferred_tool_is_declared_for_nothing_and_loaded_by_a_search(running:
 
 
 def test_every_row_of_the_table_is_on_its_page() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "late-tools.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "tools.md").read_text(encoding="utf-8")
     for row in ANNOUNCINGS:
         assert (
             f"| `{row.name}` | {', '.join(f'`{wire}`' for wire in row.wires)} | {row.needs} | {row.cost} | {row.calls} |"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.analysis.blocks.request import BlockRequest
+from contextkit.engines.block_trace import BlockRequest
 from contextkit.errors import UnreadableLog
 from contextkit.importers.block_trace import BlockTraces, content_of, is_block_trace, trace_files
 from contextkit.importers.registry import ledger_at, records_in

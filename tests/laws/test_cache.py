@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import Context
-from contextkit.analysis.simulate import simulate
 from contextkit.cache.usage import ZERO
 from contextkit.canonical import parse
+from contextkit.engines.simulate import simulate
 from contextkit.providers.codecs import PARSERS
 from tests.laws.conversations import BREAKING, SAYING, Conversation, Sent, operations
 from tests.laws.wires import PROVIDERS, Server, atoms, common

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, Phase, Phases
-from contextkit.analysis.engines import ENGINES, engine
 from contextkit.canonical import parse
+from contextkit.engines.registry import ENGINES, engine
 from contextkit.models import MODELS
 from contextkit.prompt.prompt import PlacedBlock
 from contextkit.providers.provider import Provider
-from contextkit.server.answer import CHAT, CONVERSE, GENERATE, MESSAGES, RESPONSES, Outcome, answer
+from contextkit.server.answer import Outcome, answer
+from contextkit.server.endpoints.table import CHAT, CONVERSE, GENERATE, MESSAGES, RESPONSES
 from contextkit.server.state import Clock, State
 from tests.laws.conversations import (
     BREAKING,

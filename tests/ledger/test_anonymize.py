@@ -32,7 +32,7 @@ from contextkit.ledger.calls import (
 )
 from contextkit.ledger.prompts import prompts_of, read_body
 from contextkit.ledger.summary import Summary, summarise
-from contextkit.providers import diagnostics
+from contextkit.server.endpoints import diagnostics
 from tests.report.made_up import many_sessions, with_bodies
 
 OPUS = "claude-opus-4-5"
@@ -151,7 +151,8 @@ def test_no_planted_word_of_any_record_is_left() -> None:
 HASHED = re.compile(r"(?:[\w.]+-)*[a-z]+-[0-9a-f]{16}(?:/(?:[a-z]+-[0-9a-f]{16}|main|conversation \d+))?")
 DIGEST = re.compile(r"|[0-9a-f]{8}|[0-9a-f]{16}|[0-9a-f]{32}")
 PHRASE = re.compile(
-    r"main|(?:micro)?compact_boundary(?:, \w+)?|conversation \d+|\d+|adds up several calls|(?:a summary|the history|[\w ]+ (?:compacted|compressed)).*"
+    r"main|(?:micro)?compact_boundary(?:, \w+)?|conversation \d+|\d+|adds up several calls"
+    r"|(?:a summary|the history|[\w ]+ (?:compacted|compressed)).*"
     r"|a request setting|[\w :.→-]{0,80}: ?[\w./ →:]{0,60}|(?:effort|speed|upstream|project) \S+ → \S+(?:, .*)?"
 )
 NAMES = ("provider", "model", "service_tier", "kind", "remark", "qualities", "error")

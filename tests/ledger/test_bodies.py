@@ -98,6 +98,8 @@ def test_no_more_is_kept_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
         ({"model": "m", "input": "a"}, "openai_responses"),
         ({"model": "text-embedding-3-small", "input": "a"}, None),
         ({"prompt": "a"}, None),
+        ({"model": "gemini-3.8-flash", "input": "a", "system_instruction": "s"}, None),
+        ({"model": "gemini-3.8-flash", "input": [{"type": "user_input", "content": []}]}, None),
     ],
 )
 def test_the_wire_is_told_by_the_body(fields: dict[str, Any], wire: str | None) -> None:

@@ -236,18 +236,6 @@ def test_a_row_without_a_checksum_that_makes_no_sense_is_an_error_of_ours(
     assert run("report", path).code == 0
 
 
-def test_duckdb_leaves_the_same_rows_out(folder: Path, run: Run) -> None:
-    pytest.importorskip("duckdb")
-    path = folder / "ledger.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:2], lines[2].replace(b'"output":3', b'"output":9', 1), *lines[3:]]))
-    ran = [run("report", path, "--json", *more) for more in ([], ["--engine", "duckdb"])]
-    totals = [json.loads(one.out)["total"] for one in ran]
-    assert totals[0]["usage"] == totals[1]["usage"]
-    assert [json.loads(one.out)["n_faults"] for one in ran] == [1, 1]
-    assert "1 damaged lines are left out" in ran[1].err
-
-
 def test_a_damaged_ledger_never_raises_a_bare_error(folder: Path) -> None:
     """Any run of bytes overwritten by any other: an error of ours, or rows."""
     import random

@@ -18,7 +18,7 @@ from contextkit.lint.own import OWN
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT.parent / "shared" / "facts" / "hazards.md"
-PAGE = ROOT / "docs" / "hazards.md"
+PAGE = ROOT / "docs" / "reference" / "hazards.md"
 ENTRY = re.compile(r"^\*\*([A-Z]\d\d) `([^`]+)`\*\* \[(\w)\]", re.MULTILINE)
 LINK = re.compile(r"https?://[^\s;)]+")
 DETECTOR = re.compile(r"^- (\w+): ", re.MULTILINE)
@@ -112,7 +112,7 @@ def test_a_page_names_the_verdicts_of_its_row(row: Hazard) -> None:
 
 
 def test_every_page_belongs_to_a_code() -> None:
-    pages = {path.stem for path in (ROOT / "docs" / "rules").iterdir()}
+    pages = {path.stem for path in (ROOT / "docs" / "reference" / "rules").iterdir()}
     assert pages == {row.code for row in hazards()} | set(OWN)
 
 
@@ -188,7 +188,9 @@ def test_an_unknown_page_names_what_comes_near(word: str, near: str) -> None:
 
 
 def test_the_table_of_the_docs_is_the_generated_one() -> None:
-    assert table() in PAGE.read_text(encoding="utf-8"), "python -m contextkit.lint.catalogue --write docs/hazards.md"
+    assert table() in PAGE.read_text(encoding="utf-8"), (
+        "python -m contextkit.lint.catalogue --write docs/reference/hazards.md"
+    )
 
 
 def test_writing_the_table_keeps_the_rest_of_a_page(tmp_path: Path) -> None:

@@ -211,10 +211,8 @@ def lose(place: Place, name: str) -> None:
     if not spelled.startswith("postgresql:"):
         Path(spelled).unlink()
         return
-    import psycopg
-
     storage = PostgresStorage.at(spelled)
-    with psycopg.connect(**storage._server.settings()) as connection:
+    with storage._server.connection() as connection:
         connection.execute("delete from entry where session = %s", (storage.session,))
 
 

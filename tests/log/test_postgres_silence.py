@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import socket
 import threading
@@ -106,22 +105,12 @@ def test_an_append_on_a_connection_that_was_reset_is_sent_again(postgres: Postgr
     assert numbers(postgres, session) == [b'{"n":%d}' % n for n in range(4)]
 
 
-def follow(storage: PostgresStorage) -> list[object]:
-    return list(storage.follow(timeout=60, after=-1))
-
-
-async def afollow(storage: PostgresStorage) -> list[object]:
-    return [entry async for entry in storage.afollow(timeout=60, after=-1)]
-
-
 ROADS: dict[str, Callable[[PostgresStorage], object]] = {
     "load": lambda storage: storage.load(),
     "open": lambda storage: Log(storage.beside("another")),
     "list": lambda storage: storage.sessions_below(""),
     "read": lambda storage: storage.read_beside(storage.session),
     "fork": lambda storage: Log(storage).fork(0, storage.beside("forked")),
-    "follow": follow,
-    "afollow": lambda storage: asyncio.run(afollow(storage)),
 }
 
 
@@ -145,31 +134,6 @@ def test_no_road_waits_longer_than_it_says(postgres: Postgres, fresh: Fresh) -> 
 
     took = at_once(case, [(road, where) for road in ROADS for where in SILENCES])
     assert max(took.values()) < LIMIT + BUSY, took
-
-
-def test_a_follower_whose_network_goes_silent_says_where_it_stands(
-    postgres: Postgres, session: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from contextkit.log.postgres import following
-
-    monkeypatch.setattr(following, "POLL_SECONDS", 0.05)
-    with filled(postgres.dsn, session), wired(postgres.connect) as wire:
-        storage = PostgresStorage(postgres.through(wire), session, wait_seconds=WAIT)
-        found = storage.follow(after=-1)
-        assert next(found).sequence == 0
-        told = r"follow\(after=0\) goes on where it did"
-
-        async def main() -> float:
-            afound = storage.afollow(after=-1)
-            assert (await anext(afound)).sequence == 0
-            wire.be_silent("answer")
-            waiting = asyncio.create_task(asyncio.to_thread(gives_up, lambda: next(found), told))
-            begin = time.monotonic()
-            with pytest.raises(StorageError, match=told):
-                await anext(afound)
-            return max(time.monotonic() - begin, await waiting)
-
-        assert asyncio.run(main()) < LIMIT + BUSY
 
 
 def test_a_name_that_nobody_looks_up_is_given_up(session: str, monkeypatch: pytest.MonkeyPatch) -> None:

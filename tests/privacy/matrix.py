@@ -16,7 +16,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -197,7 +196,6 @@ def outputs(cases: Sequence[Case], folder: Path, *more: str, is_full: bool = Fal
             while record.read_bytes().count(b"\n") <= len(cases):  # a line a case, below the first
                 assert time.monotonic() < patience and process.poll() is None
                 time.sleep(0.05)
-            found["metrics"] = urllib.request.urlopen(f"{url}/-/metrics", timeout=30).read()
         finally:
             process.send_signal(signal.SIGTERM)
             reader.join(60)

@@ -257,7 +257,9 @@ def test_async_streams() -> None:
 
 def test_what_the_typed_method_does_not_know_goes_under_extra_body() -> None:
     context, wire = rich(), Wire(ok(), ok())
-    request = context.request(extra_body={"brand_new": {"a": 1}}, extra_headers={"anthropic-beta": "x-2026", "x-trace": "7"})
+    request = context.request(
+        extra_body={"brand_new": {"a": 1}}, extra_headers={"anthropic-beta": "x-2026", "x-trace": "7"}
+    )
     assert request["extra_body"] == {"brand_new": {"a": 1}} and "brand_new" not in request
     client_of(wire).messages.create(**request)
     request.send(client_of(wire))

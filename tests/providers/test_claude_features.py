@@ -18,12 +18,14 @@ from anthropic.types.beta.message_create_params import MessageCreateParamsNonStr
 from contextkit import AnthropicMessages, Context, tool
 from contextkit.canonical import canonical, parse
 from contextkit.errors import UsageError
+from contextkit.facts.load import betas_for
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.anthropic.blocks import PLACEHOLDER, edited_columns
 from contextkit.providers.codecs import PARSERS
-from contextkit.providers.notices import BLOCKS, COMPACT, CONTEXT_MANAGEMENT, FIELDS, SUMMARIZE
+from contextkit.providers.notices import BLOCKS, FIELDS
 from contextkit.server import LocalServer
-from contextkit.server.answer import MESSAGES, answer
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import MESSAGES
 from contextkit.server.state import Clock, State
 from tests.providers import filled, filled_params
 from tests.providers.strict import faults
@@ -39,6 +41,11 @@ CLEAR_THINKING = {"type": "clear_thinking_20251015"}
 def fetch(url: str) -> str:
     """Get a page."""
     return f"{url} " * 300
+
+
+CONTEXT_MANAGEMENT, COMPACT, SUMMARIZE = (
+    betas_for(field)[0] for field in ("context_management", "context_management.edits.compact_20260112", "compaction")
+)
 
 
 def claude(*edits: Any, model: str = MODEL, betas: Any = (CONTEXT_MANAGEMENT,), **params: Any) -> AnthropicMessages:
@@ -584,7 +591,7 @@ def test_every_client_of_the_sdk_is_tried_here_and_on_the_page() -> None:
     made = {
         name for name in dir(anthropic) if name.startswith("Anthropic") and hasattr(getattr(anthropic, name), "post")
     }
-    page = (ROOT / "docs" / "claude.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "claude.md").read_text(encoding="utf-8")
     assert made - {"Anthropic"} == PLATFORMS and len(CLIENTS) == len(PLATFORMS)
     assert all(f"`{name}`" in page for name in PLATFORMS)
 
@@ -685,8 +692,8 @@ def table() -> str:
 
 
 def test_the_page_lists_every_field_in_beta() -> None:
-    page = (ROOT / "docs" / "claude.md").read_text(encoding="utf-8")
-    assert f"<!-- table: betas -->\n{table()}<!-- end -->" in page
+    page = (ROOT / "docs" / "reference" / "providers.md").read_text(encoding="utf-8")
+    assert f"<!-- betas -->\n{table()}<!-- end -->" in page
 
 
 def test_the_example_is_billed_as_it_predicts(example: Callable[[str], str]) -> None:

@@ -20,9 +20,9 @@ from contextkit.errors import UsageError
 from contextkit.providers import Gemini
 from contextkit.providers.gemini.generate import parse
 from contextkit.providers.gemini.parts import cached_content
-from contextkit.providers.gemini.validation import request_shape
-from contextkit.providers.validation import ReceivedRequest
 from contextkit.server import LocalServer
+from contextkit.server.endpoints.gemini_validation import request_shape
+from contextkit.server.endpoints.validation import ReceivedRequest
 from tests.laws.conversations import BREAKING, SAYING, Conversation, operations
 from tests.laws.every_block import ROWS, spoken_by
 from tests.laws.pools import CALL, MODEL

@@ -10,12 +10,13 @@ from contextkit import AnthropicMessages, Context
 from contextkit.canonical import parse
 from contextkit.log.entry import DateChanged, EffortChanged
 from contextkit.providers.codecs import PARSERS
-from contextkit.providers.notices import CLEAR_AT, MESSAGE_EFFORT
-from contextkit.server.answer import MESSAGES, answer
+from contextkit.providers.notices import MESSAGE_FIELDS
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import MESSAGES
 from contextkit.server.state import Clock, State
 from tests.context.test_remembering import Loop
 
-BETAS = [CLEAR_AT, MESSAGE_EFFORT]
+BETAS = [betas[0] for betas in MESSAGE_FIELDS.values()]
 
 
 def claude(model: str = "claude-opus-5-5", betas: list[str] = BETAS) -> AnthropicMessages:

@@ -43,7 +43,7 @@ def gpt(server: LocalServer) -> Iterator[openai.OpenAI]:
 
 @pytest.fixture
 def http(server: LocalServer) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=server.url) as client:
+    with httpx2.Client(base_url=server.url, timeout=30.0) as client:  # the first request may load an SDK
         yield client
 
 

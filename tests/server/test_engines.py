@@ -17,19 +17,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextkit.analysis.engines import ENGINES, engine
-from contextkit.analysis.simulate import simulate
-from contextkit.cache.block.block_cache import BlockCache
-from contextkit.cache.block.engine import Shape
-from contextkit.cache.block.trace_cache import TraceCache
 from contextkit.cache.usage import Usage
 from contextkit.cli.main import main
+from contextkit.engines.block_runs import TraceCache
+from contextkit.engines.registry import ENGINES, engine
+from contextkit.engines.simulate import simulate
+from contextkit.engines.vllm import BlockCache
+from contextkit.engines.vllm_manager import Shape
 from contextkit.errors import LogCorrupt, UsageError
 from contextkit.ledger.calls import BlockIds, Exchange, Tokens, encode
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.server import LocalServer
-from contextkit.server.answer import CHAT, RESPONSES, answer
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import CHAT, RESPONSES
 from contextkit.server.state import Clock, State
 from tests.cli.conftest import COMMAND
 

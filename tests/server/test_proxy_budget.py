@@ -16,7 +16,6 @@ from contextkit.cache.usage import Usage
 from contextkit.cli.proxy import Options, _budget
 from contextkit.cli.proxy_output import ConsoleOutput
 from contextkit.ledger.calls import Exchange
-from contextkit.proxy.metrics.prometheus import Metrics
 from contextkit.server import LocalServer
 from tests.server.conftest import CLAUDE, GPT
 from tests.server.proxied import client, passing, provider
@@ -134,19 +133,17 @@ def test_a_day_counts_what_was_recorded_and_a_session_does_not(tmp_path: Path) -
     assert spent == {"day": 105, "session": 0}
 
 
-def test_the_terminal_and_the_metrics_say_what_was_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    shown, metrics = ConsoleOutput(is_json=False, is_quiet=False), Metrics()
+def test_the_terminal_says_what_was_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = ConsoleOutput(is_json=False, is_quiet=False)
     shown.began("http://127.0.0.1:1", "https://x", "runs.jsonl")
     for report in (
         {"refused": {"path": "/v1/messages", "text": "it could cost too much"}},
         {"summary": {"total": {"calls": 2}}, "text": "fine", "breaks": {}},
     ):
         shown.report(report)
-        metrics.take(report)
     shown.close()
     assert capsys.readouterr().out.splitlines()[2:] == [
         "  refused: /v1/messages: it could cost too much",
         "2 calls \u00b7 fine",
         "refused, as the budget had no room: 1 call",
     ]
-    assert b'contextkit_refused_total{reason="budget"} 1\n' in metrics.text()

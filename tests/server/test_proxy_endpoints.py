@@ -23,7 +23,6 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.providers.paths import wire_of
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.metrics.prometheus import Metrics
 from contextkit.proxy.observer import Departed, Ended, Passed
 from tests.server.proxied import Seen, Wire, client, passing, provider
 
@@ -367,8 +366,8 @@ def test_what_is_no_model_call_is_told_in_sizes_only(tmp_path: Path) -> None:
     assert "Zm9v" not in remarks[1].text and remarks[1].text.endswith("no answer, 1 bytes up, 0 down, unreachable")
 
 
-def test_the_terminal_and_the_metrics_say_what_passed_unread(capsys: pytest.CaptureFixture[str]) -> None:
-    shown, metrics = ConsoleOutput(is_json=False, is_quiet=False), Metrics()
+def test_the_terminal_says_what_passed_unread(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = ConsoleOutput(is_json=False, is_quiet=False)
     shown.report({"summary": {"total": {"calls": 0}}, "text": "never listened", "breaks": {}})
     shown.began("http://127.0.0.1:1", "https://x", "runs.jsonl")
     passed = Passed(1, "POST", "/v1/embeddings", 200, 9, 4, 1.0, 2.0, "")
@@ -377,14 +376,12 @@ def test_the_terminal_and_the_metrics_say_what_passed_unread(capsys: pytest.Capt
         {"summary": {"total": {"calls": 2}}, "text": "fine", "breaks": {}, "passed": 1},
     ):
         shown.report(report)
-        metrics.take(report)
     shown.close()
     assert capsys.readouterr().out.splitlines()[2:] == [
         "  passed on unread: POST /v1/embeddings 200, 9 bytes up, 4 down",
         "2 calls \u00b7 fine",
         "passed on unread: 1 other request",
     ]
-    assert b'contextkit_passed_total{status="200"} 1\n' in metrics.text()
 
 
 @settings(max_examples=60, deadline=None)

@@ -18,7 +18,7 @@ from contextkit.ledger.summary import summarise
 from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
 from contextkit.providers.notices import BLOCKS, FIELDS
 from contextkit.server import LocalServer
-from tests.server.test_any_body import PATHS
+from tests.server.bodies import PATHS
 
 START = 1_790_000_000.0
 BETAS = sorted(

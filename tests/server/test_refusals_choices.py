@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from contextkit.canonical import canonical, parse
-from contextkit.server.answer import CHAT, MESSAGES, RESPONSES, answer
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import CHAT, MESSAGES, RESPONSES
 from contextkit.server.state import Clock, State
 
 BETA = "mid-conversation-tool-changes-2026-07-01"

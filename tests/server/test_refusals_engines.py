@@ -10,10 +10,11 @@ from typing import Any
 import openai
 import pytest
 
-from contextkit.analysis.engines import engine
 from contextkit.canonical import canonical, parse
+from contextkit.engines.registry import engine
 from contextkit.server import LocalServer
-from contextkit.server.answer import CHAT, RESPONSES, answer
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import CHAT, RESPONSES
 from contextkit.server.state import Clock, State
 from tests.conformance.engine_requests import ALLOWED_TOOLS, ASKED, CASES, conversing, lowered
 

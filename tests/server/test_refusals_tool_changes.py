@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 
 from contextkit.canonical import canonical, parse
 from contextkit.server import LocalServer
-from contextkit.server.answer import MESSAGES, answer
+from contextkit.server.answer import answer
+from contextkit.server.endpoints.table import MESSAGES
 from contextkit.server.state import Clock, State
 
 CHANGES, INLINE, MCP = "mid-conversation-tool-changes-2026-07-01", "inline-tools-2026-09-15", "mcp-client-2026-09-15"

@@ -14,8 +14,8 @@ import pytest
 
 from contextkit.models import model_named, register
 from contextkit.server import LocalServer
+from tests.server.bodies import HEADERS, WHOLE
 from tests.server.conftest import CLAUDE, GPT, saying
-from tests.server.test_corruption import HEADERS, WHOLE
 
 UNKNOWN = {
     "/v1/messages": "Extra inputs are not permitted",

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.server.test_any_body import BODIES
-from tests.server.test_corruption import HEADERS
+from tests.server.bodies import BODIES, HEADERS
 
 PATHS = (
     "/v1/messages",

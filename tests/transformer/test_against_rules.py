@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contextkit.cache.block.block_cache import BlockCache
-from contextkit.cache.block.engine import Shape as Blocks
-from contextkit.cache.block.groups import Group
-from contextkit.cache.block.ids import TokenIds
-from contextkit.cache.radix.radix_cache import RadixCache, RadixShape
+from contextkit.engines.sglang import RadixCache, RadixShape
+from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.vllm import BlockCache
+from contextkit.engines.vllm_groups import Group
+from contextkit.engines.vllm_manager import Shape as Blocks
 from contextkit.transformer.engine import Engine, Run
 from contextkit.transformer.kv_cache import PagedCache, Pool
 from contextkit.transformer.methods.prefix_blocks import PrefixEngine, names

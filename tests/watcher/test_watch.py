@@ -551,7 +551,7 @@ def test_a_fifth_marker_is_told_before_the_provider_refuses_it(server: LocalServ
 
 
 def test_the_first_block_of_the_page_runs_as_copied_and_shows_its_own_line(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "watch.md").read_text("utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "watch.md").read_text("utf-8")
     code = page.partition("```python\n")[2].partition("```")[0]
     copied = tmp_path / "agent.py"
     copied.write_text(code, "utf-8")

@@ -252,17 +252,6 @@ def test_whatever_was_billed_is_replayed_to_the_cent(rows: list[tuple[float, tup
             )
 
 
-def test_stopping_early_answers_for_what_was_seen() -> None:
-    def first(rows: Iterable[object]) -> Iterable[object]:
-        yield from list(rows)[:2]
-
-    found = what_if(GAP, watch=first)
-    assert (found.calls, answer(found, "lifetime").before_usd) == (
-        2,
-        pytest.approx(BEFORE - 22_000 * WRITE_5M - REST / 3),
-    )
-
-
 @pytest.mark.skipif(not PI.exists(), reason="the recorded pi session is not beside this checkout")
 def test_a_real_session() -> None:
     from contextkit.importers.registry import records_in

@@ -12,7 +12,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from contextkit.analysis.simulate import simulate
+from contextkit.engines.simulate import simulate
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline

@@ -168,7 +168,6 @@ _STAND_INS = {
     "openai_chat": "gpt-5.1",
     "openai_responses": "gpt-5.1",
     "gemini": "gemini-2.5-pro",
-    "gemini_interactions": "gemini-2.5-pro",
 }
 
 

@@ -4,8 +4,8 @@ Takes connection strings and pools, gives rows; knows nothing of entries. psycop
 needed.
 
 Nobody waits longer than `wait_seconds` and `MARGIN_SECONDS`. No setting bounds all that may wait: the lookup of a name,
-a pool, each of a host's addresses, a peer whose system acknowledges what its server never answers. So what may wait
-runs in a thread of its own; when its time is up its connection is shut down, and it ends by itself.
+a pool, each of a host's addresses, a peer whose system acknowledges what its server never answers. So each query runs
+in a thread of its own; when its time is up its connection is shut down, and the thread ends by itself.
 """
 
 from __future__ import annotations
@@ -13,23 +13,20 @@ from __future__ import annotations
 import os
 import socket
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from contextvars import copy_context
 from inspect import iscoroutinefunction
 from threading import Lock, Thread
 from time import monotonic
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, LiteralString, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString, Protocol
 
 from contextkit.errors import MissingExtra, StorageError, UsageError
 from contextkit.log.rows import Rows
 
 if TYPE_CHECKING:
     import psycopg
-
-T = TypeVar("T")
 
 WAIT_SECONDS = 30.0
 """A statement may wait so long for locks of others, then the server undoes it."""
@@ -41,22 +38,10 @@ _SETTINGS: dict[str, Any] = {
     "client_encoding": "utf8",
     "connect_timeout": 10,
     "fallback_application_name": "contextkit",
-    "keepalives_idle": 30,  # seconds until a silent line is asked whether it is still there; a follower's is silent most of the time
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
 }
 """libpq's parameters where the connection string does not say otherwise."""
 _LIMIT: LiteralString = "select set_config('statement_timeout', %(milliseconds)s::text, true)"
 """For one transaction: what stayed behind in a connection of a pooler would limit other clients."""
-_HOW: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
-"""One statement, one transaction; and nothing prepared, as poolers such as PgBouncer may send the next statement
-elsewhere."""
-READ: LiteralString = """
-select sequence, kind, at, body, prev, digest from entry
-where session = %(session)s::text and sequence > %(after)s::bigint and sequence <= coalesce(%(last)s::bigint, 9223372036854775807)
-order by sequence limit %(page)s::bigint
-"""
-"""One query of a reading (`log/rows.py`)."""
 SERIALIZATION_FAILURE = "40001"
 """SQLSTATE of a transaction that was undone for the sake of another, where the database makes every one serializable.
 """
@@ -65,9 +50,9 @@ _PASSING = frozenset({"57P01", "57P02", "57P03", SERIALIZATION_FAILURE})
 starting."""
 _CONNECTION_CLASS = "08"
 _WHAT_NOW = {
-    "42P01": "make its table once, with contextkit.log.postgres.create(server)",
-    "42703": "the table `entry` is somebody else's: give the log a schema of its own (docs/postgres.md)",
-    "42501": "grant this user select and insert on the table `entry`",
+    "42P01": "make its tables once, with contextkit.log.postgres.create(server)",
+    "42703": "the table `entry` is somebody else's: give the log a schema of its own (docs/guides/postgres.md)",
+    "42501": "grant this user select and insert on the table `entry`, and select, insert and update on `last_entry`",
     "25006": "this server takes no writes, as a standby does: connect to the primary",
     "57014": "another transaction may hold a lock (pg_stat_activity says which): end it and try again, or give more wait_seconds",
     "53100": "its disk is full: make room there, nothing was kept",
@@ -87,8 +72,8 @@ class Pool(Protocol):
         """A connection for the time of a `with`, its transaction committed at the end."""
 
 
-class Attempt:
-    """A use of a connection that somebody waits for, and may give up from another thread."""
+class _Attempt:
+    """A use of a connection that another thread may give up."""
 
     __slots__ = ("_is_over", "_lock", "_socket", "is_sent")
 
@@ -98,8 +83,8 @@ class Attempt:
         self.is_sent = False
         """Whether anything may have been sent."""
 
-    def begin(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-        """Call this before sending on `connection`. Raises `psycopg.OperationalError` when it was given up before."""
+    def begin(self, connection: psycopg.Connection[Any]) -> None:
+        """Call this before sending on `connection`. Raises `psycopg.OperationalError` if it is over."""
         with self._lock:
             if self._is_over:
                 raise driver().OperationalError("it was given up before it was sent")
@@ -107,18 +92,14 @@ class Attempt:
             self._socket = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
             self.is_sent = True
 
-    def give_up(self) -> None:
-        """Send nothing from here on; what waits for an answer finds the connection closed."""
+    def end(self, *, is_given_up: bool) -> None:
+        """Send nothing from here on; if it is given up, whoever waits for an answer finds the connection closed."""
         with self._lock:
             self._is_over = True
             if self._socket is not None:
-                with suppress(OSError):  # the peer was first
-                    self._socket.shutdown(socket.SHUT_RDWR)
-
-    def end(self) -> None:
-        """Call this when the connection is not used any more; another use of it is another attempt."""
-        with self._lock:
-            if self._socket is not None:
+                if is_given_up:
+                    with suppress(OSError):  # the peer was first
+                        self._socket.shutdown(socket.SHUT_RDWR)
                 self._socket.close()
                 self._socket = None
 
@@ -126,28 +107,22 @@ class Attempt:
 class Server:
     """Where statements go."""
 
-    __slots__ = ("__weakref__", "_close", "_own", "_place", "_wait_seconds", "limit_seconds")
+    __slots__ = ("__weakref__", "_close", "_limit_seconds", "_own", "_wait_seconds", "place")
 
     def __init__(self, place: str | Pool, wait_seconds: float = WAIT_SECONDS) -> None:
         """Connects to nothing yet.
 
         Raises `UsageError` for what is neither a connection string nor a pool, `MissingExtra`.
         """
-        self._place, self._wait_seconds = place, min(wait_seconds, _LONGEST_SECONDS)
-        self.limit_seconds = self._wait_seconds + MARGIN_SECONDS
-        """A call that waits for the server gives up after it."""
-        self._own: dict[
-            int, psycopg.Connection[Any]
-        ] = {}  # that nobody uses now; by process: a fork of the process must not speak on its parent's line
-        self._close = weakref.finalize(
-            self, _hang_up, self._own
-        )  # a storage that is dropped unclosed must not keep a line until the end
-        _parameters(place) if isinstance(place, str) else _check_pool(place)
-
-    @property
-    def place(self) -> str | Pool:
+        self.place = place
         """The connection string, or the pool."""
-        return self._place
+        self._wait_seconds = min(wait_seconds, _LONGEST_SECONDS)
+        self._limit_seconds = self._wait_seconds + MARGIN_SECONDS
+        # The connection that nobody uses now, by process: a fork must not speak on its parent's.
+        self._own: dict[int, psycopg.Connection[Any]] = {}
+        # A storage that is dropped unclosed must not keep a connection until the end.
+        self._close = weakref.finalize(self, _hang_up, self._own)
+        _parameters(place) if isinstance(place, str) else _check_pool(place)
 
     @property
     def is_open(self) -> bool:
@@ -156,7 +131,7 @@ class Server:
 
     def deadline(self) -> float:
         """The time of `time.monotonic` at which a call that begins now gives up."""
-        return monotonic() + self.limit_seconds
+        return monotonic() + self._limit_seconds
 
     def query(self, *statements: LiteralString, values: Mapping[str, object], by: float, is_anew: bool = False) -> Rows:
         """Run statements in one transaction; what they did is durable when this returns the rows of the last.
@@ -165,63 +140,64 @@ class Server:
         `StorageError` where nothing was sent, and psycopg's own errors once it may have been; one whose SQLSTATE is in
         `LOCKED` when the server undid it because it took longer than `wait_seconds`.
         """
-        psycopg = driver()
-
-        def work(attempt: Attempt) -> Rows:
-            with ExitStack() as held:
-                try:
-                    if is_anew and (check := getattr(self._place, "check", None)) is not None:
-                        check()
-                    pool = self if isinstance(self._place, str) else self._place
-                    connection = held.enter_context(pool.connection())
-                except psycopg.Error as fault:
-                    raise unreachable(fault) from fault
-                attempt.begin(connection)
-                seconds = max(min(self._wait_seconds, by - monotonic() - MARGIN_SECONDS / 2), 0.001)
-                return _run(connection, statements, values, seconds)
-
-        return self.within(by, work)
-
-    def within(self, by: float, work: Callable[[Attempt], T]) -> T:
-        """Run `work` in a thread of its own; when it is not done in time, give up its attempt.
-
-        Raises what `work` raises; when the time is up `psycopg.OperationalError`, or `StorageError` where nothing was
-        sent.
-        """
-        attempt, done = Attempt(), Future[T]()
-        silent = driver().OperationalError(f"no answer within {self.limit_seconds:g} seconds")
-        if (seconds := by - monotonic()) <= 0:
+        attempt, done = _Attempt(), Future[Rows]()
+        silent = driver().OperationalError(f"no answer within {self._limit_seconds:g} seconds")
+        if monotonic() >= by:
             raise unreachable(silent)
 
         def run() -> None:
             try:
                 try:
-                    result = work(attempt)
+                    rows = self._query(attempt, statements, values, by, is_anew=is_anew)
                 finally:
-                    attempt.end()
+                    attempt.end(is_given_up=False)
             except BaseException as fault:  # noqa: BLE001 - raised where it is waited for
                 done.set_exception(fault)
             else:
-                done.set_result(result)
+                done.set_result(rows)
 
-        Thread(target=copy_context().run, args=(run,), name="contextkit postgres", daemon=True).start()
+        Thread(target=run, name="contextkit postgres", daemon=True).start()
         try:
-            return done.result(seconds)
+            return done.result(by - monotonic())
         except TimeoutError:
             if done.done():  # it ended between the two, or raised a `TimeoutError` of its own
                 return done.result()
-            attempt.give_up()
             raise (silent if attempt.is_sent else unreachable(silent)) from None
-        finally:
-            if not done.done():  # nor does it go on when who waits is interrupted
-                attempt.give_up()
+        finally:  # also when who waits is interrupted
+            attempt.end(is_given_up=True)
+
+    def _query(
+        self,
+        attempt: _Attempt,
+        statements: tuple[LiteralString, ...],
+        values: Mapping[str, object],
+        by: float,
+        *,
+        is_anew: bool,
+    ) -> Rows:
+        with ExitStack() as held:
+            try:
+                if is_anew and (check := getattr(self.place, "check", None)) is not None:
+                    check()
+                pool = self if isinstance(self.place, str) else self.place
+                connection = held.enter_context(pool.connection())
+            except driver().Error as fault:
+                raise unreachable(fault) from fault
+            attempt.begin(connection)
+            seconds = max(min(self._wait_seconds, by - monotonic() - MARGIN_SECONDS / 2), 0.001)
+            return _run(connection, statements, values, seconds)
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
         """Lend a connection of our own, as a pool does; what raised on it is not lent again."""
         connection = self._own.pop(os.getpid(), None)
         if connection is None or connection.closed:
-            connection = driver().connect(**self.settings())
+            connection = driver().connect(
+                # a lost statement is not delivered later than we wait for it
+                **{**_SETTINGS, "tcp_user_timeout": int(self._limit_seconds * 1000), **_parameters(str(self.place))},
+                autocommit=True,  # one statement, one transaction
+                prepare_threshold=None,  # poolers such as PgBouncer may send the next statement elsewhere
+            )
         try:
             yield connection
         except BaseException:
@@ -229,15 +205,6 @@ class Server:
             raise
         if not self.is_open or self._own.setdefault(os.getpid(), connection) is not connection:
             connection.close()
-
-    def settings(self) -> dict[str, Any]:
-        """What `psycopg.connect` takes to reach the same server on a line of one's own."""
-        system = {"tcp_user_timeout": int(self.limit_seconds * 1000)}  # nor is a lost statement delivered later
-        if isinstance(self._place, str):
-            return {**_SETTINGS, **system, **_parameters(self._place), **_HOW}
-        conninfo, kwargs = (_called(getattr(self._place, name, None)) for name in ("conninfo", "kwargs"))
-        ours = {key: value for key, value in (kwargs or {}).items() if not key.endswith("_factory")}
-        return {**_SETTINGS, **system, **_parameters(conninfo or ""), **ours, **_HOW}
 
     def close(self) -> None:
         """Close what is our own; a pool stays open, it is the caller's."""
@@ -331,11 +298,6 @@ def _check_pool(pool: object) -> None:
         raise UsageError(
             f"an append is a call that waits, so the pool must be a psycopg_pool.ConnectionPool, not {type(pool).__name__}"
         )
-
-
-def _called(value: Any) -> Any:
-    """Pools may take what they connect with as a function, for passwords that change."""
-    return value() if callable(value) else value
 
 
 def _hang_up(own: dict[int, psycopg.Connection[Any]]) -> None:

@@ -1,20 +1,16 @@
-"""Where the log of a fleet is kept: one session in the table `entry` of a Postgres database.
+"""One session's log in the table `entry` of a Postgres database: the storage of a fleet of workers.
 
-Takes entries that are already frozen, gives them back byte for byte; knows nothing of what they mean, but for the
-parent a fork names.
-
-An append is one statement that expects the entry it follows to be the session's last, so of two writers one is told
+An append is one statement that expects the entry it follows to be the session's last, so of two writers one gets
 `ConcurrentAppend` and nothing is lost or doubled. No worker holds a lock, and none has to be the same as before. Bodies
 are `bytea`: `jsonb` would sort keys.
 
 The table `last_entry` holds the sequence and the digest of the last entry of each session, written with it: rows that
-were deleted at the end of a session break no chain, and are noticed all the same. Where it is missing, as in a database
-made by an older version, and cannot be made, everything works but that.
+were deleted at the end of a session break no chain, and are noticed all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, LiteralString, Self, TypeGuard
@@ -24,7 +20,6 @@ from contextkit.errors import ConcurrentAppend, LogCorrupt, LogLocked, StorageEr
 from contextkit.log.entry import Entry
 from contextkit.log.postgres.connection import (
     LOCKED,
-    READ,
     SERIALIZATION_FAILURE,
     WAIT_SECONDS,
     Pool,
@@ -33,8 +28,7 @@ from contextkit.log.postgres.connection import (
     is_passing,
     refused,
 )
-from contextkit.log.postgres.following import Following, channel_of
-from contextkit.log.rows import Parameters, Rows, read, reading
+from contextkit.log.rows import Parameters, Rows, read
 from contextkit.log.storage import GENESIS, Storage
 
 MAX_SESSION_BYTES = 1_000
@@ -71,44 +65,37 @@ insert into last_entry (session, first, sequence, digest)
 select distinct on (session) session, min(sequence) over (partition by session), sequence, digest from entry
 order by session, sequence desc on conflict do nothing
 """
-_HAS_LAST: LiteralString = """
-select coalesce(bool_and(has_table_privilege(to_regclass('last_entry'), need)), false)
-from unnest(array['select', 'insert', 'update']) as need
-"""
 _NOTED: LiteralString = "select sequence, digest from last_entry where session = %(session)s::text"
 _LOCK: LiteralString = "select pg_advisory_xact_lock(7311145026432951)"
 """Two workers that create the table at once would both find it missing."""
 _MAKE_LAST = (_LOCK, _CREATE_LAST, _FILL_LAST)
 _CREATE_SECONDS = 600.0
 """Filling the table of last entries reads all of a database."""
-_APPENDED: LiteralString = """
+_APPEND: LiteralString = """
 with kept as (
     insert into entry (session, sequence, kind, at, body, prev, digest)
     select %(session)s::text, %(sequence)s::bigint, %(kind)s::text, %(at)s::double precision, %(body)b, %(prev)b, %(digest)b
     where coalesce((
         select last.sequence = %(sequence)s::bigint - 1 and last.digest = %(prev)b from entry as last
         where last.session = %(session)s::text order by last.sequence desc limit 1
-    ), %(is_first)s::boolean)
+    ), %(sequence)s::bigint = %(first)s::bigint)
     on conflict (session, sequence) do nothing
     returning sequence
-)
-"""
-_NOTING: LiteralString = """
-, noted as (
+), noted as (
     insert into last_entry (session, first, sequence, digest)
     select %(session)s::text, %(first)s::bigint, kept.sequence, %(digest)b from kept
     on conflict (session) do update set sequence = excluded.sequence, digest = excluded.digest
 )
-"""
-_ANSWER: LiteralString = """
-select case when %(notifies)s::boolean then pg_notify(%(channel)s::text, kept.sequence::text) end,
-    case current_setting('synchronous_commit') when 'off' then set_config('synchronous_commit', 'on', true) end
-from kept
+select case current_setting('synchronous_commit') when 'off' then set_config('synchronous_commit', 'on', true) end from kept
 """
 """Answers a row where it was kept, none where another entry is the last. A database that would acknowledge before its
 disk is overruled."""
-_APPEND: dict[bool, LiteralString] = {False: _APPENDED + _ANSWER, True: _APPENDED + _NOTING + _ANSWER}
-"""Whether the table `last_entry` is there → how an entry is appended."""
+_READ: LiteralString = """
+select sequence, kind, at, body, prev, digest from entry
+where session = %(session)s::text and sequence > %(after)s::bigint and sequence <= coalesce(%(last)s::bigint, 9223372036854775807)
+order by sequence limit %(page)s::bigint
+"""
+"""One query of a reading (`log/rows.py`)."""
 _LAST: LiteralString = (
     "select sequence, digest from entry where session = %(session)s::text order by sequence desc limit 1"
 )
@@ -143,29 +130,22 @@ class PostgresStorage:
     path: Path | None = None
     """Never in a file."""
 
-    def __init__(
-        self, server: str | Pool, session: str, *, notifies: bool = True, wait_seconds: float = WAIT_SECONDS
-    ) -> None:
+    def __init__(self, server: str | Pool, session: str, *, wait_seconds: float = WAIT_SECONDS) -> None:
         """`server`: a connection string, or a pool of connections such as `psycopg_pool.ConnectionPool`.
 
-        `notifies`: whether followers are told of each append at once, which Postgres does one commit of a database at a
-        time; else they look every few seconds. `wait_seconds`: after which an append gives up that waits for a lock
-        another transaction holds. Nothing waits for the server or the network for longer than that and
-        `connection.MARGIN_SECONDS`.
+        `wait_seconds`: after which an append gives up that waits for a lock another transaction holds. Nothing waits for
+        the server or the network for longer than that and `connection.MARGIN_SECONDS`.
         """
         if not isinstance(wait_seconds, int | float) or not 0 < wait_seconds < float("inf"):
             raise UsageError(f"wait_seconds={wait_seconds!r}: seconds, more than 0")
         self.session = _named(session)
         """Whose entries these are."""
-        self._server = Server(server, wait_seconds)
-        self._notifies = notifies
-        self._settings = {"session": session, "channel": channel_of(session), "notifies": notifies}
-        self._first, self._last = 0, (-1, GENESIS)
+        self._server, self._wait_seconds = Server(server, wait_seconds), wait_seconds
+        self._first = 0
+        """Sequence of the first entry of its own: a fork's follow its parent's."""
         self._doubt: bytes | None = None
+        """Digest of the entry whose append was given up, and which may be there all the same."""
         self._lineage: list[str] = [session]
-        self._wait_seconds = wait_seconds
-        self._notes_last = False
-        """Whether the table `last_entry` is there, and ours to write; known once the log was loaded."""
 
     @classmethod
     def at(cls, url: str) -> Self:
@@ -190,7 +170,7 @@ class PostgresStorage:
 
     def beside(self, session: str) -> PostgresStorage:
         """Another session in the same database, over the same pool or on a connection of its own."""
-        return PostgresStorage(self._server.place, session, notifies=self._notifies, wait_seconds=self._wait_seconds)
+        return PostgresStorage(self._server.place, session, wait_seconds=self._wait_seconds)
 
     def sessions_below(self, prefix: str) -> list[str]:
         """Names of the sessions with entries whose names begin so, in the order of the times of their first entries.
@@ -209,7 +189,7 @@ class PostgresStorage:
         """
         self._check_open()
         with self._faults(f"session {session!r} could not be read"):
-            return read(reading(session, -1, GENESIS, None), self._page)
+            return read(session, self._page)
 
     def load(self) -> Iterator[Entry]:
         """What the session holds now; a fork begins with what it shares with its parent.
@@ -219,14 +199,12 @@ class PostgresStorage:
         self._check_open()
         lineage: list[str] = []
         with self._faults("could not be read"):
-            noted = self._noted()  # before the entries: others may append meanwhile
-            entries = read(reading(self.session, -1, GENESIS, None, lineage), self._page)
+            noted = self._query(_NOTED, session=self.session)  # before the entries: others may append meanwhile
+            entries = read(self.session, self._page, lineage=lineage)
         self._check_end(entries, noted)
         self._lineage = lineage
         own = [entry.sequence for entry in entries if entry.kind == "opened"]
         self._first = own[-1] if len(lineage) > 1 and own else 0
-        if entries:
-            self._last = entries[-1].sequence, entries[-1].digest
         return iter(entries)
 
     def append(self, entry: Entry, prev: bytes) -> None:
@@ -242,7 +220,7 @@ class PostgresStorage:
         with self._faults(f"entry {entry.sequence} could not be appended"):
             if not self._insert(entry, prev, by):
                 raise self._overtaken(entry, by)
-        self._doubt, self._last = None, (entry.sequence, entry.digest)
+        self._doubt = None
 
     def inherit(self, parent: Storage, shared: Sequence[Entry]) -> str | None:
         """Begin as a fork: the session that holds what is shared, where that is in this database.
@@ -263,31 +241,13 @@ class PostgresStorage:
             prev = entry.digest
         return None
 
-    def follow(self, timeout: float | None = None, after: int | None = None) -> Iterator[Entry]:
-        """Entries behind the one this storage loaded or appended last, or behind `after`, as they come: each once, in
-        order.
-
-        Ends when none came for `timeout` seconds (None: never). It holds a connection of its own. Raises `StorageError`
-        when that is lost, saying where to go on; `LogCorrupt` where the chain is broken.
-        """
-        return self._following(timeout, after).follow(self._server)
-
-    def afollow(self, timeout: float | None = None, after: int | None = None) -> AsyncIterator[Entry]:
-        """`follow` for an event loop (on Windows a `SelectorEventLoop`: psycopg waits in no other)."""
-        return self._following(timeout, after).afollow(self._server)
-
     def close(self) -> None:
         """Hang up; a pool stays open, it is the caller's. A second call does nothing."""
         self._server.close()
 
-    def _following(self, timeout: float | None, after: int | None) -> Following:
-        self._check_open()
-        place = self._last if after is None or after == self._last[0] else (after, GENESIS if after < 0 else None)
-        return Following(self.session, *place, timeout)
-
     def _page(self, parameters: Parameters) -> Rows:
         """One answer of a reading."""
-        return self._query(READ, **parameters)
+        return self._query(_READ, **parameters)
 
     def _query(self, *statements: LiteralString, **values: Any) -> Rows:
         """What statements that only read, or may run twice, answer; a line that broke meanwhile is made anew."""
@@ -299,29 +259,19 @@ class PostgresStorage:
                 raise
         return self._server.query(*statements, values=values, by=by, is_anew=True)
 
-    def _values(self, entry: Entry, prev: bytes) -> dict[str, Any]:
-        named = {
-            "sequence": entry.sequence,
-            "kind": entry.kind,
-            "at": entry.at,
-            "body": entry.body,
-            "prev": prev,
-            "digest": entry.digest,
-        }
-        return {**named, **self._settings, "is_first": entry.sequence == self._first, "first": self._first}
-
     def _insert(self, entry: Entry, prev: bytes, by: float) -> bool:
         """Insert the entry, again on a new connection if the first is lost; return False if another entry has its place.
 
         A lost connection, of this append or the one before, may have inserted it: then the row in its place is this entry.
         """
-        psycopg, values, statement = driver(), self._values(entry, prev), _APPEND[self._notes_last]
+        psycopg, place = driver(), {"session": self.session, "sequence": entry.sequence, "first": self._first}
+        row = {"kind": entry.kind, "at": entry.at, "body": entry.body, "prev": prev, "digest": entry.digest}
         may_be_there, is_anew = entry.digest == self._doubt, False
         while True:
             try:
-                if self._server.query(statement, values=values, by=by, is_anew=is_anew):
+                if self._server.query(_APPEND, values=place | row, by=by, is_anew=is_anew):
                     return True
-                return may_be_there and self._server.query(_AT, values=values, by=by) == [(entry.digest,)]
+                return may_be_there and self._server.query(_AT, values=place, by=by) == [(entry.digest,)]
             except (psycopg.Error, StorageError) as fault:
                 if isinstance(fault, psycopg.Error) and is_passing(fault) and not is_anew:
                     may_be_there, is_anew = may_be_there or fault.sqlstate != SERIALIZATION_FAILURE, True
@@ -335,12 +285,6 @@ class PostgresStorage:
             except BaseException:  # interrupted while it waited
                 self._doubt = entry.digest
                 raise
-
-    def _noted(self) -> Rows:
-        """Sequence and digest of the last entry, as noted with it; nothing where a database has no table for that."""
-        [(is_ours,)] = self._query(_HAS_LAST)
-        self._notes_last = bool(is_ours)
-        return self._query(_NOTED, session=self.session) if self._notes_last else []
 
     def _check_end(self, entries: list[Entry], noted: Rows) -> None:
         """Raise `LogCorrupt` where the entry that was noted as the last is not there."""

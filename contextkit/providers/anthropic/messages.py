@@ -55,7 +55,7 @@ class AnthropicMessages(Adapter):
     """A Claude model behind `client.messages.create`.
 
     `ttl` is the lifetime of the moving breakpoints, `head_ttl` that of tools and system (never shorter); `ttl="auto"`
-    writes up to a place of the planner's choice for an hour (`docs/planner.md`). `betas` are the beta features opted in
+    writes up to a place of the planner's choice for an hour (`docs/explanation/planner.md`). `betas` are the beta features opted in
     to, sent as a header. Everything else is a parameter of the endpoint and is sent as given.
 
     >>> AnthropicMessages("claude-sonnet-5-5", max_tokens=4096).params["max_tokens"]
@@ -65,9 +65,7 @@ class AnthropicMessages(Adapter):
     wire = WIRE
     path = "/v1/messages"
     grammar = GRAMMAR
-    answering = Answering(
-        answers.reply, lambda response: response.get("stop_reason") is not None, answers.usage, answers.joined
-    )
+    answering = Answering(answers.reply, lambda response: response.get("stop_reason") is not None, answers.joined)
 
     def __init__(
         self,

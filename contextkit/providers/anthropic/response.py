@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.log.entry import Native
 from contextkit.prompt.normal_form import normal
 from contextkit.providers.anthropic.blocks import WIRE
 from contextkit.providers.provider import Reply, ReplyCall, plain, read_object, written_object
-from contextkit.providers.usage import ANTHROPIC_MESSAGES, read_usage
+from contextkit.providers.usage import endpoint_usage
 
 STOPS = {
     "end_turn": "done",
@@ -49,7 +48,7 @@ def reply(response: Any) -> Reply:
         if row["type"] == "thinking_dropped"
     }
     native = Native(WIRE, message["model"], canonical(blocks))
-    return Reply(message["id"], native, text, calls, stop, usage(message.get("usage") or {}), gone)
+    return Reply(message["id"], native, text, calls, stop, endpoint_usage(WIRE, message.get("usage") or {}), gone)
 
 
 _TITLES = {
@@ -86,18 +85,6 @@ def _sendable_citation(citation: Mapping[str, Json]) -> Json:
     kept = {key: value for key, value in citation.items() if key != "file_id"}
     title = _TITLES.get(str(citation.get("type")))
     return {title: None, **kept} if title else kept
-
-
-def usage(counters: Mapping[str, Json]) -> Usage:
-    """Anthropic's counters in ours: its `input_tokens` leaves cached and written tokens out, its totals a compaction on
-    the way.
-    """
-    passes = [each for each in counters.get("iterations") or () if each.get("type") == "compaction"]
-    return sum((_usage(each) for each in passes), start=_usage(counters))
-
-
-def _usage(counters: Mapping[str, Json]) -> Usage:
-    return read_usage(ANTHROPIC_MESSAGES, counters) or Usage()
 
 
 def joined(events: Iterable[Any]) -> Mapping[str, Json]:

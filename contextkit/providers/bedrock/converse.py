@@ -164,9 +164,7 @@ class BedrockConverse(KeyedAdapter):
     """
 
     format, wire, name, grammar = FORMAT, WIRE, "aws", GRAMMAR
-    answering = Answering(
-        partial(reply.reply, FORMAT), lambda response: "stopReason" in response, reply.usage, reply.joined
-    )
+    answering = Answering(partial(reply.reply, FORMAT), lambda response: "stopReason" in response, reply.joined)
 
     def __init__(
         self, model: str, *, max_tokens: int | None = None, ttl: str = "5m", head_ttl: str | None = None, **params: Json

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from contextkit.cache.usage import Usage, served
+from contextkit.cache.usage import served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.keyed_blocks import KeyedFormat, packed, parse_blocks
 from contextkit.providers.provider import Reply, plain, read_object, written_object
-from contextkit.providers.usage import BEDROCK_CONVERSE, read_usage
+from contextkit.providers.usage import endpoint_usage
 
 STOPS = {
     "end_turn": "done",
@@ -46,7 +46,7 @@ def reply(format: KeyedFormat, response: Any) -> Reply:
     name = (answer.get("ResponseMetadata") or {}).get(
         "RequestId"
     ) or f"converse-{blake2b(canonical(told), digest_size=8).hexdigest()}"
-    billed = served(usage(answer.get("usage") or {}), answer)
+    billed = served(endpoint_usage(format.wire, answer.get("usage") or {}), answer)
     return Reply(name, native, text, calls, STOPS.get(answer.get("stopReason", ""), "done"), billed)
 
 
@@ -56,16 +56,6 @@ def _with_object(block: Mapping[str, Json]) -> Mapping[str, Json]:
     return (
         {**block, "toolUse": {**use, "input": read_object(use.get("input", {}))}} if isinstance(use, Mapping) else block
     )
-
-
-def usage(counters: Mapping[str, Json]) -> Usage:
-    """Converse's counters in ours: `inputTokens` leaves cached and written tokens out.
-
-    >>> usage({"inputTokens": 4, "cacheReadInputTokens": 90, "cacheWriteInputTokens": 6, "outputTokens": 5,
-    ...        "cacheDetails": [{"ttl": "1h", "inputTokens": 2}, {"ttl": "5m", "inputTokens": 4}]})
-    Usage(fresh=4, read=90, writes={300: 4, 3600: 2}, output=5)
-    """
-    return read_usage(BEDROCK_CONVERSE, counters) or Usage()
 
 
 def joined(events: Iterable[Any]) -> Mapping[str, Json]:

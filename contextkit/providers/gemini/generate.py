@@ -163,7 +163,7 @@ class Gemini(KeyedAdapter):
     """
 
     format, wire, name, grammar = FORMAT, WIRE, "google", GRAMMAR
-    answering = Answering(partial(reply.reply, FORMAT), reply.is_complete, reply.usage, reply.joined, "usageMetadata")
+    answering = Answering(partial(reply.reply, FORMAT), reply.is_complete, reply.joined, "usageMetadata")
 
     def __init__(
         self, model: str, *, max_tokens: int | None = None, cached_content: str | None = None, **params: Json

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.gemini.parts import camel_cased
 from contextkit.providers.keyed_blocks import KeyedFormat, packed, parse_blocks
 from contextkit.providers.provider import Reply, plain, read_object
-from contextkit.providers.usage import GEMINI, read_usage
+from contextkit.providers.usage import endpoint_usage
 
 STOPS = {"STOP": "done", "MAX_TOKENS": "truncated", "FINISH_REASON_UNSPECIFIED": "done", "CONTINUATION": "paused"}
 """`finishReason` → next step of the loop; every other is a refusal, of the prompt or of the reply."""
@@ -45,7 +44,7 @@ def reply(format: KeyedFormat, response: Any) -> Reply:
         text,
         calls,
         "calls" if calls and stop == "done" else stop,
-        usage(answer.get("usageMetadata") or {}),
+        endpoint_usage(format.wire, answer.get("usageMetadata") or {}),
     )
 
 
@@ -55,15 +54,6 @@ def _with_object(part: Mapping[str, Json]) -> Mapping[str, Json]:
     if not isinstance(call, Mapping) or call.get("args") is None:
         return part
     return {**part, "functionCall": {**call, "args": read_object(call["args"])}}
-
-
-def usage(counters: Mapping[str, Json]) -> Usage:
-    """The usage of Gemini's counters: its prompt includes cached tokens, zeros are left out, and writing costs nothing.
-
-    >>> usage({"promptTokenCount": 100, "cachedContentTokenCount": 60, "candidatesTokenCount": 5, "thoughtsTokenCount": 7})
-    Usage(fresh=40, read=60, writes={}, output=12)
-    """
-    return read_usage(GEMINI, counters) or Usage()
 
 
 def is_complete(response: Mapping[str, Json]) -> bool:

@@ -108,12 +108,17 @@ def _item_parts(item: Json, index: int, level: Level) -> Iterator[BodyPart]:
     yield from _other_parts(fields, path, index, level, role, _OWN_FIELDS)
 
 
+_FOREIGN_FIELDS = frozenset({"system_instruction", "generation_config", "previous_interaction_id"})
+_FOREIGN_ITEMS = frozenset({"user_input", "model_output"})
+"""Fields and items of Google's Interactions API, a format that is not read: it has an `input` too."""
+
+
 def _is_responses_body(fields: Mapping[str, Json]) -> bool:
-    if "messages" in fields:
+    if "messages" in fields or not _FOREIGN_FIELDS.isdisjoint(fields):
         return False
     value = fields.get("input")
     if isinstance(value, list):
-        return all(isinstance(item, dict) for item in value)
+        return all(isinstance(item, dict) and item.get("type") not in _FOREIGN_ITEMS for item in value)
     return isinstance(value, str) and "embed" not in str(fields.get("model"))
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from contextkit.cache.usage import Usage, served
+from contextkit.cache.usage import served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply, UnreadableRequest, UsageError
 from contextkit.log.entry import Native
@@ -44,7 +44,7 @@ from contextkit.providers.provider import (
     verbatim,
 )
 from contextkit.providers.settings import CacheKey
-from contextkit.providers.usage import OPENAI_CHAT, read_usage
+from contextkit.providers.usage import endpoint_usage
 
 WIRE = "openai_chat"
 
@@ -237,7 +237,12 @@ def reply(response: Any, reasoning_fields: frozenset[str] = frozenset()) -> Repl
     stop = "calls" if stop == "done" and calls else stop  # a forced call ends with "stop"
     native = Native(WIRE, completion.get("model", ""), canonical([message]))
     return Reply(
-        completion.get("id", ""), native, text, calls, stop, served(usage(completion.get("usage") or {}), completion)
+        completion.get("id", ""),
+        native,
+        text,
+        calls,
+        stop,
+        served(endpoint_usage(WIRE, completion.get("usage") or {}), completion),
     )
 
 
@@ -245,14 +250,6 @@ def turn(message: Mapping[str, Json], model: str) -> Json:
     """An assistant message of a request body as the body of an entry."""
     native = normal(normalize(message))
     return assistant_body(WIRE, model, [native], _chat_reply_text(native), _calls(native))
-
-
-_COUNTERS = replace(OPENAI_CHAT, omits_zero_writes=True, ttls_seconds=(1800, 43200))
-
-
-def usage(counters: Mapping[str, Json]) -> Usage:
-    """The usage of Chat's counters; writes that are not counted are zero."""
-    return read_usage(_COUNTERS, counters) or Usage()
 
 
 def _sendable(message: Mapping[str, Json], reasoning_fields: frozenset[str]) -> dict[str, Json]:
@@ -437,7 +434,6 @@ FORMAT = MessageFormat(
 ANSWERING = Answering(
     reply,
     lambda response: response["choices"][0].get("finish_reason") is not None,
-    usage,
     join_events,
 )
 

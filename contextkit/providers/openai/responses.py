@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from contextkit.cache.usage import Usage, served
+from contextkit.cache.usage import served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply, UnreadableRequest, UsageError
 from contextkit.log.entry import Native
@@ -50,7 +50,7 @@ from contextkit.providers.provider import (
     verbatim,
 )
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, continuing
-from contextkit.providers.usage import OPENAI_RESPONSES, read_usage
+from contextkit.providers.usage import endpoint_usage
 
 WIRE = "openai_responses"
 CUSTOM = "custom_tool_call-"
@@ -287,7 +287,7 @@ def reply(response: Any) -> Reply:
         _responses_reply_text(items),
         _calls(items),
         _stop(answer, items),
-        served(usage(answer.get("usage") or {}), answer),
+        served(endpoint_usage(WIRE, answer.get("usage") or {}), answer),
     )
     return Reply(
         answer.get("id", ""),
@@ -310,14 +310,6 @@ def is_output(item: Mapping[str, Json]) -> bool:
         if item["type"] == "message"
         else item["type"] not in _INPUTS and answers(item) is None
     )
-
-
-_COUNTERS = replace(OPENAI_RESPONSES, omits_zero_writes=True)
-
-
-def usage(counters: Mapping[str, Json]) -> Usage:
-    """The usage of a response's counters; writes that are not counted are zero."""
-    return read_usage(_COUNTERS, counters) or Usage()
 
 
 def _sendable(item: Mapping[str, Json]) -> dict[str, Json]:
@@ -528,7 +520,7 @@ class OpenAIResponses(OpenAIAdapter):
     endpoint and is sent unchanged; `store=False` and encrypted reasoning are the defaults, so that the log is all there
     is. Models from gpt-5.6 on get one explicit breakpoint, at the end of the system prompt. With `continues=True` the server
     stores each reply, and a request sends only the entries after the last one; `conversation="conv_…"` does so in a
-    conversation on the server (`docs/openai-state.md`).
+    conversation on the server (`docs/guides/openai-state.md`).
 
     >>> OpenAIResponses("gpt-6.1-sol", max_output_tokens=4096).params["store"]
     False
@@ -541,7 +533,6 @@ class OpenAIResponses(OpenAIAdapter):
     answering = Answering(
         reply,
         lambda response: response.get("status") in ("completed", "incomplete"),
-        usage,
         join_events,
     )
 

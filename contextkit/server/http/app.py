@@ -13,36 +13,29 @@ from contextkit.canonical import Json, canonical
 from contextkit.content_encoding import MOST_BYTES, Decoder, OverLimit, UndecodableBody, codings_of, decoded
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS
-from contextkit.providers.anthropic.rendering import INVOKE, PREDICT
-from contextkit.providers.codec import Codec
-from contextkit.providers.gemini_interactions.stored import interaction
-from contextkit.providers.model_list import render_model, render_models
-from contextkit.providers.openai.stored_requests import ROUTES as STORED_ROUTES
-from contextkit.providers.openai.stored_requests import StoredAnswer, StoredRequest
-from contextkit.providers.validation import ReceivedRequest, Refusal, first, printable
-from contextkit.server import addressed, files, stored_endpoints
-from contextkit.server.answer import (
+from contextkit.server import addressed, files, stored_requests
+from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, failed, refused, serve
+from contextkit.server.endpoints.codec import Codec
+from contextkit.server.endpoints.model_list import render_model, render_models
+from contextkit.server.endpoints.table import (
     CHAT,
     COMPACT,
     CONVERSE,
     COUNT,
     GENERATE,
     INPUT_TOKENS,
-    INTERACTIONS,
+    INVOKE,
     MESSAGES,
+    PREDICT,
     RESPONSES,
-    Call,
-    Outcome,
-    admit,
-    answered,
-    count_tokens,
-    failed,
-    refused,
-    serve,
 )
+from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
 from contextkit.server.http import control
 from contextkit.server.http.hosts import Hosts, Refused
 from contextkit.server.state import State
+from contextkit.server.stored_requests import ROUTES as STORED_ROUTES
+from contextkit.server.stored_requests import StoredAnswer, StoredRequest
+from contextkit.terminal import printable
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -61,8 +54,6 @@ _POSTS = (
     ("/v1/responses", RESPONSES, admit),
     ("/v1/responses/compact", COMPACT, admit),
     ("/v1/responses/input_tokens", INPUT_TOKENS, count_tokens),
-    ("/v1/interactions", INTERACTIONS, admit),
-    ("/v1beta/interactions", INTERACTIONS, admit),
 )
 _PUBLISHED = "/v1/projects/{project}/locations/{region}/publishers/anthropic/models/{model}"
 _ADDRESSED = (
@@ -94,12 +85,8 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
         raise MissingExtra("the local server", "server") from None
     routes = [Route(path, _posted(state, codec, act), methods=["POST"]) for path, codec, act in _POSTS]
     routes += [Route(path, _addressed(state, act, is_stream), methods=["POST"]) for path, act, is_stream in _ADDRESSED]
-    routes += [
-        Route(path, _stored(state, RESPONSES, act), methods=list(methods)) for path, methods, act in STORED_ROUTES
-    ]
+    routes += [Route(path, _stored(state, act), methods=list(methods)) for path, methods, act in STORED_ROUTES]
     for version in ("v1", "v1beta"):
-        stored_interaction = _stored(state, INTERACTIONS, interaction)
-        routes.append(Route(f"/{version}/interactions/{{name}}", stored_interaction, methods=["GET", "DELETE"]))
         routes.append(Route(f"/{version}/cachedContents", _creating(state), methods=["POST"]))
         routes.append(Route(f"/{version}/cachedContents/{{name}}", _content(state), methods=["GET", "PATCH", "DELETE"]))
     routes += [
@@ -137,7 +124,7 @@ class _Guarded:
         from starlette.requests import Request
 
         codec = _codec_of(Request(scope))
-        return Written(refused(self._state, codec, codec.scripted_error(why.status, None, why.text)))
+        return Written(refused(self._state, codec, codec.error(why.status, why.text)))
 
 
 class Written:
@@ -251,12 +238,12 @@ _SPOKEN: Mapping[Callable[..., Outcome | Call], Codec] = {
 """What answers → whose words a fault of ours is told in."""
 
 
-def _stored(state: State, codec: Codec, act: Callable[[StoredRequest], StoredAnswer]) -> _Endpoint:
+def _stored(state: State, act: Callable[[StoredRequest], StoredAnswer]) -> _Endpoint:
     async def endpoint(request: Request) -> Written:
         raw = await _body_of(request)
         return Written(
-            stored_endpoints.handle(
-                state, codec, request.headers, act, request.method, request.path_params, request.query_params, raw
+            stored_requests.handle(
+                state, request.headers, act, request.method, request.path_params, request.query_params, raw
             )
         )
 
@@ -314,9 +301,7 @@ def _listing(state: State) -> _Endpoint:
         refusal = first(check(ReceivedRequest(request.headers, {})) for check in codec.request_checks[:1])
         models = [model for model in MODELS.values() if model.provider == codec.provider and name in (None, model.name)]
         if name is not None and not models:
-            refusal = refusal or Refusal(
-                404, codec.scripted_error(404, None, None).type, f"model: {name}", None, "model_not_found"
-            )
+            refusal = refusal or Refusal(404, codec.error(404, None).type, f"model: {name}", None, "model_not_found")
         if refusal:
             return Written(refused(state, codec, refusal))
         if name is None:
@@ -371,6 +356,6 @@ def _lost(state: State) -> Callable[[Request, Exception], Awaitable[Any]]:
         what = f"{fault.detail}: {request.method} {request.url.path}"
         if any(f"/v1{request.url.path}" == path for path, _, _ in _POSTS):  # OpenAI's client, given the address alone
             what += f"; there is /v1{request.url.path}: end the client's base_url with /v1"
-        return Written(refused(state, codec, codec.scripted_error(fault.status_code, None, what)))
+        return Written(refused(state, codec, codec.error(fault.status_code, what)))
 
     return handler

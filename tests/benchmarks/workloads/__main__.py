@@ -2,7 +2,7 @@
 [--json] [--out FILE] [--from FILE] [--page FILE]`.
 
 Runs every workload with every contender that is installed and prints Markdown tables; `docs/research/workloads.md` holds
-those of `--full`. Without `--full` each workload is a short session of the same shape.
+the totals of `--full`, `docs/research/workloads.csv` its rows. Without `--full` each workload is a short session of the same shape.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--out", metavar="FILE", help="keep rows in FILE as JSON lines, and skip what it holds")
     parser.add_argument("--from", dest="source", metavar="FILE", help="print the tables of such a file, run nothing")
     parser.add_argument(
-        "--page", metavar="FILE", help="put the tables between the marks of a page instead of printing them"
+        "--page", metavar="FILE", help="put the table of totals between the marks of a page instead of printing tables"
     )
     options = parser.parse_args()
     scale = 1.0 if options.full else REDUCED
@@ -68,7 +68,7 @@ def main() -> None:
         return
     tables = markdown(rows, titles, versions(), skipped(), is_full=options.full)
     if options.page:
-        replace_results(Path(options.page), tables)
+        replace_results(Path(options.page), tables.partition("\n### ")[0])
     else:
         print(tables)
 

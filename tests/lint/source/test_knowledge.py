@@ -19,7 +19,7 @@ from contextkit.lint.source.knowledge import KINDS, SINKS, Knowledge, load
 
 FOLDER = Path(__file__).parents[3] / "contextkit" / "lint" / "knowledge"
 FILES = sorted(FOLDER.glob("*.toml"))
-DOCUMENTED = (Path(__file__).parents[3] / "docs" / "lint.md").read_text("utf-8").partition("## Add your own\n")[2]
+DOCUMENTED = (Path(__file__).parents[3] / "docs" / "reference" / "lint-knowledge.md").read_text("utf-8")
 Row = dict[str, Any]
 
 FIELDS = {
@@ -365,7 +365,7 @@ def test_marker_lifetimes_are_those_of_the_sdk() -> None:
 def test_examples_of_the_documentation_load(tmp_path: Path) -> None:
     examples = re.findall(r"```toml\n(.*?)```", DOCUMENTED, re.DOTALL)
     own = [one for one in examples if "[[" in one]
-    assert len(own) > 5
+    assert len(own) == 2
     for at, one in enumerate(own):
         (tmp_path / f"{at}.toml").write_text(one, "utf-8")
         load((str(tmp_path / f"{at}.toml"),))

@@ -1,1 +1,0 @@
-"""Prompts that somebody already cut into blocks and hashed, and the engines that serve them."""

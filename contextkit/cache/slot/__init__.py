@@ -1,3 +1,0 @@
-"""llama.cpp's slots: what one holds (`content`) and how much (`window`), saved states (`host`), who gets which
-(`server`, `slot_cache`).
-"""

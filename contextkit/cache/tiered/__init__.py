@@ -1,1 +1,0 @@
-"""Chunks that sink through tiers of memory: GPU, host, disk, remote."""

@@ -1,0 +1,143 @@
+"""The caches of self-hosted engines, by name: what `contextkit serve --cache` bills by and `simulate` replays through.
+
+Takes a name and sizes, gives an empty cache over token ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from types import MappingProxyType
+from typing import Any
+
+from contextkit.cache.prefix_cache import PrefixCache
+from contextkit.engines.llamacpp import SlotCache
+from contextkit.engines.llamacpp_server import SlotShape
+from contextkit.engines.sglang import RadixCache, RadixShape
+from contextkit.engines.tier import Tier, TokenChunks
+from contextkit.engines.tiered import TieredCache
+from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.vllm import BlockCache
+from contextkit.engines.vllm_groups import Group
+from contextkit.engines.vllm_keys import rules_of
+from contextkit.engines.vllm_manager import Shape
+from contextkit.errors import UsageError
+
+CAPACITY_TOKENS = 1 << 20
+"""Tokens an engine's memory holds where nothing else is said."""
+_BYTES_PER_TOKEN = 131_072
+"""Keys and values of one token of Llama-3.1-8B in 16 bits; only the bytes that tiers report depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One instance of a self-hosted engine."""
+
+    name: str
+    """A key of `ENGINES`."""
+    cache: PrefixCache[TokenIds]
+    """Its cache."""
+
+
+def _vllm(
+    *, block_size: int = 16, capacity_tokens: int = CAPACITY_TOKENS, engine_version: str = "0.33.0"
+) -> PrefixCache[TokenIds]:
+    """vLLM: full blocks under chained keys."""
+    n_blocks = capacity_tokens // block_size + 1  # the null block is none that holds anything
+    return BlockCache(Shape(n_blocks, (Group(size=block_size),), rules_of(engine_version)))
+
+
+def _sglang(
+    *, block_size: int = 1, capacity_tokens: int = CAPACITY_TOKENS, engine_version: str = "0.5.23", policy: str = "lru"
+) -> PrefixCache[TokenIds]:
+    """SGLang: a radix tree; a block is a page."""
+    return RadixCache(RadixShape(capacity_tokens, block_size, policy, engine_version))
+
+
+def _llamacpp(*, slots: int = 1, host_tokens: int = 65_536, cache_reuse: int = 0) -> PrefixCache[TokenIds]:
+    """llama.cpp's server: slots, and a host cache of whole states."""
+    return SlotCache(SlotShape(n_slots=slots, n_host_tokens=host_tokens, n_cache_reuse=cache_reuse))
+
+
+def _tiered(
+    *,
+    block_size: int = 256,
+    capacity_tokens: int = CAPACITY_TOKENS,
+    host_tokens: int = 4 * CAPACITY_TOKENS,
+    policy: str = "lru",
+) -> PrefixCache[TokenIds]:
+    """Chunks in a fast tier and a larger one below it, as LMCache keeps them."""
+    tiers = Tier("gpu", capacity_tokens, policy=policy), Tier("host", host_tokens, policy=policy)
+    return TieredCache(TokenChunks(_BYTES_PER_TOKEN, block_size), tiers)
+
+
+ENGINES: Mapping[str, Callable[..., PrefixCache[TokenIds]]] = MappingProxyType(
+    {
+        "vllm": _vllm,
+        "sglang": _sglang,
+        "llamacpp": _llamacpp,
+        "tiered": _tiered,
+    }
+)
+"""Name → what makes its cache; the keywords of each are the options `engine` takes."""
+
+
+def engine(name: str, **options: Any) -> Engine:
+    """An engine with an empty cache.
+
+    `options` are sizes in tokens and the like, those left out (or None) are the engine's own.
+
+    Raises `UsageError` for a name, an option or a size there is not.
+
+    >>> engine("vllm", capacity_tokens=4096).cache.lookup(TokenIds(range(50)), now=0.0).reason
+    'first_write'
+    """
+    make = _maker(name)
+    options_used = {option: value for option, value in options.items() if value is not None}
+    _check(name, options_used, list(signature(make).parameters))
+    return Engine(name, make(**options_used))
+
+
+def sizes_of(name: str) -> dict[str, Any]:
+    """The options an engine takes, each with what it is where nobody says.
+
+    Raises `UsageError` for an engine there is not.
+
+    >>> sizes_of("vllm")["block_size"]
+    16
+    """
+    return {option: parameter.default for option, parameter in signature(_maker(name)).parameters.items()}
+
+
+def _maker(name: str) -> Callable[..., PrefixCache[TokenIds]]:
+    make = ENGINES.get(name)
+    if make is None:
+        raise UsageError(f"there is no engine {name!r}: choose one of {', '.join(ENGINES)}")
+    return make
+
+
+def _check(name: str, given: Mapping[str, Any], allowed: list[str]) -> None:
+    for option, value in given.items():
+        if option not in allowed:
+            flags = ", ".join(f"--{one.replace('_', '-')}" for one in allowed)
+            raise UsageError(
+                f"{name} has no {option}", in_code=f"it takes {', '.join(allowed)}", in_shell=f"it takes {flags}"
+            )
+        least = 0 if option in _MAY_BE_NONE else 1
+        if option not in _WORDS and (not isinstance(value, int) or value < least):
+            raise UsageError(f"{option} is {value!r}: {name} takes a whole number of {least} or more")
+        if option == "engine_version" and not _is_version(value):
+            raise UsageError(f"engine_version is {value!r}: name a release, as in {name} {_RELEASES[name]}")
+
+
+_WORDS = frozenset({"engine_version", "policy"})
+_MAY_BE_NONE = frozenset({"host_tokens", "cache_reuse"})
+"""Options that 0 switches off."""
+_RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23"}
+
+
+def _is_version(value: Any) -> bool:
+    return (
+        isinstance(value, str) and len(value.split(".")) >= 3 and all(part.isdigit() for part in value.split(".")[:3])
+    )

@@ -1,0 +1,185 @@
+"""What a cache would have done with a recorded trace.
+
+Takes a ledger and a cache, gives the same exchanges with the usage that cache bills. Prompts may be recorded as
+outlines (for the caches of hosted providers), as token ids or as block ids (for those of engines). Times come from the
+trace; nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import count, pairwise
+from typing import Any
+
+from contextkit.cache.prefix_cache import Lease, PrefixCache
+from contextkit.cache.prompt import Prompt
+from contextkit.cache.reference import reference_cache
+from contextkit.engines.token_ids import BlockIds as Blocks
+from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.token_lanes import TokenLanes
+from contextkit.errors import UsageError
+from contextkit.ledger.calls import BlockIds, Exchange, Outline, Tokens
+from contextkit.ledger.ledger import Ledger
+from contextkit.models import model_named
+
+Cache = PrefixCache[Prompt] | PrefixCache[TokenIds] | PrefixCache[Blocks]
+"""Of a hosted provider, of an engine, of a trace of blocks."""
+_Row = tuple[Exchange, Any]
+"""An exchange and its prompt in a cache's words; None where it recorded none."""
+Watch = Callable[[Iterable[Any]], Iterable[Any]]
+"""What exchanges pass through on their way: it may count them, and stop early."""
+
+
+def _own(model: str) -> PrefixCache[Prompt]:
+    return reference_cache(model_named(model))
+
+
+def simulate(
+    ledger: Ledger, cache: Cache | None = None, *, cache_of: Callable[[str], Any] = _own, watch: Watch = iter
+) -> Ledger:
+    """Replay every exchange with a recorded prompt, in order of start, through `cache` (by default the one each model's
+    provider runs).
+
+    Calls that overlap are seen as they were: a response that had not begun has published nothing, an engine's request
+    that had not ended holds what it uses. Exchanges without a prompt are left out; without `cache`, those of engines
+    too, since nobody says which engine. `cache_of` makes a model's cache where `cache` is not given. Every exchange
+    passes `watch`; where that stops, so does the replay. Raises `UsageError` where `cache` does not read what was
+    recorded.
+    """
+    if not isinstance(ledger, Ledger):
+        raise UsageError(f"a ledger is replayed, not {type(ledger).__name__}: Ledger.read(path), or context.ledger")
+    caches: dict[str, Any] = {}
+    replayed, under_way, answers = Ledger(), _UnderWay(), _Answers()
+    for exchange, prompt in watch(_in_order(ledger)):
+        if prompt is None or (cache is None and type(exchange.prompt) is not Outline):
+            continue
+        if cache is None and exchange.model not in caches:
+            caches[exchange.model] = cache_of(exchange.model)
+        used: Any = cache if cache is not None else caches[exchange.model]
+        under_way.settle(exchange.at)
+        answers.tell(used, exchange, prompt)
+        lease = _begun(used, exchange, prompt)
+        answers.note(exchange, prompt, lease)
+        under_way.add(exchange, used, lease)
+        output = exchange.usage.output if exchange.usage else None
+        replayed.append(replace(exchange, usage=replace(lease.usage, output=output, estimated=True)))
+    under_way.settle(None)
+    return replayed
+
+
+class _Answers:
+    """Ends of answers, for caches that keep a prefix there: seen in the next prompt of the lane, where they follow the
+    prompt before.
+
+    Assumed: an answer is one segment, as in Chat; told when the next call starts, with the time the answer ended.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], _LastCall] = {}
+
+    def tell(self, cache: Any, exchange: Exchange, prompt: Any) -> None:
+        """Say where the answer before this call ended; what was cut or refused has none."""
+        answered, last = getattr(cache, "answered", None), self._last.pop((exchange.session, exchange.lane), None)
+        if answered is None or last is None or type(prompt) is not Prompt:
+            return
+        if last.n < prompt.n and prompt.key(last.n - 1) == last.key:
+            answered(replace(prompt, n=last.n + 1, breakpoints=()), min(last.ended_at, exchange.at), last.lease)
+
+    def note(self, exchange: Exchange, prompt: Any, lease: Lease) -> None:
+        """Remember a call for the one that goes on with it."""
+        if type(prompt) is Prompt and prompt.n and exchange.error is None and exchange.ended_at is not None:
+            self._last[exchange.session, exchange.lane] = _LastCall(
+                prompt.n, prompt.key(prompt.n - 1), exchange.ended_at, lease
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _LastCall:
+    """A lane's last call."""
+
+    n: int
+    """Segments of its prompt."""
+    key: tuple[bytes, bytes]
+    """What stands for all of them."""
+    ended_at: float
+    """When its answer was complete."""
+    lease: Lease
+    """What its cache gave it."""
+
+
+def _begun(cache: Any, exchange: Exchange, prompt: Any) -> Lease:
+    try:
+        lease: Lease = cache.begin(prompt, exchange.at)
+    except AttributeError as error:
+        kind = type(exchange.prompt).__name__
+        raise UsageError(
+            f"{type(cache).__name__} does not read what exchange {exchange.id!r} recorded ({kind}): outlines go through caches of hosted "
+            "providers, token and block ids through those of engines (contextkit.engines.registry)"
+        ) from error
+    return lease
+
+
+class _UnderWay:
+    """Calls that have begun, and what is still to come of them."""
+
+    def __init__(self) -> None:
+        self._coming: list[tuple[float, int, Callable[[], object]]] = []
+        self._numbers = count()
+
+    def add(self, exchange: Exchange, cache: Any, lease: Lease) -> None:
+        """Note when its response begins and when it ends.
+
+        What never began published nothing; an engine lets go of it all the same.
+        """
+        begins, is_hosted = exchange.first_byte_at, type(exchange.prompt) is Outline
+        if begins is not None:
+            self._at(begins, lambda: cache.publish(lease, begins))
+        if begins is not None or not is_hosted:
+            ends = max(
+                exchange.at if begins is None else begins,
+                exchange.at if exchange.ended_at is None else exchange.ended_at,
+            )
+            self._at(ends, lambda: _end(exchange, cache, lease, ends))
+
+    def _at(self, moment: float, act: Callable[[], object]) -> None:
+        heappush(self._coming, (moment, next(self._numbers), act))
+
+    def settle(self, now: float | None) -> None:
+        """Do what has come by `now`; all of it for None."""
+        while self._coming and (now is None or self._coming[0][0] <= now):
+            heappop(self._coming)[2]()
+
+
+def _end(exchange: Exchange, cache: Any, lease: Lease, at: float) -> None:
+    generate = getattr(
+        cache, "generate", None
+    )  # an engine's cache wants to know what was generated: the next prompt repeats it
+    if generate and type(exchange.prompt) is Tokens and exchange.prompt.generated:
+        generate(lease, exchange.prompt.generated)
+    cache.end(lease, (exchange.usage.output if exchange.usage else None) or 0, at)
+
+
+def _in_order(ledger: Ledger) -> Iterable[_Row]:
+    """Exchanges with their prompts by time of start.
+
+    Recorded is when they ended: where calls overlapped the prompts are copied.
+    """
+    if all(one.at <= other.at for one, other in pairwise(ledger)):
+        return _prompts(ledger)
+    return sorted(((exchange, _copied(prompt)) for exchange, prompt in _prompts(ledger)), key=lambda row: row[0].at)
+
+
+def _prompts(ledger: Ledger) -> Iterator[_Row]:
+    lanes = TokenLanes()
+    readers: dict[type, Callable[[Exchange, Any], Any]] = {Tokens: lanes.read, BlockIds: lanes.read_blocks}
+    for exchange, prompt in ledger.prompts():
+        read = readers.get(type(exchange.prompt))
+        yield exchange, read(exchange, exchange.prompt) if read else prompt
+
+
+def _copied(prompt: Any) -> Any:
+    if type(prompt) is not Prompt:
+        return prompt
+    return replace(prompt, digests=prompt.digests[:], ends_tokens=prompt.ends_tokens[:], positions=prompt.positions[:])

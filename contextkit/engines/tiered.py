@@ -1,0 +1,316 @@
+"""Chunks of KV that sink from tier to tier and rise when they are read: LMCache, SGLang's HiCache, Mooncake's store.
+
+Takes prompts (token ids or block ids, by the chunking), gives hits, bills, bytes moved and the seconds that takes;
+knows nothing of text, models or prices. Several caches given one `TierStore` are instances that share it.
+
+Read in the source of LMCache 0.5.6: a lookup walks the tiers once, each going on where the one above stopped, so a
+chunk that an upper tier holds behind a gap in it is not read from there; what is read is renewed tail first when the
+request starts; what a tier below held is put into the tiers above; what is computed is stored front first, once, and
+not renewed by being there already; generated tokens are not stored. Read in SGLang 0.5.23's: a lower tier gets a chunk
+at its first use, at its second, or when the tier above evicts it; too short a find is not fetched. Documented for
+CacheBlend: a chunk that stands behind another beginning is loaded and a share of it computed again; that is
+`approximate_tokens`, never a hit, and billed as fresh.
+
+Assumed: the first tier is what computes (nothing is read from it in pieces); an operation never evicts the chunks of
+its own request, and nothing is held between `begin` and `publish`; bytes of one tier move one after another, and
+nothing overlaps with computing; behind an approximate chunk nothing is stored as exact, only what may be re-used
+elsewhere; a fetch for approximate re-use promotes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Generic, TypeVar
+
+import orjson
+
+from contextkit.cache.prefix_cache import Hit, Lease
+from contextkit.cache.usage import Usage
+from contextkit.engines.tier import RENEWING, Chunk, Chunking, Tier, TierStore
+from contextkit.errors import StorageError, UsageError
+
+P = TypeVar("P")
+
+_COUNTERS = ("requests", "hits", "read_tokens", "fresh_tokens", "approximate_tokens", "output_tokens")
+"""Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
+_FORMAT = {"kind": "tiered_cache", "version": 1}
+"""What a snapshot says it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What moves in or out of one tier."""
+
+    tier: str
+    """Its name."""
+    n_bytes: int
+    """How much."""
+    seconds: float
+    """How long that takes at the tier's speed, 0 where it has no end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TierLookup:
+    """What a lookup came to."""
+
+    chunks: list[Chunk]
+    """All of the prompt."""
+    ends: list[int]
+    """Level → index behind the last chunk read there; each level goes on where the one above stopped."""
+    elsewhere: list[tuple[int, int, Chunk]]
+    """Index in the prompt, level, and the chunk with the same tokens that stood at another place."""
+
+    @property
+    def n_read(self) -> int:
+        """How many leading chunks are read."""
+        return self.ends[-1]
+
+    def at(self, level: int) -> list[Chunk]:
+        """The chunks read at this level."""
+        return self.chunks[self.ends[level - 1] if level else 0 : self.ends[level]]
+
+
+class TieredCache(Generic[P]):
+    """One instance and its tiers; satisfies `PrefixCache[P]`.
+
+    >>> from contextkit.engines.token_ids import TokenIds
+    >>> from contextkit.engines.tier import TokenChunks
+    >>> tiers = Tier("gpu", capacity_tokens=512), Tier("host", capacity_tokens=4096, bytes_per_second=25e9)
+    >>> cache = TieredCache(TokenChunks(bytes_per_token=131_072), tiers)
+    >>> for start in (0, 10_000):
+    ...     cache.publish(cache.begin(TokenIds(range(start, start + 600)), now=0.0), now=1.0)
+    >>> cache.lookup(TokenIds(range(600)), now=2.0).read_tokens
+    512
+    >>> cache.loads(TokenIds(range(600)), now=2.0)[1]
+    Load(tier='host', n_bytes=67108864, seconds=0.00268435456)
+    """
+
+    def __init__(self, chunking: Chunking[P], tiers: Sequence[Tier], shared: Sequence[TierStore] = ()) -> None:
+        """`tiers` are its own, the fastest first.
+
+        Below them come `shared`; raises `UsageError` for tiers that cannot be.
+        """
+        self._chunking = chunking
+        self._own = [TierStore(tier) for tier in tiers]
+        self._stores = [*self._own, *shared]
+        self._in_flight: Counter[bytes] = Counter()
+        self._counters: Counter[str] = Counter()
+        _check([store.tier for store in self._stores])
+
+    def lookup(self, prompt: P, now: float) -> Hit:
+        """What would be read now, in O(prompt); changes nothing. `segment` is the last chunk that is covered."""
+        return self._hit(prompt, self._find(prompt))
+
+    def loads(self, prompt: P, now: float) -> tuple[Load, ...]:
+        """What a lookup would move out of each tier, approximate re-use included; changes nothing."""
+        found = self._find(prompt)
+        sizes = (sum(chunk.n_bytes for chunk in self._moved(found, level)) for level in range(len(self._stores)))
+        return tuple(_load(store.tier, n_bytes) for store, n_bytes in zip(self._stores, sizes, strict=True))
+
+    def quote(self, prompt: P, now: float) -> Usage:
+        """What sending it now would be billed, `output` 0; changes nothing."""
+        return self._bill(prompt, self.lookup(prompt, now))
+
+    def begin(self, prompt: P, now: float) -> Lease:
+        """A request starts: what it reads is renewed and rises to the tiers above."""
+        found = self._find(prompt)
+        hit = self._hit(prompt, found)
+        self._rise(found, now)
+        for _, level, chunk in found.elsewhere:
+            self._stores[level].hit(chunk.key, now)
+        new = self._new(found)
+        self._in_flight.update(chunk.key for chunk in new)
+        lease = Lease(hit, self._bill(prompt, hit), now, (found.chunks[: found.n_read], new))
+        self._count(lease, found)
+        return lease
+
+    def publish(self, lease: Lease, now: float) -> None:
+        """Its response begins: what it computed is stored and readable."""
+        read, new = lease.writes
+        self._in_flight -= Counter(chunk.key for chunk in new)
+        held = {chunk.key for chunk in (*read, *new)}
+        for level, store in enumerate(self._stores):
+            if not level or store.tier.write == "through":
+                self._put(level, new, held, now)
+            if store.tier.policy in RENEWING:
+                store.renew([*read, *new])
+
+    def end(self, lease: Lease, output: int, now: float) -> Usage:
+        """Its response is complete: the whole bill; what was generated is not stored."""
+        self._counters["output_tokens"] += output
+        return replace(lease.usage, output=output)
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the last reset.
+
+        For each tier the bytes this instance read and wrote, what it evicted, what is there now.
+        """
+        names = [
+            f"{what}_{store.tier.name}"
+            for store in self._stores
+            for what in ("read_bytes", "written_bytes", "evicted_tokens")
+        ]
+        now = {f"tokens_{store.tier.name}": store.n_tokens for store in self._stores}
+        return dict.fromkeys((*_COUNTERS, *names), 0) | dict(self._counters) | now
+
+    def moved(self) -> tuple[tuple[Load, Load], ...]:
+        """What this instance read from and wrote to each tier since the last reset."""
+        tiers = [store.tier for store in self._stores]
+        ways = [
+            [_load(tier, self._counters[f"{way}_bytes_{tier.name}"]) for tier in tiers] for way in ("read", "written")
+        ]
+        return tuple(zip(*ways, strict=True))
+
+    def snapshot(self) -> bytes:
+        """Everything `restore` needs, as JSON, shared tiers included."""
+        tiers = {store.tier.name: store.to_rows() for store in self._stores}
+        in_flight = {key.hex(): count for key, count in self._in_flight.items()}
+        return orjson.dumps({**_FORMAT, "tiers": tiers, "in_flight": in_flight, "counters": dict(self._counters)})
+
+    def restore(self, state: bytes) -> None:
+        """Back to a snapshot, shared tiers too.
+
+        Raises `StorageError`, and changes nothing, where `state` is not one of these tiers.
+        """
+        others = [TierStore(store.tier) for store in self._stores]
+        try:
+            data = orjson.loads(state)
+            if {name: data[name] for name in _FORMAT} != _FORMAT:
+                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
+            for store in others:
+                store.from_rows(data["tiers"][store.tier.name])
+            in_flight = Counter({bytes.fromhex(key): int(count) for key, count in data["in_flight"].items()})
+            counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StorageError(
+                f"not a snapshot of these tiers ({error!r}): pass what this cache's snapshot() gave"
+            ) from error
+        for store, other in zip(self._stores, others, strict=True):
+            store.from_rows(other.to_rows())
+        self._in_flight, self._counters = in_flight, counters
+
+    def reset(self) -> None:
+        """Forget everything, shared tiers too."""
+        self.restart()
+        for store in self._stores:
+            store.reset()
+
+    def restart(self) -> None:
+        """The instance starts anew: its own tiers are empty, shared ones are as they were."""
+        for store in self._own:
+            store.reset()
+        self._in_flight.clear()
+        self._counters.clear()
+
+    # Looking
+    # ------------------------------------------------------------------------------------------------------------------------
+
+    def _find(self, prompt: P) -> _TierLookup:
+        chunks, ends, end = self._chunking.chunks(prompt), [], 0
+        reads = self._chunking.n_readable(prompt) > 0
+        for store in self._stores if reads else ():
+            end += self._reach(store, chunks[end:])
+            ends.append(end)
+        return _TierLookup(
+            chunks, ends or [0] * len(self._stores), self._matches_by_content(chunks, end) if reads else []
+        )
+
+    def _reach(self, store: TierStore, chunks: list[Chunk]) -> int:
+        """How many leading ones of these are read from this tier."""
+        n = next((index for index, chunk in enumerate(chunks) if chunk.key not in store), len(chunks))
+        return n if sum(chunk.n_tokens for chunk in chunks[:n]) >= store.tier.min_read_tokens else 0
+
+    def _matches_by_content(self, chunks: list[Chunk], start: int) -> list[tuple[int, int, Chunk]]:
+        found = []
+        for index, chunk in enumerate(chunks[start:], start):
+            there = (
+                (level, store.by_content(chunk.content)) for level, store in enumerate(self._stores) if chunk.content
+            )
+            best = next(((level, other) for level, other in there if other), None)
+            if best:
+                found.append((index, *best))
+        return found
+
+    def _hit(self, prompt: P, found: _TierLookup) -> Hit:
+        read = min(sum(chunk.n_tokens for chunk in found.chunks[: found.n_read]), self._chunking.n_readable(prompt))
+        approximate = sum(self._n_reused(chunk.n_tokens) for _, _, chunk in found.elsewhere)
+        return Hit(read, approximate, found.n_read - 1 if read else None, "hit" if read else self._reason(found), None)
+
+    def _n_reused(self, n_tokens: int) -> int:
+        """Tokens of a re-used chunk that are not computed again."""
+        return n_tokens - ceil(n_tokens * self._chunking.reuse.recompute_share) if self._chunking.reuse else 0
+
+    def _reason(self, found: _TierLookup) -> str:
+        if not found.chunks:
+            return "below_minimum"
+        return "not_yet_visible" if self._in_flight[found.chunks[0].key] > 0 else "first_write"
+
+    def _bill(self, prompt: P, hit: Hit) -> Usage:
+        return Usage(self._chunking.n_tokens(prompt) - hit.read_tokens, hit.read_tokens, 0, 0, 0)
+
+    # Moving
+    # -------------------------------------------------------------------------------------------------------------------------
+
+    def _moved(self, found: _TierLookup, level: int) -> list[Chunk]:
+        return [*found.at(level), *(chunk for _, there, chunk in found.elsewhere if there == level)]
+
+    def _rise(self, found: _TierLookup, now: float) -> None:
+        """From the lowest tier up: renew what is read there, the last chunk first, and take in what was read below."""
+        held = {chunk.key for chunk in (*found.chunks, *(there for _, _, there in found.elsewhere))}
+        for level in reversed(range(len(self._stores))):
+            store, here = self._stores[level], found.at(level)
+            for chunk in reversed(here):
+                store.hit(chunk.key, now)
+            if store.tier.is_promoted_to:
+                self._put(level, found.chunks[found.ends[level] : found.n_read], held, now)
+            self._back_up(level + 1, here, held, now)
+
+    def _put(self, level: int, chunks: Sequence[Chunk], held: set[bytes], now: float) -> None:
+        """Store in a tier; what has to go sinks, where the tier below takes that."""
+        store = self._stores[level]
+        stored, evicted = store.put(chunks, held, now)
+        self._counters[f"written_bytes_{store.tier.name}"] += sum(chunk.n_bytes for chunk in stored)
+        self._counters[f"evicted_tokens_{store.tier.name}"] += sum(chunk.n_tokens for chunk in evicted)
+        if level + 1 < len(self._stores) and self._stores[level + 1].tier.write == "on_eviction":
+            for chunk in evicted:
+                self._put(level + 1, [chunk], held, now)
+
+    def _back_up(self, level: int, used: list[Chunk], held: set[bytes], now: float) -> None:
+        """A selective tier takes what the tier above saw used again."""
+        if level < len(self._stores) and self._stores[level].tier.write == "selective":
+            self._put(level, [chunk for chunk in used if self._stores[level - 1].uses(chunk.key) > 1], held, now)
+
+    def _new(self, found: _TierLookup) -> list[Chunk]:
+        """What is stored once it is computed: exact up to the first approximate chunk, known by its own tokens only
+        from there on.
+        """
+        exact = found.elsewhere[0][0] if found.elsewhere else len(found.chunks)
+        loose = (replace(chunk, key=chunk.content) for chunk in found.chunks[exact:] if chunk.content)
+        return [*found.chunks[found.n_read : exact], *loose]
+
+    def _count(self, lease: Lease, found: _TierLookup) -> None:
+        hit = lease.hit
+        self._counters["requests"] += 1
+        self._counters["hits" if hit.reason == "hit" else f"miss_{hit.reason}"] += 1
+        self._counters["read_tokens"] += hit.read_tokens
+        self._counters["fresh_tokens"] += lease.usage.fresh or 0
+        self._counters["approximate_tokens"] += hit.approximate_tokens
+        for level, store in enumerate(self._stores):
+            self._counters[f"read_bytes_{store.tier.name}"] += sum(chunk.n_bytes for chunk in self._moved(found, level))
+
+
+def _load(tier: Tier, n_bytes: int) -> Load:
+    return Load(tier.name, n_bytes, n_bytes / tier.bytes_per_second)
+
+
+def _check(tiers: list[Tier]) -> None:
+    names = [tier.name for tier in tiers]
+    if not tiers or len(set(names)) < len(names):
+        raise UsageError(f"the tiers are {names}: give one or more, each with a name of its own")
+    if tiers[0].write != "through":
+        raise UsageError(
+            f"the first tier, {names[0]!r}, has write {tiers[0].write!r}: chunks are computed there, so make it 'through'"
+        )

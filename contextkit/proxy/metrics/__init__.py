@@ -1,1 +1,0 @@
-"""What passed through, counted: in Prometheus' words and in OpenTelemetry's."""

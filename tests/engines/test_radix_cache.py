@@ -1,0 +1,234 @@
+"""What a user sees of SGLang's cache: what is read, when, by whom, and what a full pool forgets."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contextkit.cache.prefix_cache import Lease
+from contextkit.engines.sglang import RadixCache, RadixShape
+from contextkit.engines.token_ids import Adapter, Item, TokenIds
+from contextkit.errors import StorageError, UsageError
+
+
+def call(cache: RadixCache, prompt: TokenIds | Sequence[int], generated: Sequence[int] = (), **options: Any) -> Lease:
+    prompt = prompt if isinstance(prompt, TokenIds) else TokenIds(prompt)
+    lease = cache.begin(prompt, 0.0, **options)
+    cache.publish(lease, 0.0)
+    cache.generate(lease, generated)
+    cache.end(lease, len(generated), 0.0)
+    return lease
+
+
+def read(cache: RadixCache, tokens: Sequence[int], **options: Any) -> int:
+    return cache.lookup(TokenIds(tokens, **options), 0.0).read_tokens
+
+
+def test_the_last_token_is_always_computed() -> None:
+    cache = RadixCache(RadixShape(page=16))
+    call(cache, range(48))
+    assert [read(cache, range(n)) for n in (47, 48, 49, 100)] == [32, 32, 48, 48]
+    assert cache.quote(TokenIds(range(49)), 0.0).fresh == 1
+
+
+def test_what_was_generated_is_read_but_for_its_last_token() -> None:
+    cache = RadixCache()
+    call(cache, range(20), [500, 501, 502, 503])
+    assert read(cache, [*range(20), 500, 501, 502, 503, 600]) == 23
+
+
+def test_generated_tokens_nobody_named_are_never_hit_but_take_room() -> None:
+    cache = RadixCache()
+    lease = cache.begin(TokenIds(range(20)), 0.0)
+    cache.publish(lease, 0.0)
+    assert cache.end(lease, 5, 0.0).output == 5
+    assert read(cache, [*range(20), 500]) == 20 and cache.stats()["tokens_cached"] == 24
+
+
+def test_a_prompt_is_readable_once_it_was_computed() -> None:
+    cache = RadixCache()
+    lease = cache.begin(TokenIds([1, 2, 3]), 0.0)
+    assert cache.lookup(TokenIds([1, 2, 3]), 0.0).reason == "not_yet_visible"
+    cache.publish(lease, 0.0)
+    assert cache.lookup(TokenIds([1, 2, 3]), 0.0).reason == "hit"
+    assert cache.lookup(TokenIds([9, 2, 3]), 0.0).reason == "first_write"
+    assert cache.lookup(TokenIds([1]), 0.0).reason == "below_minimum"
+
+
+@pytest.mark.parametrize(
+    "other", [{"salt": "b"}, {}, {"adapter": Adapter("x", "p")}, {"salt": "a", "adapter": Adapter("x", "p")}]
+)
+def test_salts_and_adapters_never_share(other: dict[str, Any]) -> None:
+    cache = RadixCache()
+    call(cache, TokenIds([1, 2, 3, 4], salt="a"))
+    assert read(cache, [1, 2, 3, 4], salt="a") == 3 and read(cache, [1, 2, 3, 4], **other) == 0
+
+
+def test_another_image_in_the_same_place_ends_the_prefix() -> None:
+    cache = RadixCache()
+    call(cache, TokenIds([1, 0, 0, 0, 5, 6], items=(Item(1, 3, "cat"),)))
+    assert read(cache, [1, 0, 0, 0, 5, 6], items=(Item(1, 3, "cat"),)) == 5
+    assert read(cache, [1, 0, 0, 0, 5, 6], items=(Item(1, 3, "dog"),)) == 1
+
+
+def test_reading_can_be_skipped_and_still_writes() -> None:
+    cache = RadixCache()
+    assert call(cache, [1, 2, 3]).usage.fresh == 3
+    assert call(cache, TokenIds([1, 2, 3, 4], is_read_skipped=True)).usage.read == 0
+    assert read(cache, [1, 2, 3, 4, 5]) == 4
+
+
+def test_without_caching_nothing_is_kept() -> None:
+    cache = RadixCache(RadixShape(is_caching=False))
+    call(cache, [1, 2, 3])
+    assert read(cache, [1, 2, 3]) == 0 and cache.stats()["tokens_cached"] == cache.stats()["tokens_held"] == 0
+
+
+def test_a_full_pool_forgets_the_least_recently_used_and_never_what_is_in_use() -> None:
+    cache = RadixCache(RadixShape(n_tokens=10))
+    call(cache, [1, 2, 3, 4])
+    call(cache, [5, 6, 7, 8])
+    call(cache, [1, 2, 3, 4])
+    call(cache, [9, 9, 9, 9])
+    assert [read(cache, [n, n + 1, n + 2, n + 3, 0]) for n in (1, 5)] == [4, 0]
+    held = cache.begin(TokenIds([1, 2, 3, 4, 0]), 0.0)
+    turned_away = cache.begin(TokenIds(range(100, 106)), 0.0)
+    assert turned_away.hit.reason == "no_room" and turned_away.usage.fresh == 6
+    cache.end(held, 1, 0.0)
+    cache.end(turned_away, 1, 0.0)
+    assert read(cache, range(100, 106)) == 0 and read(cache, [1, 2, 3, 4, 0, 0]) == 5
+
+
+def test_the_priority_policy_forgets_outputs_before_prompts_and_low_before_high() -> None:
+    cache = RadixCache(RadixShape(n_tokens=12, policy="priority"))
+    call(cache, [1, 2, 3], [4, 5, 6], priority=1)
+    call(cache, [7, 8, 9], priority=1)  # nothing generated behind it: not raised above 1
+    call(cache, range(20, 26), priority=5)
+    assert read(cache, [1, 2, 3, 4, 5, 0]) == 3 and read(cache, [7, 8, 9, 0]) == 3
+    call(cache, range(30, 33), priority=5)
+    assert read(cache, [1, 2, 3, 4, 5, 0]) == 3 and read(cache, [7, 8, 9, 0]) == 0
+
+
+def test_a_lease_ends_once() -> None:
+    cache = RadixCache()
+    lease = call(cache, [1, 2])
+    for after in (
+        lambda: cache.end(lease, 0, 0.0),
+        lambda: cache.publish(lease, 0.0),
+        lambda: cache.generate(lease, [1]),
+    ):
+        with pytest.raises(UsageError, match="this lease has ended"):
+            after()
+
+
+def test_a_snapshot_is_of_its_shape() -> None:
+    cache = RadixCache(RadixShape(page=2))
+    call(cache, [1, 2, 3])
+    for state in (b"", b"{}", b"[]", RadixCache().snapshot(), cache.snapshot().replace(b'"nodes":[[0', b'"nodes":[[7')):
+        with pytest.raises(StorageError, match=r"snapshot\(\) gave"):
+            cache.restore(state)
+    assert read(cache, [1, 2, 3]) == 2
+
+
+ids = st.lists(st.sampled_from([1, 2]), min_size=1, max_size=12)
+steps = st.lists(
+    st.tuples(st.sampled_from(["begin", "publish", "end"]), ids, st.integers(0, 5), st.sampled_from([None, "a"])),
+    max_size=40,
+)
+shapes = st.builds(
+    RadixShape,
+    st.sampled_from([None, 16, 30]),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from(["lru", "lfu", "fifo", "mru", "filo", "priority"]),
+    st.sampled_from(["0.5.9", "0.5.23"]),
+)
+
+
+def stepped(cache: RadixCache, leases: list[Lease], step: Any) -> object:
+    """One step of a stream; `ids` stand for a prompt, or choose a lease."""
+    name, tokens, number, salt = step
+    if name == "begin":
+        leases.append(cache.begin(TokenIds(array("i", tokens), salt=salt), 0.0, priority=number))
+        return leases[-1]
+    if not leases:
+        return None
+    lease = leases[number % len(leases)]
+    if name == "publish":
+        return cache.publish(lease, 0.0)
+    leases.remove(lease)
+    cache.generate(lease, tokens[:number])
+    return cache.end(lease, len(tokens), 0.0)
+
+
+@settings(deadline=None)
+@given(shapes, steps)
+def test_no_read_beyond_what_was_sent_and_room_is_never_exceeded(shape: RadixShape, stream: list[Any]) -> None:
+    cache, leases = RadixCache(shape), []
+    sent: dict[int, tuple[str | None, list[int]]] = {}
+    for name, tokens, number, salt in stream:
+        ending = leases[number % len(leases)] if leases and name == "end" else None
+        lease = stepped(cache, leases, (name, tokens, number, salt))
+        if ending:
+            sent[ending.writes[0]][1].extend(tokens[:number])
+        if isinstance(lease, Lease):
+            known = max((_common(other, tokens) for its_salt, other in sent.values() if its_salt == salt), default=0)
+            assert lease.hit.read_tokens <= min(known, len(tokens) - 1) // shape.page * shape.page
+            assert lease.usage.prompt == len(tokens)
+            sent[lease.writes[0]] = (salt, list(tokens))
+        stats = cache.stats()
+        assert stats["tokens_cached"] + stats["tokens_held"] <= (shape.n_tokens or 10**9)
+        assert stats["tokens_held"] >= 0 and stats["running"] == len(leases)
+    for lease in leases:
+        cache.end(lease, 0, 0.0)
+    assert cache.stats()["tokens_locked"] == cache.stats()["tokens_held"] == 0
+
+
+@given(st.lists(ids, max_size=12), ids, st.sampled_from([1, 2, 4]))
+def test_an_unlimited_cache_reads_the_longest_prefix_ever_sent(
+    before: list[list[int]], prompt: list[int], page: int
+) -> None:
+    cache = RadixCache(RadixShape(page=page))
+    for tokens in before:
+        call(cache, tokens)
+    known = max((_common(tokens[: len(tokens) // page * page], prompt) for tokens in before), default=0)
+    assert read(cache, prompt) == min(known, len(prompt) - 1) // page * page
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    return next((n for n, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), min(len(one), len(other)))
+
+
+@settings(deadline=None)
+@given(shapes, steps, steps)
+def test_a_restored_cache_goes_on_as_the_first_would(shape: RadixShape, before: list[Any], after: list[Any]) -> None:
+    one, leases = RadixCache(shape), []
+    for step in before:
+        stepped(one, leases, step)
+    other, same = RadixCache(shape), list(leases)
+    other.restore(one.snapshot())
+    assert other.stats() == one.stats()
+    for step in after:
+        assert stepped(one, leases, step) == stepped(other, same, step)
+        assert one.stats() == other.stats()
+
+
+def test_looking_changes_nothing() -> None:
+    cache = RadixCache(RadixShape(n_tokens=20))
+    call(cache, range(10))
+    before = cache.snapshot()
+    for n in range(1, 15):
+        cache.lookup(TokenIds(range(n)), 0.0)
+        cache.quote(TokenIds([*range(n), 99]), 0.0)
+    assert cache.snapshot() == before
+
+
+def test_reset_forgets_everything() -> None:
+    cache = RadixCache()
+    call(cache, [1, 2, 3])
+    cache.reset()
+    assert cache.snapshot() == RadixCache().snapshot()

@@ -1,0 +1,163 @@
+"""What a user sees of llama.cpp's slots: what is read, what is approximate, and when a slot is free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contextkit.cache.prefix_cache import Hit, Lease
+from contextkit.engines.llamacpp import SlotCache
+from contextkit.engines.llamacpp_server import Model, SlotShape
+from contextkit.engines.token_ids import Adapter, Item, TokenIds
+from contextkit.errors import StorageError, UsageError
+
+
+def call(cache: SlotCache, prompt: Sequence[int], generated: Sequence[int] = (), **options: Any) -> Lease:
+    lease = cache.begin(TokenIds(prompt, **options), 0.0)
+    cache.publish(lease, 0.0)
+    cache.generate(lease, generated)
+    cache.end(lease, len(generated), 0.0)
+    return lease
+
+
+def test_a_prefix_counts_token_by_token_and_the_last_one_is_computed() -> None:
+    cache = SlotCache()
+    call(cache, range(21))
+    assert call(cache, [*range(15), *[900] * 6]).usage.fresh == 6
+    call(cache, range(30))
+    assert cache.lookup(TokenIds(range(30)), 0.0) == Hit(29, 0, 28, "hit", None)
+
+
+def test_a_turned_chunk_is_approximate_and_billed_as_fresh() -> None:
+    cache = SlotCache(SlotShape(n_cache_reuse=8))
+    call(cache, range(40))
+    lease = call(cache, [*range(10), *range(20, 40), 7])
+    assert (lease.hit.read_tokens, lease.hit.approximate_tokens, lease.usage.read, lease.usage.fresh) == (
+        10,
+        20,
+        10,
+        21,
+    )
+    assert cache.stats()["approximate_tokens"] == 20 and cache.stats()["read_tokens"] == 10
+
+
+def test_a_slot_serves_others_when_it_is_free() -> None:
+    cache = SlotCache()
+    lease = cache.begin(TokenIds(range(10)), 0.0)
+    cache.publish(lease, 0.0)
+    turned_away = cache.begin(TokenIds(range(10)), 0.0)
+    assert turned_away.hit.reason == "no_room" and turned_away.usage.fresh == 10
+    cache.end(turned_away, 3, 0.0)
+    cache.end(lease, 3, 0.0)
+    assert cache.lookup(TokenIds(range(10)), 0.0).read_tokens == 9
+
+
+def test_reasons() -> None:
+    cache = SlotCache(SlotShape(n_slots=2))
+    assert cache.lookup(TokenIds(range(9)), 0.0).reason == "first_write"
+    cache.begin(TokenIds(range(9)), 0.0)
+    assert cache.lookup(TokenIds(range(9)), 0.0).reason == "not_yet_visible"
+    assert cache.lookup(TokenIds(range(50, 59)), 0.0).reason == "first_write"
+
+
+def test_generated_tokens_are_read_but_for_the_last_and_only_if_named() -> None:
+    cache = SlotCache()
+    call(cache, range(20), [500, 501, 502, 503])
+    assert cache.lookup(TokenIds([*range(20), 500, 501, 502, 503, 600]), 0.0).read_tokens == 23
+    lease = cache.begin(TokenIds(range(20)), 0.0)
+    cache.end(lease, 4, 0.0)
+    assert cache.lookup(TokenIds([*range(20), 500, 501, 502, 503, 600]), 0.0).read_tokens == 20
+
+
+@pytest.mark.parametrize(
+    ("other", "read"),
+    [
+        ({}, 4),
+        ({"salt": "a"}, 4),
+        ({"is_read_skipped": True}, 0),
+        ({"adapter": Adapter("x", "p")}, 0),
+        ({"items": (Item(1, 2, "cat"),)}, 1),
+    ],
+)
+def test_what_ends_a_prefix(other: dict[str, Any], read: int) -> None:
+    cache = SlotCache()
+    call(cache, [1, 0, 0, 4, 5])
+    assert cache.lookup(TokenIds([1, 0, 0, 4, 5], **other), 0.0).read_tokens == read
+
+
+def test_an_empty_prompt_reads_nothing() -> None:
+    cache = SlotCache()
+    call(cache, range(5))
+    assert call(cache, []).usage.prompt == 0
+
+
+def test_a_lease_ends_once() -> None:
+    cache = SlotCache()
+    lease = call(cache, [1, 2])
+    for after in (lambda: cache.end(lease, 0, 0.0), lambda: cache.generate(lease, [1])):
+        with pytest.raises(UsageError, match="this lease has ended"):
+            after()
+
+
+def test_a_snapshot_is_of_its_shape() -> None:
+    cache = SlotCache()
+    call(cache, [1, 2, 3])
+    for state in (
+        b"",
+        b"{}",
+        b"[]",
+        SlotCache(SlotShape(2)).snapshot(),
+        cache.snapshot().replace(b'"slots":[[', b'"slots":[7,['),
+    ):
+        with pytest.raises(StorageError, match=r"snapshot\(\) gave"):
+            cache.restore(state)
+    assert cache.lookup(TokenIds([1, 2, 3]), 0.0).read_tokens == 2
+    cache.reset()
+    assert cache.snapshot() == SlotCache().snapshot()
+
+
+ids = st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=14)
+steps = st.lists(st.tuples(st.sampled_from(["begin", "end"]), ids, st.integers(0, 5)), max_size=30)
+shapes = st.builds(
+    SlotShape,
+    st.integers(1, 3),
+    st.just(0.1),
+    st.sampled_from([0, 20, None]),
+    st.sampled_from([0, 2]),
+    st.builds(Model, st.sampled_from(["full", "recurrent"]), st.just(0), st.just(6), st.just(3)),
+)
+
+
+def stepped(cache: SlotCache, leases: list[Lease], step: Any) -> object:
+    name, tokens, number = step
+    if name == "begin":
+        before = cache.snapshot()
+        looked, quoted = cache.lookup(TokenIds(tokens), 0.0), cache.quote(TokenIds(tokens), 0.0)
+        assert cache.snapshot() == before
+        leases.append(cache.begin(TokenIds(tokens), 0.0, user_starts=[number]))
+        assert (leases[-1].hit, leases[-1].usage) == (looked, quoted) and quoted.prompt == len(tokens)
+        return leases[-1]
+    if not leases:
+        return None
+    lease = leases.pop(number % len(leases))
+    cache.generate(lease, tokens[:number])
+    return cache.end(lease, len(tokens), 0.0)
+
+
+@settings(deadline=None)
+@given(shapes, steps, steps)
+def test_a_look_is_true_and_a_restored_cache_goes_on_as_the_first_would(
+    shape: SlotShape, before: list[Any], after: list[Any]
+) -> None:
+    one, leases = SlotCache(shape), []
+    for step in before:
+        stepped(one, leases, step)
+    other, same = SlotCache(shape), list(leases)
+    other.restore(one.snapshot())
+    for step in after:
+        assert stepped(one, leases, step) == stepped(other, same, step)
+        assert one.stats() == other.stats()
