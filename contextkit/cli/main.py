@@ -23,11 +23,9 @@ from contextkit.models import AssumedModelWarning
 from contextkit.terminal import echo_error
 
 COMMANDS = {
-    "advise": "contextkit.cli.advise",
     "demo": "contextkit.cli.demo",
     "explain-edit": "contextkit.cli.explain_edit",
     "export": "contextkit.cli.export",
-    "fingerprint": "contextkit.cli.fingerprint",
     "lint": "contextkit.cli.lint",
     "lock": "contextkit.cli.lock",
     "models": "contextkit.cli.models",
@@ -90,9 +88,7 @@ def cli() -> None:
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
     contextkit export --out calls.parquet        a row a call, for DuckDB, Spark or pandas
-    contextkit fingerprint logs/ --out f.jsonl   the same calls without any text, to be published
     contextkit whatif session.jsonl              what it would have cost with one thing changed
-    contextkit advise session.jsonl              what its compactions were worth; whether one pays now
     contextkit lint src/                         what will break the prefix, in code and in recorded requests
     contextkit lock check                        what has changed in system prompt or tools since the lock was written
     contextkit models claude-haiku-5-5           cache rules and prices of a model, and what is assumed of it

@@ -58,7 +58,7 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
         ),
         "ttl_expired": Fix(
             "longer lifetime",
-            "Ask for the 1-hour lifetime in this lane, or send a keep-alive where the pause is shorter than that.",
+            "Ask for the longer lifetime in this conversation, or compact before the pause.",
         ),
         "cold_fan_out": Fix(
             "leader first",

@@ -25,6 +25,7 @@ def document(contents: Contents) -> str:
         "sessions": [_session(contents, row) for row in contents.session_rows],
         "causes": [_cause(loss) for loss in dearest_losses(contents.summary)],
         "by": contents.by or None,
+        "compacting_before_pauses": asdict(contents.pauses) if contents.pauses else None,
         "partial": contents.is_partial,
         "n_faults": contents.n_faults,
         "calls_without_writes": contents.calls_without_writes,

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -238,9 +237,7 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
 
 
 @posix
-@pytest.mark.parametrize(
-    "args", ["--version", "--help", "report session.jsonl", "advise session.jsonl", "explain-edit x --append y"]
-)
+@pytest.mark.parametrize("args", ["--version", "--help", "report session.jsonl", "explain-edit x --append y"])
 def test_a_closed_output_is_one_line(args: str, folder: Path) -> None:
     ended = shell(f"contextkit {args} >&-", folder)
     assert (ended.returncode, ended.stderr) == (2, b"contextkit: standard output is closed; give it a file or a pipe\n")
@@ -282,7 +279,7 @@ def test_what_a_program_reads_is_utf_8_whatever_the_locale(args: str, folder: Pa
 @posix
 def test_what_a_person_reads_stays_in_the_letters_of_the_locale(folder: Path) -> None:
     pi_session(folder / "проект.jsonl", 6)
-    for command in ("report", "advise", "whatif"):
+    for command in ("report", "whatif"):
         ended = shell(f"contextkit {command} проект.jsonl", folder, PYTHONIOENCODING="cp1252")
         assert (ended.returncode, ended.stderr) == (0, b"") and ended.stdout.decode("cp1252").isascii()
 
@@ -298,7 +295,6 @@ def test_what_a_recording_says_never_moves_the_terminal(folder: Path, run: Run) 
         ["report"],
         ["report", "--by", "model"],
         ["report", "--markdown"],
-        ["advise"],
     ):
         ended = run(*args, path)
         assert ended.code == 0 and "\x1b" not in ended.out + ended.err
@@ -394,19 +390,6 @@ def test_an_error_of_another_cause_is_not_taken_for_ctrl_c(run: Run, monkeypatch
     monkeypatch.setattr("contextkit.cli.serve.command.params", [])
     with pytest.raises(RuntimeError, match="a bug"):
         run("serve")
-
-
-@posix
-def test_ctrl_c_ends_advice_with_a_word(start: Start, folder: Path) -> None:
-    os.mkfifo(folder / "slow.jsonl")
-    command = [*COMMAND, "advise", str(folder / "slow.jsonl")]
-    with (
-        start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
-        (folder / "slow.jsonl").open("wb"),  # opened when it reads
-    ):
-        time.sleep(0.3)
-        err = _interrupted(process)
-    assert err == b"interrupted: advice needs the whole recording; no figures\n"
 
 
 @posix

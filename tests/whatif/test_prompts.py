@@ -12,15 +12,15 @@ from typing import Any
 import anthropic
 import pytest
 
-from contextkit.analysis.counterfactual.answer import Answer
-from contextkit.analysis.counterfactual.body_edits import VOLATILE, FreezeClock, KeepResults, SortTools
-from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.engines.simulate import simulate
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline
 from contextkit.prices import cost_usd
 from contextkit.providers.codecs import PARSERS
+from contextkit.whatif.answer import Answer
+from contextkit.whatif.body_edits import VOLATILE, FreezeClock, KeepResults, SortTools
+from contextkit.whatif.what_if import what_if
 
 pytest.importorskip("uvicorn", reason="the local server needs the extra `server`")
 from contextkit.server import LocalServer
@@ -184,23 +184,33 @@ def test_a_marker_where_the_last_request_ended(bill: Bill) -> None:
     for number in range(1, 5):
         near[number]["messages"][2 * number - 2]["content"][-1]["cache_control"] = MARK
     times = [*TIMES[:3], 60, 80]
-    one = only(bill(far, times), "bridging-marker")
+    one = only(bill(far, times), "breakpoints")
     assert one.after_usd == pytest.approx(usd(bill(near, times)), abs=1e-12)
     assert one.saves_usd is not None and one.saves_usd > 0
     assert one.changed_calls == 4
 
 
 def test_markers_that_reach_get_no_other(bill: Bill) -> None:
-    one = only(bill(conversation(4), TIMES[:4]), "bridging-marker")
+    one = only(bill(conversation(4), TIMES[:4]), "breakpoints")
     assert (one.changed_calls, one.saves_usd) == (0, 0.0)
 
 
+def test_requests_without_breakpoints_get_those_of_context(bill: Bill) -> None:
+    marked = conversation(4)
+    plain = json.loads(json.dumps(marked).replace(', "cache_control": {"type": "ephemeral"}', ""))
+    del marked[-1]["messages"][-1]["content"][-1]["cache_control"]  # nothing reads the end of the last request
+    marked[-1]["messages"][-3]["content"][-1]["cache_control"] = MARK
+    one = only(bill(plain, TIMES[:4]), "breakpoints")
+    assert one.after_usd == pytest.approx(usd(bill(marked, TIMES[:4])), abs=1e-12)
+    assert one.saves_usd is not None and one.saves_usd > 0 and one.changed_calls == 4
+
+
 def test_a_longer_lifetime_from_bills_alone_is_what_the_provider_bills_for_it(bill: Bill) -> None:
-    short = conversation(6)
+    short, pauses = conversation(6), [0, 20, 40, 400, 760, 1_120]
     text = json.dumps(short).replace('{"type": "ephemeral"}', '{"type": "ephemeral", "ttl": "1h"}')
-    one = only(bill(short, TIMES), "ttl-1h")
+    one = only(bill(short, pauses), "lifetime")
     assert one.answered_from == "usage and times"
-    assert one.after_usd == pytest.approx(usd(bill(json.loads(text), TIMES)), abs=1e-12)
+    assert one.after_usd == pytest.approx(usd(bill(json.loads(text), pauses)), abs=1e-12)
 
 
 def siblings(n: int, starts: Callable[[int], float]) -> list[Exchange]:
@@ -252,9 +262,9 @@ def test_outlines_answer_what_needs_no_text(bill: Bill) -> None:
         for number, one in enumerate(far)
     ]
     found = what_if(outlined)
-    bridging, tools_sorted = found.answers[3], found.answers[4]
-    assert (bridging.fix, bridging.answered_from) == ("bridging-marker", "outlines")
-    assert bridging.after_usd == pytest.approx(only(far, "bridging-marker").after_usd)
+    bridging, tools_sorted = found.answers[2], found.answers[3]
+    assert (bridging.fix, bridging.answered_from) == ("breakpoints", "outlines")
+    assert bridging.after_usd == pytest.approx(only(far, "breakpoints").after_usd)
     assert (tools_sorted.after_usd, tools_sorted.why_not) == (
         None,
         "5 calls: no request body in the record, only its outline",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import replace
 
 from contextkit.cache.prompt import Breakpoint, Prompt
 
@@ -28,14 +27,10 @@ class Grown:
         self._n_made = 0
 
     def copy(self) -> Grown:
-        """Another one of the same places, that grows by itself."""
+        """Return another one of the same places, that grows by itself."""
         other = Grown()
         other._digests, other._ends, other._n_made = self._digests.copy(), self._ends.copy(), self._n_made
         return other
-
-    def on_own_places(self, prompt: Prompt) -> Prompt:
-        """A prompt of the one that this is a copy of, good until the next change of this one."""
-        return replace(prompt, digests=self._digests, ends_tokens=self._ends)
 
     @property
     def n_tokens(self) -> int:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextkit.analysis.counterfactual.answer import Answer, WhatIf
-from contextkit.analysis.counterfactual.fix import readings_of
-from contextkit.analysis.counterfactual.fixes import FIXES, fixes_named
-from contextkit.analysis.counterfactual.timed_lanes import Lanes, call_of
-from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
 from contextkit.errors import UsageError
 from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.models import model_named
+from contextkit.whatif.answer import Answer, WhatIf
+from contextkit.whatif.fix import readings_of
+from contextkit.whatif.fixes import FIXES, fixes_named
+from contextkit.whatif.lanes import Lanes, call_of
+from contextkit.whatif.what_if import what_if
 
 OPUS = "claude-opus-4-5"
 INPUT, WRITE_5M, WRITE_1H, READ, OUTPUT = (price / 1e6 for price in (5, 6.25, 10, 0.5, 25))
@@ -81,7 +81,7 @@ def replayed(records: Iterable[Exchange]) -> Lanes:
     for judged in analyzed_calls(records):
         one = call_of(judged)
         if not isinstance(one, str):
-            lanes.see(one, judged.list_cost_usd or 0.0, "")
+            lanes.add(one, judged.list_cost_usd or 0.0)
     lanes.finish()
     return lanes
 
@@ -100,76 +100,55 @@ def test_the_check_against_the_bills_is_told_nothing() -> None:
 
 
 def test_a_longer_lifetime_costs_at_every_write_and_ends_the_miss() -> None:
-    one = answer(what_if(GAP), "ttl-1h")
+    one = answer(what_if(GAP), "lifetime")
     assert one.after_usd == pytest.approx(REST + 22_000 * WRITE_1H + 41_000 * READ)
     assert (one.before_usd, one.calls, one.answered_from) == (pytest.approx(BEFORE), 3, "usage and times")
     assert one.low_usd is not None and one.high_usd is not None and one.low_usd <= one.after_usd <= one.high_usd
-    assert one.note == "long writes cost $0.0825 more, what is found alive saves $0.12"
+    assert one.note == "of 1 conversations 1 longer, 0 shorter"
+
+
+def test_each_conversation_chooses_in_both_directions() -> None:
+    sizes = [(0, 20_000), *((19_000 + 1_000 * n, 1_000) for n in range(1, 10))]
+    busy = [call(n, 20 * n, 10, read, written, 0, 100, session="t") for n, (read, written) in enumerate(sizes)]
+    long = [call(n, 20 * n, 10, read, 0, written, 100, session="u") for n, (read, written) in enumerate(sizes)]
+    alone, together = (answer(what_if(rows, ["lifetime"]), "lifetime") for rows in (GAP, [*GAP, *busy, *long]))
+    assert alone.saves_usd and together.saves_usd
+    assert together.saves_usd == pytest.approx(alone.saves_usd + 29_000 * (WRITE_1H - WRITE_5M))
+    assert together.note == "of 3 conversations 1 longer, 1 shorter"
 
 
 def test_lifetimes_that_count_from_the_end_outlive_gaps_that_a_long_answer_filled() -> None:
     slow = [GAP[0], call(1, 60, 10, 20_000, 1_000, 0, 100, seconds=200), GAP[2]]
-    one = answer(what_if(slow), "ttl-1h")
-    again = "happen again"
-    missed = (
-        REST + 43_000 * WRITE_1H + 20_000 * READ
-    )  # so read, the miss is one that nothing explains, and happens again
-    assert under(one, lifetime="from end", unexplained=again) == pytest.approx(missed)
-    assert under(one, lifetime="from end", unexplained="vanish") == pytest.approx(
-        REST + 22_000 * WRITE_1H + 41_000 * READ
-    )
-    assert (one.low_usd, one.high_usd) == (
-        pytest.approx(REST + 22_000 * WRITE_1H + 41_000 * READ),
-        pytest.approx(missed),
-    )
+    one = answer(what_if(slow, ["lifetime"]), "lifetime")
+    # so read, the miss is one that nothing explains, and happens again
+    missed = REST + 43_000 * WRITE_1H + 20_000 * READ
+    assert under(one, lifetime="from end") == pytest.approx(missed) == one.high_usd
+    assert under(one, lifetime="from start") == pytest.approx(REST + 22_000 * WRITE_1H + 41_000 * READ) == one.low_usd
 
 
-def test_each_lane_may_choose() -> None:
-    sizes = [(0, 20_000), *((19_000 + 1_000 * n, 1_000) for n in range(1, 10))]
-    busy = [call(n, 20 * n, 10, read, written, 0, 100, session="t") for n, (read, written) in enumerate(sizes)]
-    found = what_if([*GAP, *busy], ["ttl-1h", "ttl-1h-per-lane"], by_session=True)
-    every, chosen = (answer(found, name) for name in ("ttl-1h", "ttl-1h-per-lane"))
-    saved = {name: answers[0].saves_usd for name, answers in found.groups.items()}
-    assert saved["s"] is not None and saved["t"] is not None and saved["s"] > 0 > saved["t"]
-    assert every.saves_usd == pytest.approx(saved["s"] + saved["t"])
-    assert chosen.saves_usd == pytest.approx(saved["s"])
-    assert chosen.note == "worth it in 1 of 2 lanes"
-
-
-def test_pings_are_reads_with_one_output_token() -> None:
-    one = answer(what_if(GAP), "keep-alive")
-    ping = 21_000 * READ + 10 * INPUT + OUTPUT
-    kept = REST + 22_000 * WRITE_5M + 41_000 * READ
-    assert under(one, lifetime="from start", pinging="with hindsight", pings="renew") == pytest.approx(kept + ping)
-    # after the last call nobody knows that it was the last: as many pings as a miss would cost, (6.25 - 0.5) / 0.5 of a
-    # prefix
-    last = 11 * (22_000 * READ + 10 * INPUT + OUTPUT)
-    assert one.after_usd == pytest.approx(kept + ping + last)
-    assert under(one, lifetime="from start", pinging="until it no longer pays", pings="renew nothing") > BEFORE
-    assert one.note == "12 pings; 1 of 1 gaps longer than the lifetime are worth them"
-
-
-def test_an_hour_of_silence_is_not_worth_its_pings() -> None:
-    long = [*GAP[:2], call(2, 60 + 4_000, 10, 0, 22_000, 0, 100)]
-    one = answer(what_if(long), "keep-alive")
-    assert under(one, lifetime="from start", pinging="with hindsight", pings="renew") == pytest.approx(BEFORE)
-    assert one.note.endswith("0 of 1 gaps longer than the lifetime are worth them")
-
-
-def test_a_miss_nobody_can_explain_happens_again_unless_it_was_an_eviction() -> None:
+def test_a_miss_nobody_can_explain_happens_again() -> None:
     early = [*GAP[:2], call(2, 120, 10, 0, 22_000, 0, 100)]
     found = what_if(early)
+    one = answer(found, "lifetime")
     assert found.unexplained.n_misses == 1
-    one = answer(found, "ttl-1h")
-    assert one.after_usd == pytest.approx(REST + 43_000 * WRITE_1H + 20_000 * READ) == pytest.approx(one.high_usd)
-    assert one.low_usd == pytest.approx(REST + 22_000 * WRITE_1H + 41_000 * READ)
+    assert (one.saves_usd, one.note) == (0.0, "of 1 conversations 0 longer, 0 shorter")
+
+
+def test_a_routing_key_ends_the_misses_of_other_servers() -> None:
+    sizes = [(0, 20_000), (19_968, 10_000), (29_952, 10_000), (19_968, 21_000), (40_960, 1_000)]
+    calls = [
+        call(n, 20 * n, size, read, 0, 0, 100, model="gpt-4.1") for n, (read, size) in enumerate(sizes)
+    ]  # the fourth call reads what the first had left
+    one = answer(what_if(calls), "routing-key")
+    assert one.saves_usd is not None and one.saves_usd > 0
+    assert answer(what_if(GAP), "routing-key").why_not == "3 calls: claude-opus-4-5 takes no routing key"
 
 
 def test_a_prompt_that_changed_is_written_anew_whatever_the_lifetime() -> None:
     said = Remark("compaction", "s/2", "the user compacted")
     compacted = [*GAP[:2], said, call(2, 460, 10, 0, 22_000, 0, 100)]
-    one = answer(what_if(compacted), "ttl-1h")
-    assert one.after_usd == one.low_usd == one.high_usd == pytest.approx(REST + 43_000 * WRITE_1H + 20_000 * READ)
+    one = answer(what_if(compacted), "lifetime")
+    assert one.after_usd == one.low_usd == one.high_usd == pytest.approx(BEFORE)
 
 
 def test_a_read_that_outlives_the_table_is_believed() -> None:
@@ -210,7 +189,7 @@ def test_one_model_for_all_reads_across_what_was_a_change_of_models() -> None:
 
 
 def test_a_model_that_keeps_what_it_likes_is_not_asked_for_longer() -> None:
-    one = answer(what_if([call(0, 0, 5_000, 0, 0, 0, 10, model="gpt-4.1")]), "ttl-1h")
+    one = answer(what_if([call(0, 0, 5_000, 0, 0, 0, 10, model="gpt-4.1")]), "lifetime")
     assert (one.after_usd, one.why_not) == (None, "1 call: no write to gpt-4.1's cache asks for a lifetime")
 
 
@@ -218,7 +197,7 @@ def test_what_is_unknown_is_counted_and_said() -> None:
     odd = [*GAP, call(3, 500), call(4, 600, 1, 2, 3, 0, 5, model="nobody's")]
     found = what_if(odd)
     assert (found.calls, found.calls_with_price) == (5, 3)
-    assert answer(found, "ttl-1h").why_not == "1 call: the bill is unknown; 1 call: no price for nobody's"
+    assert answer(found, "lifetime").why_not == "1 call: the bill is unknown; 1 call: no price for nobody's"
 
 
 def test_rows_that_add_up_calls_are_left_out() -> None:
@@ -227,21 +206,21 @@ def test_rows_that_add_up_calls_are_left_out() -> None:
 
 
 def test_fixes_that_need_text_say_that_there_is_none() -> None:
-    for name in ("bridging-marker", "sorted-tools", "clock-to-tail", "no-pruning", "leader-first"):
+    for name in ("breakpoints", "sorted-tools", "clock-to-tail", "no-pruning", "leader-first"):
         one = answer(what_if(GAP), name)
         assert (one.after_usd, one.answered_from) == (None, "")
         assert one.why_not == "3 calls: neither a body nor an outline in the record"
 
 
 def test_a_fix_there_is_not() -> None:
-    with pytest.raises(UsageError, match=r"'magic' is no fix: use one of ttl-1h, .*leader-first"):
+    with pytest.raises(UsageError, match=r"'magic' is no fix: use one of lifetime, .*leader-first"):
         what_if(GAP, ["magic"])
 
 
 def test_every_fix_names_assumptions_there_are() -> None:
     for fix in FIXES.values():
         assert len(readings_of(fix)) >= 2
-        assert [fix.lane, fix.outlines, fix.bodies].count(None) == 2
+        assert sum(map(bool, (fix.lanes, fix.outlines, fix.bodies))) == 1
 
 
 counts = st.tuples(
@@ -273,30 +252,14 @@ def test_whatever_was_billed_is_replayed_to_the_cent(rows: list[tuple[float, tup
             )
 
 
-def test_stopping_early_answers_for_what_was_seen() -> None:
-    def first(rows: Iterable[object]) -> Iterable[object]:
-        yield from list(rows)[:2]
-
-    found = what_if(GAP, watch=first)
-    assert (found.calls, answer(found, "ttl-1h").before_usd) == (
-        2,
-        pytest.approx(BEFORE - 22_000 * WRITE_5M - REST / 3),
-    )
-
-
 @pytest.mark.skipif(not PI.exists(), reason="the recorded pi session is not beside this checkout")
 def test_a_real_session() -> None:
     from contextkit.importers.registry import records_in
     from contextkit.importers.source import Faults
 
-    found = what_if(records_in([str(PI)], Faults()), ["ttl-1h", "keep-alive"])
+    found = what_if(records_in([str(PI)], Faults()), ["lifetime"])
     (check,) = found.calibrations
     assert (found.unexplained.calls, check.calls, check.agreed) == (471, 469, 461)
-    one = answer(found, "ttl-1h")
-    # its one expired prefix (call 252, 151,828 tokens) is read instead of written; all other writes cost 3.75 dollars a
-    # million more
-    written, expired = 1_685_320, 151_828
-    assert one.after_usd == pytest.approx(one.before_usd + (written - expired) * 3.75e-6 - expired * 5.75e-6)
-    kept = answer(found, "keep-alive")
-    best = under(kept, lifetime="from start", pinging="with hindsight", pings="renew")
-    assert best < kept.before_usd < (kept.after_usd or 0)
+    # its one expired prefix (call 252, 151,828 tokens) would be read; all other writes would cost 3.75 dollars a million
+    # more, so it stays as it is
+    assert answer(found, "lifetime").saves_usd == 0.0

@@ -14,7 +14,7 @@ from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Record
 from contextkit.ledger.summary import summarise
-from tests.ledger.test_fingerprint import check_only_public_strings
+from tests.ledger.test_anonymize import check_only_public_strings
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "research" / "truth"
 NAMES = ("claude-code", "codex", "copilot-cli", "gemini-cli", "pi")

@@ -1,6 +1,6 @@
 """All calls of a recording whose prompts are known, replayed as they were and with something changed in them.
 
-Takes calls as they are judged, gives dollars by group, fix and reading. Outlines and bodies go through the same
+Takes calls as they are judged, gives dollars by fix and reading. Outlines and bodies go through the same
 reference cache, several lanes together, since they share what they share. Sizes of prompts are estimates where no
 provider counted them: each call is scaled to the size it was billed for. What the reference cache does not explain of a
 bill stays in it.
@@ -14,11 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from contextkit import prices
-from contextkit.analysis.counterfactual.answer import Calibration, Sums
-from contextkit.analysis.counterfactual.body_edits import Lane
-from contextkit.analysis.counterfactual.fix import BodyEdit, Edited, Fix, Outlined, readings_of
-from contextkit.analysis.counterfactual.from_end import cache_for
-from contextkit.analysis.counterfactual.timed_lane import Call
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
@@ -30,6 +25,11 @@ from contextkit.ledger.prompts import Growing, outline, read_body
 from contextkit.models import model_named
 from contextkit.providers.body_places import BODY_PLACES
 from contextkit.providers.codecs import endpoint_of
+from contextkit.whatif.answer import Calibration
+from contextkit.whatif.body_edits import Lane
+from contextkit.whatif.fix import BodyEdit, Edited, Fix, Outlined, readings_of
+from contextkit.whatif.from_end import cache_for
+from contextkit.whatif.timed_lane import Call
 
 LIFETIMES = ("from start", "from end")
 _BODY_LANE = "\x00body"
@@ -44,7 +44,6 @@ class _Bill:
     exchange: Exchange
     usage: Usage
     recorded_usd: float
-    group: str
     is_body: bool
 
 
@@ -62,8 +61,8 @@ class Prompts:
         self._edited: Counter[str] = Counter()
         self._notes: dict[str, str] = {}
         self._replayed_usd = 0.0
-        self.sums = Sums()
-        """What was added up; complete after `finish`."""
+        self.saved_usd: dict[str, list[float]] = {}
+        """Fix → dollars it saves under each of its readings; complete after `finish`."""
         self.why_not: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """Fix → why calls are left out of it, and how many."""
 
@@ -75,13 +74,13 @@ class Prompts:
     # Calls as they come
     # ---------------------------------------------------------------------------------------------------
 
-    def see(self, exchange: Exchange, call: Call | str, recorded_usd: float, group: str) -> None:
+    def see(self, exchange: Exchange, call: Call | str, recorded_usd: float) -> None:
         """One more call; what is no call to a lane (`str`: why) may still warm the cache for others."""
         prompt = exchange.prompt
         if isinstance(prompt, Outline):
-            reason = self._see_outline(exchange, prompt, call, recorded_usd, group)
+            reason = self._see_outline(exchange, prompt, call, recorded_usd)
         elif isinstance(prompt, Bodies):
-            reason = self._see_body(exchange, prompt.request, call, recorded_usd, group)
+            reason = self._see_body(exchange, prompt.request, call, recorded_usd)
         else:
             reason = "neither a body nor an outline in the record"
         for fix in self._fixes:
@@ -89,21 +88,17 @@ class Prompts:
             why = "no request body in the record, only its outline" if is_short else reason
             self.why_not[fix.name].update([why] if why else [])
 
-    def _see_outline(
-        self, exchange: Exchange, current: Outline, call: Call | str, recorded_usd: float, group: str
-    ) -> str:
+    def _see_outline(self, exchange: Exchange, current: Outline, call: Call | str, recorded_usd: float) -> str:
         prompt = self._growing.prompt(exchange)
         reason = call if isinstance(call, str) else _unreadable(call, prompt, is_body=False)
         row = model_named(exchange.model, exchange.provider) if isinstance(call, str) else call.row
         if prompt is None:
             return reason
-        bill = (
-            None if isinstance(call, str) or reason else _Bill(exchange, call.usage, recorded_usd, group, is_body=False)
-        )
+        bill = None if isinstance(call, str) or reason else _Bill(exchange, call.usage, recorded_usd, is_body=False)
         self._keep(bill, {"": _placed(replace(exchange, model=row.name), len(self._bills))})
         return reason
 
-    def _see_body(self, exchange: Exchange, raw: bytes, call: Call | str, recorded_usd: float, group: str) -> str:
+    def _see_body(self, exchange: Exchange, raw: bytes, call: Call | str, recorded_usd: float) -> str:
         if isinstance(call, str):
             return call
         read = read_body(raw, exchange.provider, call.row.name)
@@ -116,7 +111,7 @@ class Prompts:
             self._edited[name] += changed is not None
             rows[name] = changed or read.prompt
         outlined_rows = {name: self._outlined(name, exchange, call.row.name, prompt) for name, prompt in rows.items()}
-        self._keep(_Bill(exchange, call.usage, recorded_usd, group, is_body=True), outlined_rows)
+        self._keep(_Bill(exchange, call.usage, recorded_usd, is_body=True), outlined_rows)
         return ""
 
     def _after(self, editor: BodyEdit, exchange: Exchange, raw: bytes, model: str) -> Prompt | None:
@@ -161,16 +156,11 @@ class Prompts:
                 if edited.n_changed
                 else was
             )
-            for place, bill in enumerate(self._bills):
-                if bill and self._is_covered(fix, bill):
-                    self.sums.add(
-                        bill.group,
-                        fix.name,
-                        [
-                            self._saved(place, was[reading["lifetime"]], now[reading["lifetime"]])
-                            for reading in readings_of(fix)
-                        ],
-                    )
+            places = [place for place, bill in enumerate(self._bills) if bill and self._is_covered(fix, bill)]
+            self.saved_usd[fix.name] = [
+                sum(self._saved(place, was[reading["lifetime"]], now[reading["lifetime"]]) for place in places)
+                for reading in readings_of(fix)
+            ]
 
     def _changed(self, fix: Fix, outlined: Outlined) -> Edited:
         return fix.outlines(outlined) if fix.outlines else Edited(self._rows[fix.name], self._edited[fix.name])
@@ -202,9 +192,9 @@ class Prompts:
     # What is said of it
     # ---------------------------------------------------------------------------------------------------
 
-    def n_calls(self, fix: Fix, group: str | None = None) -> int:
-        """Calls it was answered for, of one group or of all."""
-        return sum(1 for bill in self._bills if bill and group in (None, bill.group) and self._is_covered(fix, bill))
+    def n_calls(self, fix: Fix) -> int:
+        """Calls it was answered for."""
+        return sum(1 for bill in self._bills if bill and self._is_covered(fix, bill))
 
     def n_changed(self, fix: Fix) -> int:
         """Calls whose prompt, or whose start, it changes."""

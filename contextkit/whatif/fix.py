@@ -42,21 +42,6 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "a lifetime counts from the start of the call that wrote or read (documented by Anthropic), or from its end",
     ),
     Assumption(
-        "unexplained",
-        ("happen again", "vanish"),
-        "misses that nothing in the record explains happen again, or were early evictions that a longer lifetime prevents",
-    ),
-    Assumption(
-        "pinging",
-        ("until it no longer pays", "with hindsight"),
-        "pings go on after every call until they cost what the miss costs, or are sent only into gaps where they paid",
-    ),
-    Assumption(
-        "pings",
-        ("renew", "renew nothing"),
-        "every ping finds the prefix and renews it, or is billed and comes to nothing",
-    ),
-    Assumption(
         "tokenizer",
         ("as listed", "20 % fewer", "20 % more"),
         "tokens of another model's tokenizer: the ratio of bytes a token in the model table, of which nine calls in ten were within "
@@ -68,14 +53,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class LaneChange:
-    """A change to a lane that is known by its bills and times."""
+    """A change to a conversation that is known by its bills and times."""
 
-    is_long: bool = False
-    """Ask for the model's longest lifetime."""
-    is_per_lane: bool = False
-    """… only in lanes where that is the cheaper choice."""
-    has_pings: bool = False
-    """Keep the prefix alive between calls."""
+    is_long: bool | None = None
+    """Every write asks for the model's longest lifetime, or for its shortest; None: as recorded."""
+    is_keyed: bool = False
+    """Its calls find the server that holds its entries."""
     model: Model | None = None
     """Ask another model, and pay its prices."""
 
@@ -120,14 +103,12 @@ class Fix:
     """As it is asked for."""
     needs: Needs
     """What the record must hold."""
-    does: str
-    """What is changed in the replay, in a sentence."""
     to_do: str
     """What the reader would do, in a line."""
     assumptions: tuple[str, ...]
     """Names of those it rests on."""
-    lane: LaneChange | None = None
-    """How it is applied to bills and times."""
+    lanes: tuple[LaneChange, ...] = ()
+    """How it is applied to bills and times; of several each conversation takes the cheapest, or none."""
     outlines: Callable[[Outlined], Edited] | None = None
     """How it is applied to outlines."""
     bodies: Callable[[], BodyEdit] | None = None
@@ -137,8 +118,8 @@ class Fix:
 def readings_of(fix: Fix) -> list[Reading]:
     """Every combination of what `fix` assumes; the first is the one its figure takes.
 
-    >>> len(readings_of(Fix("x", "outlines", "", "", ("lifetime", "unexplained"))))
-    4
+    >>> len(readings_of(Fix("x", "outlines", "", ("lifetime", "tokenizer"))))
+    6
     """
     rows = [row for row in ASSUMPTIONS if row.name in fix.assumptions]
     return [

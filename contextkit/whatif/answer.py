@@ -5,12 +5,10 @@ Knows nothing of how they are found, or of pages.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
-from contextkit.analysis.counterfactual.fix import ASSUMPTIONS, Fix, Reading, readings_of
 from contextkit.canonical import Json, canonical
+from contextkit.whatif.fix import ASSUMPTIONS, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +98,6 @@ class WhatIf:
     """What the replay from usage and times does not explain."""
     answers: tuple[Answer, ...]
     """One a fix, in the order of the table."""
-    groups: Mapping[str, tuple[Answer, ...]]
-    """The same for each session, where that was asked for."""
 
     def to_json(self) -> str:
         """All of it, as one JSON object; unknown is null."""
@@ -115,7 +111,6 @@ class WhatIf:
                 "unexplained": asdict(self.unexplained),
                 "assumptions": [asdict(row) for row in ASSUMPTIONS],
                 "answers": [*map(_json, self.answers)],
-                "groups": {name: [*map(_json, answers)] for name, answers in self.groups.items()},
             }
         ).decode()
 
@@ -127,21 +122,3 @@ def _json(answer: Answer) -> dict[str, Json]:
         "saves_usd": answer.saves_usd,
         "readings": readings,
     }
-
-
-@dataclass(slots=True)
-class Sums:
-    """Dollars saved, by group, fix and reading."""
-
-    saved: defaultdict[str, dict[str, list[float]]] = field(default_factory=lambda: defaultdict(dict))
-    """Group → fix → one sum a reading, in the order of `readings_of`."""
-
-    def add(self, group: str, fix: str, saved_usd: Sequence[float]) -> None:
-        """Some more of a group."""
-        old = self.saved[group].get(fix) or [0.0] * len(saved_usd)
-        self.saved[group][fix] = [one + other for one, other in zip(old, saved_usd, strict=True)]
-
-    def of(self, fix: Fix, group: str | None = None) -> list[float]:
-        """The sums of a fix, of one group or of all together."""
-        rows = [fixes[fix.name] for name, fixes in self.saved.items() if fix.name in fixes and group in (None, name)]
-        return [sum(column) for column in zip(*rows, strict=True)] or [0.0] * len(readings_of(fix))

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from contextkit.analysis.counterfactual.answer import Answer, Calibration, WhatIf
-from contextkit.analysis.counterfactual.fix import Fix, readings_of
-from contextkit.analysis.counterfactual.fixes import fixes_named
-from contextkit.analysis.counterfactual.prompts import Prompts, Watch
-from contextkit.analysis.counterfactual.timed_lane import Call
-from contextkit.analysis.counterfactual.timed_lanes import Lanes, call_of
 from contextkit.ledger.calls import Record, Remark
 from contextkit.ledger.causes import CallPair, is_shortfall, predicted_read
 from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer, list_cost_usd, predicted_usage
 from contextkit.models import Model
+from contextkit.whatif.answer import Answer, Calibration, WhatIf
+from contextkit.whatif.fix import Fix, readings_of
+from contextkit.whatif.fixes import fixes_named
+from contextkit.whatif.lanes import Lanes, call_of
+from contextkit.whatif.prompts import Prompts, Watch
+from contextkit.whatif.timed_lane import Call
 
 SUMMED = "a row that adds up several calls"
 
@@ -29,29 +29,27 @@ def what_if(
     fixes: Sequence[str] = (),
     models: Sequence[Model] = (),
     *,
-    by_session: bool = False,
     watch: Watch = iter,
-    watch_replay: Watch | None = None,
 ) -> WhatIf:
     """The bill of `records`, and what it would have been with each of `fixes` (all for none), or with each of `models`
     asked instead.
 
-    Records pass `watch`, calls that are replayed from their prompts `watch_replay`; where either stops, what was seen
-    so far is answered. Raises `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
+    Calls that are replayed from their prompts pass `watch`; where it stops, what was replayed so far is answered. Raises
+    `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
     """
-    work = _Work(fixes_named(fixes, models), by_session)
+    work = _Work(fixes_named(fixes, models))
     analyzer = LedgerAnalyzer(work.predict)
-    for record in work.noting_sums(watch(records)):
+    for record in work.noting_sums(records):
         call = analyzer.feed(record)
         if call is not None:
             work.see(call)
-    work.finish(watch_replay or watch)
+    work.finish(watch)
     return work.result()
 
 
 def what_if_judged(calls: Iterable[AnalyzedCall], fixes: Sequence[str]) -> WhatIf:
     """The same for calls that were judged before; raises `UsageError` for a fix there is not."""
-    work = _Work(fixes_named(fixes), by_session=False)
+    work = _Work(fixes_named(fixes))
     for call in calls:
         work.see(call)
     work.finish(iter)
@@ -61,11 +59,11 @@ def what_if_judged(calls: Iterable[AnalyzedCall], fixes: Sequence[str]) -> WhatI
 class _Work:
     """One run."""
 
-    def __init__(self, fixes: Sequence[Fix], by_session: bool) -> None:
-        self._fixes, self._by_session = fixes, by_session
+    def __init__(self, fixes: Sequence[Fix]) -> None:
+        self._fixes = fixes
         self._lanes, self._prompts = Lanes(fixes), Prompts(fixes)
         self._sums: set[str] = set()
-        self._recorded: dict[str, float] = {}
+        self._recorded_usd = 0.0
         self._counts: Counter[str] = Counter()
         self._left: Counter[str] = Counter()
         self._predicted = {"recorded": 0.0, "predicted": 0.0}
@@ -103,15 +101,15 @@ class _Work:
         exchange = row.exchange
         call: Call | str = SUMMED if f"{exchange.session}/{exchange.lane}" in self._sums else call_of(row)
         self._counts["calls"] += 1
-        usd, group = row.list_cost_usd or 0.0, exchange.session if self._by_session else ""
+        usd = row.list_cost_usd or 0.0
         if isinstance(call, str):
             self._left[call] += 1
         else:
             self._counts["priced"] += 1
-            self._recorded[group] = self._recorded.get(group, 0.0) + usd
-            self._lanes.see(call, usd, group)
+            self._recorded_usd += usd
+            self._lanes.add(call, usd)
         if self._prompts.is_wanted:
-            self._prompts.see(exchange, call, usd, group)
+            self._prompts.see(exchange, call, usd)
 
     def finish(self, watch: Watch) -> None:
         """The recording is over."""
@@ -120,46 +118,36 @@ class _Work:
 
     def result(self) -> WhatIf:
         """Return all answers."""
-        groups = sorted(self._recorded) if self._by_session else []
         predictions = (self._calibration, self._prompts.calibration)
         return WhatIf(
             self._counts["calls"],
             self._counts["priced"],
-            sum(self._recorded.values()),
+            self._recorded_usd,
             tuple(one for one in predictions if one.calls),
             self._lanes.unexplained,
-            tuple(self._answer(fix, None) for fix in self._fixes),
-            {group: tuple(self._answer(fix, group) for fix in self._fixes) for group in groups},
+            tuple(map(self._answer, self._fixes)),
         )
 
-    def _answer(self, fix: Fix, group: str | None) -> Answer:
-        """For one session, or (`None`) for all: reasons and notes are of all."""
-        replay, is_whole = self._lanes if fix.lane else self._prompts, group is None
-        n_calls = self._n_calls(fix, group)
-        before = sum(self._recorded.values()) if group is None else self._recorded[group]
-        bills = [before - saved for saved in replay.sums.of(fix, group)] if n_calls else []
-        reasons = self._left + replay.why_not[fix.name] if fix.lane else replay.why_not[fix.name]
-        source = "usage and times" if fix.lane else self._prompts.answered_from(fix)
+    def _answer(self, fix: Fix) -> Answer:
+        replay = self._lanes if fix.lanes else self._prompts
+        n_calls = self._lanes.n_calls[fix.name] if fix.lanes else self._prompts.n_calls(fix)
+        bills = [self._recorded_usd - saved for saved in replay.saved_usd.get(fix.name, [0.0])] if n_calls else []
+        source = "usage and times" if fix.lanes else self._prompts.answered_from(fix)
         return Answer(
             fix.name,
             fix.needs,
             source if n_calls else "",
             n_calls,
-            None if fix.lane or not is_whole else self._prompts.n_changed(fix),
-            before,
+            None if fix.lanes else self._prompts.n_changed(fix),
+            self._recorded_usd,
             bills[0] if bills else None,
             min(bills, default=None),
             max(bills, default=None),
-            _reasons_text(reasons) if is_whole else "",
-            replay.note(fix) if is_whole else "",
+            _reasons_text(self._left + replay.why_not[fix.name] if fix.lanes else replay.why_not[fix.name]),
+            replay.note(fix),
             fix.to_do,
-            tuple(zip(readings_of(fix), bills, strict=True)) if bills else (),
+            tuple(zip(readings_of(fix), bills, strict=False)),
         )
-
-    def _n_calls(self, fix: Fix, group: str | None) -> int:
-        if fix.lane is None:
-            return self._prompts.n_calls(fix, group)
-        return sum(n for (name, of), n in self._lanes.n_calls.items() if name == fix.name and group in (None, of))
 
 
 def _reasons_text(reasons: Counter[str]) -> str:

@@ -1,85 +1,84 @@
-"""Recorded prompts with one thing changed that needs no text: a marker where the last request ended, a leader that goes
-first.
+"""Recorded prompts with one thing changed that needs no text: other breakpoints, a leader that goes first.
 
 Takes calls with their outlines in the order they were recorded, gives as many. Knows nothing of bills.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from contextkit.analysis.counterfactual.fix import Edited, Outlined
 from contextkit.cache.prompt import Breakpoint, Prompt, common
 from contextkit.ledger.calls import Exchange, Outline
 from contextkit.ledger.prompts import prompts_of
 from contextkit.models import model_named
-
-MOST_MARKS = 4
-"""Breakpoints a request may carry (https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
-
-
-# Bridging marker
-# ----------------------------------------------------------------------------------------------------------
+from contextkit.prompt.breakpoints import MOST as MAX_BREAKPOINTS
+from contextkit.whatif.fix import Edited, Outlined
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """The last mark of the call before in its lane."""
+    """Where the request before in a conversation ended."""
 
     segment: int
     key: tuple[bytes, bytes]
-    ttl_seconds: int
 
 
-def bridged(outlined: Outlined) -> Edited:
-    """A mark where the last mark of the request before stood, in every request whose own marks do not look back that
-    far.
+def marked(outlined: Outlined) -> Edited:
+    """Mark the end of the system prompt, of the request before and of this one, unless the request does so itself.
+
+    The end of a conversation's last request stays unmarked: nothing reads it.
     """
+    n_left = Counter((exchange.session, exchange.lane) for exchange in outlined.exchanges)
     ends: dict[tuple[str, str], _End] = {}
-    edited, n_changed, n_full = [], 0, 0
+    edited, n_changed = [], 0
     for exchange, prompt in prompts_of(outlined.exchanges):
         edited.append(exchange)
-        if prompt is None or not isinstance(exchange.prompt, Outline):
+        lane, row = (exchange.session, exchange.lane), model_named(exchange.model, exchange.provider)
+        n_left[lane] -= 1
+        if prompt is None or not prompt.n or not isinstance(exchange.prompt, Outline) or row.cache != "breakpoints":
             continue
-        lane = exchange.session, exchange.lane
-        end = ends.get(lane)
-        if end and _is_needed(prompt, end):
-            marks = _with(prompt.breakpoints, Breakpoint(end.segment, end.ttl_seconds, prompt.breakpoints[-1].lookback))
-            n_full += len(prompt.breakpoints) >= MOST_MARKS
+        marks = _with(prompt, _unmarked(prompt, ends.get(lane), is_last=not n_left[lane]), row.default_ttl_seconds)
+        if marks != prompt.breakpoints:
             edited[-1] = replace(exchange, prompt=replace(exchange.prompt, breakpoints=marks))
             n_changed += 1
-        written = [mark for mark in prompt.breakpoints if mark.is_written]
+        written = [mark.segment for mark in marks if mark.is_written]
         if written:
-            last = written[-1]
-            ends[lane] = _End(last.segment, prompt.key(last.segment), last.ttl_seconds)
-    return Edited(
-        edited, n_changed, f"{n_full} requests had no marker left and gave up one of theirs" if n_full else ""
-    )
+            ends[lane] = _End(written[-1], prompt.key(written[-1]))
+    return Edited(edited, n_changed)
 
 
-def _is_needed(prompt: Prompt, end: _End) -> bool:
-    """Whether that place is still in the prompt, and no mark looks at it."""
-    if not prompt.breakpoints or prompt.n <= end.segment or prompt.key(end.segment) != end.key:
-        return False
-    return not any(_reaches(prompt, mark, end.segment) for mark in prompt.breakpoints)
+def _unmarked(prompt: Prompt, end: _End | None, *, is_last: bool) -> list[int]:
+    """Return the segments that should end an entry, or be looked up, and do not."""
+    own, head = prompt.breakpoints, prompt.level_ends[1] - 1
+    wanted = [head] if head >= 0 and all(mark.segment != head for mark in own) else []
+    if not is_last and all(mark.segment <= head for mark in own):
+        wanted.append(prompt.n - 1)
+    if end is not None and end.segment < prompt.n and prompt.key(end.segment) == end.key:
+        marks = [*own, *(Breakpoint(segment, 0) for segment in wanted)]
+        wanted += [] if any(_reaches(prompt, mark, end.segment) for mark in marks) else [end.segment]
+    return wanted
+
+
+def _with(prompt: Prompt, wanted: Sequence[int], default_ttl: int) -> tuple[Breakpoint, ...]:
+    """Add breakpoints to those of a prompt; of more than a request may carry, its own go first, but not the first one.
+
+    Lifetimes must not grow towards the end, so an added breakpoint gets the longest of those behind it.
+    """
+    marks = list(prompt.breakpoints)
+    for segment in sorted(wanted, reverse=True):
+        ttl = max((mark.ttl_seconds for mark in marks if mark.segment > segment), default=0)
+        before = [mark.ttl_seconds for mark in marks if mark.segment < segment]
+        marks.append(Breakpoint(segment, ttl or (before[-1] if before else default_ttl)))
+        marks.sort(key=lambda mark: mark.segment)
+        if len(marks) > MAX_BREAKPOINTS:
+            marks.remove(next((mark for mark in marks[1:] if mark.segment not in wanted), marks[1]))
+    return tuple(marks)
 
 
 def _reaches(prompt: Prompt, mark: Breakpoint, segment: int) -> bool:
     return mark.segment >= segment and prompt.positions[mark.segment] - prompt.positions[segment] < mark.lookback
-
-
-def _with(marks: Sequence[Breakpoint], new: Breakpoint) -> tuple[Breakpoint, ...]:
-    """One more mark, in its place and with a lifetime that keeps the longer ones first.
-
-    Of a full set the second goes, not the head.
-    """
-    remaining = [mark for number, mark in enumerate(marks) if len(marks) < MOST_MARKS or number != 1]
-    later = max((mark.ttl_seconds for mark in remaining if mark.segment > new.segment), default=0)
-    return tuple(
-        sorted([*remaining, replace(new, ttl_seconds=max(new.ttl_seconds, later))], key=lambda mark: mark.segment)
-    )
 
 
 # Leader first
