@@ -54,13 +54,12 @@ TABLES: dict[str, Callable[[], str]] = {
         ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by] for row in TELLINGS),
     ),
     "engines": lambda: table(
-        "| mechanism | engine | says | a change costs | enforced by | source |",
+        "| mechanism | engine | says | enforced by | source |",
         (
             [
                 f"`{row.mechanism}`",
                 wires(row.engines, ENGINES),
                 row.needs + (", in the model's call format" if row.needs_format else ""),
-                row.cost,
                 "the engine" if row.is_enforced else "contextkit",
                 row.source,
             ]

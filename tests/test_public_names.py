@@ -42,7 +42,7 @@ def signature(name: str) -> str:
         if one.kind is one.KEYWORD_ONLY and not is_keyword:
             written.append("*")
             is_keyword = True
-        star = {one.VAR_KEYWORD: "**", one.VAR_POSITIONAL: "*"}.get(one.kind, "")
+        star = "**" if one.kind is one.VAR_KEYWORD else "*" if one.kind is one.VAR_POSITIONAL else ""
         written.append(f"{star}{one.name}" + ("" if one.default is one.empty else f"={default(one)}"))
     call = f"{name}({', '.join(text.replace(' ', chr(160)) for text in written)})"
     return "\n".join(textwrap.wrap(call, 130, subsequent_indent=" " * 4)).replace(chr(160), " ")

@@ -55,7 +55,6 @@ COMMANDS = (
     ["report", "--markdown"],
     ["whatif"],
     ["whatif", "--json"],
-    ["advise"],
     ["lint", "--requests"],
     ["lint", "--format", "json", "--requests"],
     ["lint", "--format", "github", "--requests"],
