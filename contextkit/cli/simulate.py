@@ -58,7 +58,7 @@ class Options:
 
 
 def _words(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    if param.default and not value.strip(" ,"):
+    if isinstance(param.default, str) and param.default and not value.strip(" ,"):
         raise click.BadParameter(f"it is empty: leave it out for {param.default}")
     return tuple(dict.fromkeys(word.strip().lower() for word in value.split(",") if word.strip()))
 

@@ -19,7 +19,7 @@ from contextkit.cache.reference import reference_cache
 from contextkit.engines.token_ids import TokenIds
 from contextkit.engines.token_lanes import TokenLanes
 from contextkit.errors import UsageError
-from contextkit.ledger.calls import Exchange, Outline, Tokens
+from contextkit.ledger.calls import BlockIds, Exchange, Outline, Tokens
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import model_named
 
@@ -52,6 +52,10 @@ def simulate(
     caches: dict[str, Any] = {}
     replayed, under_way, answers = Ledger(), _UnderWay(), _Answers()
     for exchange, prompt in watch(_in_order(ledger)):
+        if cache is not None and type(exchange.prompt) is BlockIds:
+            raise UsageError(
+                f"exchange {exchange.id!r} recorded block ids: replay them with `contextkit.engines.compare.compare`"
+            )
         if prompt is None or (cache is None and type(exchange.prompt) is not Outline):
             continue
         if cache is None and exchange.model not in caches:

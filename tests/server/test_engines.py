@@ -391,7 +391,7 @@ def test_a_cache_that_does_not_read_what_was_recorded() -> None:
     )
     with pytest.raises(UsageError, match=r"BlockCache does not read what exchange 'chatcmpl_0+1' recorded \(Outline\)"):
         simulate(state.ledger, engine("vllm").cache)
-    with pytest.raises(UsageError, match=r"BreakpointCache does not read what exchange '0' recorded \(BlockIds\)"):
+    with pytest.raises(UsageError, match=r"BreakpointCache does not read what exchange '0' recorded \(Tokens\)"):
         simulate(a_trace((1,)), BreakpointCache(1024))
     broken = Ledger()
     broken.append(replace(a_trace((1,))[0], prompt=Tokens(5, (1,), ())))
