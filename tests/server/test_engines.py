@@ -365,10 +365,11 @@ def test_responses_and_chat_of_one_engine_share_a_cache_object_and_a_ledger() ->
 def a_trace(*rows: tuple[int, ...], size: int = 16, seconds: float = 1.0) -> Ledger:
     ledger = Ledger()
     for at, ids in enumerate(rows):
-        usage, tokens = Usage(None, None, None, None, 10), Tokens(0, tuple(block for block in ids for _ in range(size)), ())
-        ledger.append(
-            Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", tokens, usage, None, None)
+        usage, tokens = (
+            Usage(None, None, None, None, 10),
+            Tokens(0, tuple(block for block in ids for _ in range(size)), ()),
         )
+        ledger.append(Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", tokens, usage, None, None))
     return ledger
 
 
