@@ -7,26 +7,46 @@ digests grow until `sweep` or `forget` removes them.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from urllib.parse import unquote
 
-from contextkit.errors import FileMissing, NotText, PathOccupied, PathRefused, QuotaExceeded, UsageError
-from contextkit.memory.files.folder import Folder, Sight, Slate, look, spelled, walk
+from contextkit.errors import (
+    FileCorrupt,
+    FileErased,
+    FileMissing,
+    NotText,
+    PathOccupied,
+    PathRefused,
+    QuotaExceeded,
+    UsageError,
+)
 from contextkit.memory.files.local import LocalFolder
-from contextkit.memory.files.names import Names, names_of, quoted_path
-from contextkit.memory.files.objects import Objects, check_digest, digest_of
+from contextkit.memory.files.names import (
+    HIDDEN,
+    ROOT_STATUS,
+    FileStatus,
+    Names,
+    key_of,
+    names_of,
+    quoted_path,
+    why_not,
+)
 from contextkit.memory.files.remote import RemoteFolder
 
 ENTRY_BYTES = 256
 """What a file or folder at a path counts beside its content, so that a quota bounds how many there are."""
+_OBJECTS: Names = (HIDDEN, "objects")
+_ERASED: Names = (HIDDEN, "erased")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _OPEN = b"open"
 """On the slate while a change is under way, or after one that failed."""
 _COUNTED = re.compile(rb"closed (\d+) bytes")
@@ -81,9 +101,8 @@ class FileMemory:
         self._folder = _folder_at(root)
         self.root = os.fspath(root)
         """Where it is, as it was named."""
-        self._objects = Objects(self._folder, quota_bytes)
         self._lock = RLock()
-        self._slate: Slate | None = None
+        self._is_alone = False
         self._has_counted = False
 
     def __repr__(self) -> str:
@@ -95,15 +114,15 @@ class FileMemory:
         step.
         """
         with self._lock:
-            if self._slate is not None:
+            if self._is_alone:
                 yield
                 return
-            with self._folder.alone() as slate:
-                self._slate = slate
+            with self._folder.alone():
+                self._is_alone = True
                 try:
                     yield
                 finally:
-                    self._slate = None
+                    self._is_alone = False
 
     def read(self, path: str) -> str:
         """The text at `path`, byte for byte as UTF-8.
@@ -124,11 +143,11 @@ class FileMemory:
         """
         names = _file_names(path)
         if self._folder.folds:
-            look(self._folder, names)
+            self._look(names)
         try:
             return self._folder.read(names, self.quota_bytes)
         except FileMissing:
-            look(self._folder, names)  # says which name is spelled otherwise, where one is
+            self._look(names)  # says which name is spelled otherwise, where one is
             raise
 
     def write(self, path: str, data: str | bytes) -> Stored:
@@ -150,8 +169,7 @@ class FileMemory:
         """
         names, more = _file_names(path), _content(data)
         with self.alone():
-            sight = self._sight(path, names)
-            before = self.read_bytes(path) if sight.found else b""
+            before = self.read_bytes(path) if self._look(names)[0] else b""
             return self._put(path, names, before + more)
 
     def list(self, path: str = "", *, folders: bool = False) -> list[Listed]:
@@ -164,24 +182,28 @@ class FileMemory:
         """
         names = names_of(path)
         with self.alone():
-            self._folder_at(path, names)
-            found = list(walk(self._folder, names))
+            folder = self._spelled(names)
+            if folder is None:
+                raise _missing(path)
+            if folder.kind != "folder":
+                raise PathOccupied(f"{quoted_path(path)} is no folder: read it, or list the folder it is in")
+            rows = list(self._walk(names))
         sizes: Counter[Names] = Counter()
-        for at, one in found:
+        for at, one in rows:
             sizes.update({at[:depth]: one.n_bytes for depth in range(len(names) + 1, len(at) + 1)})
         return [
-            Listed("/".join(at), sizes[at], one.kind == "folder") for at, one in found if folders or one.kind == "file"
+            Listed("/".join(at), sizes[at], one.kind == "folder") for at, one in rows if folders or one.kind == "file"
         ]
 
     def exists(self, path: str) -> bool:
         """Whether a file or a folder stands at `path`, spelled just so. Raises `PathRefused`."""
-        found = spelled(self._folder, names_of(path))
-        return found is not None and found.kind != "other"
+        status = self._spelled(names_of(path))
+        return status is not None and status.kind != "other"
 
     def is_folder(self, path: str) -> bool:
         """Whether a folder stands at `path`; `""` is the root. Raises `PathRefused`."""
-        found = spelled(self._folder, names_of(path))
-        return found is not None and found.kind == "folder"
+        status = self._spelled(names_of(path))
+        return status is not None and status.kind == "folder"
 
     def rename(self, old: str, new: str) -> None:
         """Move a file or a folder to a path where nothing stands.
@@ -190,21 +212,20 @@ class FileMemory:
         """
         source, target = _file_names(old), _file_names(new)
         with self.alone():
-            found = look(self._folder, source).found
-            if found is None:
+            status, _ = self._look(source)
+            if status is None:
                 raise _missing(old)
             if target[: len(source)] == source:
                 raise PathOccupied(f"{quoted_path(new)} is {quoted_path(old)} or stands below it: choose another path")
-            sight = look(self._folder, target)
-            if sight.found is not None:
+            occupant, n_missing = self._look(target)
+            if occupant is not None:
                 raise PathOccupied(
                     f"something stands at {quoted_path(new)} already: delete it first, or choose another path"
                 )
-            for at, _ in walk(self._folder, source) if found.kind == "folder" else ():
-                names_of(
-                    "/".join((*target, *at[len(source) :]))
-                )  # what is in a folder must be within reach where the folder goes
-            with self._changing(ENTRY_BYTES * sight.n_missing):
+            for at, _ in self._walk(source) if status.kind == "folder" else ():
+                # what is in a folder must be within reach where the folder goes
+                names_of("/".join((*target, *at[len(source) :])))
+            with self._changing(ENTRY_BYTES * n_missing):
                 self._folder.move(source, target)
 
     def delete(self, path: str) -> None:
@@ -214,12 +235,12 @@ class FileMemory:
         """
         names = _file_names(path)
         with self.alone():
-            found = look(self._folder, names).found
-            if found is None:
+            status, _ = self._look(names)
+            if status is None:
                 raise _missing(path)
-            inside = [one for _, one in walk(self._folder, names)] if found.kind == "folder" else []
-            n_entries = len(inside) + (found.kind != "other")
-            with self._changing(-sum(one.n_bytes for one in [found, *inside]) - ENTRY_BYTES * n_entries):
+            inside = [one for _, one in self._walk(names)] if status.kind == "folder" else []
+            n_entries = len(inside) + (status.kind != "other")
+            with self._changing(-sum(one.n_bytes for one in [status, *inside]) - ENTRY_BYTES * n_entries):
                 self._folder.discard(names)
 
     def keep(self, data: bytes) -> Stored:
@@ -229,10 +250,9 @@ class FileMemory:
         """
         content = _content(data)
         with self.alone():
-            digest = digest_of(content)
-            is_new = not self._objects.has(digest, content)
+            digest, is_new = self._digest_of(content)
             with self._changing(len(content) * is_new):
-                self._keep(digest, content, is_new)
+                self._put_content(digest, content, is_new)
         return Stored(None, digest, len(content))
 
     def version(self, digest: str) -> bytes:
@@ -240,38 +260,51 @@ class FileMemory:
 
         Raises `FileErased` after `forget`, `FileMissing`, `FileCorrupt` where the disk no longer has what was written.
         """
-        return self._objects.get(digest)
+        at = _content_names(_OBJECTS, digest)
+        if self.is_erased(digest):
+            raise FileErased(f"content {digest[:12]}… was erased for good: ask for it again where it came from")
+        try:
+            data = self._folder.read(at, self.quota_bytes)
+        except FileMissing:
+            raise FileMissing(f"no content {digest[:12]}… is kept here: open the store it was written to") from None
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise FileCorrupt(
+                f"content {digest[:12]}… is not what its digest says: restore {'/'.join(at)} from a copy, or keep it again"
+            )
+        return data
 
     def holds(self, digest: str) -> bool:
         """Whether `version` has the content with that digest, without reading it."""
-        return self._objects.size(digest) is not None and not self._objects.is_erased(digest)
+        return self._folder.status_of(_content_names(_OBJECTS, digest)) is not None and not self.is_erased(digest)
 
     def is_erased(self, digest: str) -> bool:
         """Whether `forget` erased the content with that digest, and nobody kept it again."""
-        return self._objects.is_erased(digest)
+        return self._folder.status_of(_content_names(_ERASED, digest)) is not None
 
     def forget(self, digest: str) -> None:
         """Erase a content for good: `version` says so from now on, until somebody keeps the very same content again.
 
         Raises `PathOccupied` while a file at a path still holds it, `FileMissing` for a content that was never here.
         """
-        check_digest(digest)
+        at = _content_names(_OBJECTS, digest)
         with self.alone():
-            if self._objects.is_erased(digest):
+            if self.is_erased(digest):
                 return
-            n_bytes = self._objects.size(digest)
-            if n_bytes is None:
+            status = self._folder.status_of(at)
+            if status is None:
                 raise FileMissing(
                     f"no content {digest[:12]}… is kept here, so none can be erased: open the store it was written to"
                 )
-            holder = next((path for path, held in self._digests(n_bytes) if held == digest), None)
+            holder = next((path for path, held in self._digests(status.n_bytes) if held == digest), None)
             if holder is not None:
                 raise PathOccupied(
                     f"{quoted_path(holder)} still holds content {digest[:12]}…: delete or overwrite it first, then forget it"
                 )
-            with self._changing(-n_bytes):
+            with self._changing(-status.n_bytes):
                 self._folder.clear()  # a writer that died may have left a copy
-                self._objects.erase(digest)
+                # first, so that a crash leaves no reference that merely finds nothing
+                self._folder.put(_content_names(_ERASED, digest), b"")
+                self._folder.discard(at)
 
     def sweep(self, kept: Iterable[str]) -> int:
         """Take away every version that no path holds and that is not among the digests `kept`; the bytes set free.
@@ -282,31 +315,59 @@ class FileMemory:
         needed = set(kept)
         with self.alone():
             needed.update(digest for _, digest in self._digests())
-            unneeded = [(digest, n_bytes) for digest, n_bytes in self._objects.all() if digest not in needed]
-            for digest, n_bytes in unneeded:
+            unneeded = {digest: n_bytes for digest, n_bytes in self._contents(_OBJECTS).items() if digest not in needed}
+            for digest, n_bytes in unneeded.items():
                 with self._changing(-n_bytes):
-                    self._objects.drop(digest)
-        return sum(n_bytes for _, n_bytes in unneeded)
+                    self._folder.discard(_content_names(_OBJECTS, digest))
+        return sum(unneeded.values())
 
     def _put(self, path: str, names: Names, content: bytes) -> Stored:
-        """Content first, path second: a process that dies between leaves a version nobody names, never a path without
-        one.
+        """Put content first, path second: a process that dies between leaves a version nobody names, never a path
+        without one.
         """
-        sight = self._sight(path, names)
-        digest = digest_of(content)
-        is_new = not self._objects.has(digest, content)
-        n_before = sight.found.n_bytes if sight.found else 0
-        n_entries = sight.n_missing + (sight.found is None)
+        status, n_missing = self._look(names)
+        if status is not None and status.kind == "folder":
+            raise PathOccupied(f"{quoted_path(path)} is a folder: name a file in it, or choose another path")
+        if status is not None and status.kind == "other":
+            raise PathRefused(
+                f"{quoted_path(path)} is a link, has a second name, or is no regular file: delete it first, or choose another path"
+            )
+        digest, is_new = self._digest_of(content)
+        n_before = status.n_bytes if status else 0
+        n_entries = n_missing + (status is None)
         with self._changing(len(content) * (1 + is_new) - n_before + ENTRY_BYTES * n_entries):
-            self._keep(digest, content, is_new)
+            self._put_content(digest, content, is_new)
             self._folder.put(names, content)
         return Stored(path, digest, len(content))
 
-    def _keep(self, digest: str, content: bytes, is_new: bool) -> None:
-        if is_new:
-            self._objects.put(digest, content)
-        else:
-            self._objects.settle(digest)
+    def _digest_of(self, content: bytes) -> tuple[str, bool]:
+        """Return the digest of a content, and whether that very content, whole, is yet to be stored."""
+        digest = hashlib.sha256(content).hexdigest()
+        at = _content_names(_OBJECTS, digest)
+        status = None if self.is_erased(digest) else self._folder.status_of(at)
+        is_alike = status is not None and status.kind == "file" and status.n_bytes == len(content)
+        return digest, not (is_alike and self._folder.read(at, self.quota_bytes) == content)
+
+    def _put_content(self, digest: str, content: bytes, is_new: bool) -> None:
+        at = _content_names(_OBJECTS, digest)
+        if not is_new:
+            self._folder.sync(at[:-1])  # the writer that put it may have died before it knew that it is safe
+            return
+        if self.is_erased(digest):  # first: a crash here must not leave content that counts as erased
+            self._folder.discard(_content_names(_ERASED, digest))
+        self._folder.put(at, content)
+
+    def _contents(self, under: Names) -> Mapping[str, int]:
+        """Digest → size of all contents, or of the marks of the erased ones."""
+        rows = self._walk(under) if self._folder.status_of(under) else ()
+        sizes = {"".join(names[-2:]): one.n_bytes for names, one in rows if one.kind == "file"}
+        return {digest: n_bytes for digest, n_bytes in sizes.items() if _DIGEST.fullmatch(digest)}
+
+    def _digests(self, n_bytes: int | None = None) -> Iterator[tuple[str, str]]:
+        """Path and digest of every file at a path; with `n_bytes`, of those of that size."""
+        for names, one in self._walk(()):
+            if one.kind == "file" and n_bytes in (None, one.n_bytes):
+                yield "/".join(names), hashlib.sha256(self._folder.read(names, sys.maxsize)).hexdigest()
 
     @contextmanager
     def _changing(self, n_bytes: int) -> Iterator[None]:
@@ -315,58 +376,77 @@ class FileMemory:
         A change that fails leaves the slate open: the next writer counts anew. One that makes the store smaller is
         never refused.
         """
-        slate = self._slate
-        assert slate is not None, "a change is made alone"  # noqa: S101 - for the type checker
-        before = self._n_bytes(slate)
+        before = self._n_bytes()
         if n_bytes > 0 and before + n_bytes > self.quota_bytes:
             raise QuotaExceeded(
                 f"the store holds {before:,} bytes (old versions included) and may hold {self.quota_bytes:,}; this needs "
                 f"{n_bytes:,} more: sweep old versions, or raise quota_bytes"
             )
-        slate.write(_OPEN)
+        self._folder.write_slate(_OPEN)
         yield
-        slate.write(b"closed %d bytes" % (before + n_bytes))
+        self._folder.write_slate(b"closed %d bytes" % (before + n_bytes))
 
-    def _n_bytes(self, slate: Slate) -> int:
+    def _n_bytes(self) -> int:
         """Return what the store holds, as the slate says; counted anew by a process that is new or finds it open."""
-        counted = _COUNTED.fullmatch(slate.read()) if self._has_counted else None
+        counted = _COUNTED.fullmatch(self._folder.read_slate()) if self._has_counted else None
         if counted is not None:
             return int(counted[1])
         self._folder.clear()
-        self._objects.finish()
-        entries = [one for _, one in walk(self._folder, ())]
-        n_bytes = sum(one.n_bytes + ENTRY_BYTES for one in entries) + sum(size for _, size in self._objects.all())
-        slate.write(b"closed %d bytes" % n_bytes)
+        for digest in self._contents(_ERASED):  # an erasure may have been cut short
+            if self._folder.status_of(_content_names(_OBJECTS, digest)):
+                self._folder.discard(_content_names(_OBJECTS, digest))
+        n_bytes = sum(one.n_bytes + ENTRY_BYTES for _, one in self._walk(()))
+        n_bytes += sum(self._contents(_OBJECTS).values())
+        self._folder.write_slate(b"closed %d bytes" % n_bytes)
         self._has_counted = True
         return n_bytes
 
-    def _sight(self, path: str, names: Names) -> Sight:
-        """What stands where a file is to be put. Raises `PathOccupied`, `PathRefused` where none can."""
-        sight = look(self._folder, names)
-        kind = sight.found.kind if sight.found else "file"
-        if kind == "folder":
-            raise PathOccupied(f"{quoted_path(path)} is a folder: name a file in it, or choose another path")
-        if kind == "other":
-            raise PathRefused(
-                f"{quoted_path(path)} is a link, has a second name, or is no regular file: delete it first, or choose another path"
+    def _look(self, names: Names) -> tuple[FileStatus | None, int]:
+        """Walk to `names`: what stands there, and how many folders on the way are yet to be made.
+
+        Raises `PathOccupied` where a file stands on the way, or a name that differs from one of these by spelling only.
+        """
+        status: FileStatus | None = ROOT_STATUS
+        for depth, name in enumerate(names):
+            status = self._folder.status_of(names[: depth + 1])
+            if status is None or self._folder.folds:
+                self._check_spelling(names[:depth], name)
+            if status is None:
+                return None, len(names) - depth - 1
+            if status.kind == "file" and depth + 1 < len(names):
+                raise PathOccupied(
+                    f"{quoted_path(names[: depth + 1])} is a file, so nothing can stand below it: choose another path"
+                )
+        return status, 0
+
+    def _check_spelling(self, names: Names, name: str) -> None:
+        key = key_of(name)
+        other = next((one for one in self._folder.names(names) if key_of(one) == key and one != name), None)
+        if other is not None:
+            raise PathOccupied(
+                f"{quoted_path((*names, other))} stands there, and {quoted_path(name)} differs from it by case or Unicode "
+                "form only: use that name or another"
             )
-        return sight
 
-    def _folder_at(self, path: str, names: Names) -> None:
-        found = spelled(self._folder, names)
-        if found is None:
-            raise _missing(path)
-        if found.kind != "folder":
-            raise PathOccupied(f"{quoted_path(path)} is no folder: read it, or list the folder it is in")
+    def _spelled(self, names: Names) -> FileStatus | None:
+        """Return what stands at `names`, spelled just so, also where the system would take another spelling."""
+        status = self._folder.status_of(names)
+        if not status or not self._folder.folds:
+            return status
+        is_exact = all(name in self._folder.names(names[:depth]) for depth, name in enumerate(names))
+        return status if is_exact else None
 
-    def _digests(self, n_bytes: int | None = None) -> Iterator[tuple[str, str]]:
-        """Path and digest of every file at a path; with `n_bytes`, of those of that size."""
-        for names, one in walk(self._folder, ()):
-            if one.kind == "file" and n_bytes in (None, one.n_bytes):
-                yield "/".join(names), digest_of(self._folder.read(names, sys.maxsize))
+    def _walk(self, names: Names) -> Iterator[tuple[Names, FileStatus]]:
+        """All files and folders below, a folder before what is in it, names in order; nothing that no path can name."""
+        for one in sorted(self._folder.scan(names), key=lambda one: one.name):
+            if one.kind == "other" or why_not(one.name):
+                continue
+            yield (*names, one.name), one
+            if one.kind == "folder":
+                yield from self._walk((*names, one.name))
 
 
-def _folder_at(root: str | os.PathLike[str]) -> Folder:
+def _folder_at(root: str | os.PathLike[str]) -> LocalFolder | RemoteFolder:
     place = os.fspath(root) if isinstance(root, str | os.PathLike) else None
     if not isinstance(place, str) or not place or "\0" in place:
         raise UsageError(f"a file store's root is a folder or a URL, not {root!r}")
@@ -401,3 +481,12 @@ def _content(data: str | bytes) -> bytes:
     if not isinstance(data, bytes | bytearray | memoryview):
         raise UsageError(f"a file's content is text or bytes, not {type(data).__name__}")
     return bytes(data)
+
+
+def _content_names(under: Names, digest: str) -> Names:
+    """Where a content, or the mark that it was erased, has its place. Raises `FileMissing` for what is no digest."""
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise FileMissing(
+            f"{quoted_path(str(digest))} is no digest: it is the 64 hexadecimal digits that write and keep gave"
+        )
+    return (*under, digest[:2], digest[2:])

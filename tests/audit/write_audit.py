@@ -15,8 +15,8 @@ NOTES = "WRITE_AUDIT_FILE"
 """Environment variable that names the file the notes are appended to; a process that a test starts inherits it."""
 _PACKAGE = str(Path(__file__).parents[2] / "contextkit") + os.sep
 _ALLOWED = {_PACKAGE + "private_files.py"}
-_MAY_MOVE = _ALLOWED | {_PACKAGE + os.path.join("memory", "files", "handles.py")}  # noqa: PTH118 - as frames name it
-"""`handles.py` moves a file between two folders that it holds open."""
+_MAY_MOVE = _ALLOWED | {_PACKAGE + os.path.join("memory", "files", "local.py")}  # noqa: PTH118 - as frames name it
+"""`local.py` moves a file between two folders that it holds open."""
 _LIBRARIES = (str(Path(os.__file__).parent) + os.sep, "<frozen ")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES = {"os.rename": 1, "os.link": 1, "os.symlink": 1, "os.truncate": 0, "os.chmod": 0}

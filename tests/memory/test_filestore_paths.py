@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.errors import MemoryRefused, PathRefused, StorageError, ToolRefusal
-from contextkit.memory.files.handles import HAS_HANDLES
+from contextkit.memory.files.local import HAS_HANDLES
 from contextkit.memory.files.names import key_of, names_of, why_not
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory_tool import answer

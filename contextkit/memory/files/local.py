@@ -1,8 +1,9 @@
-"""A folder of the local disk as a place for files: walked handle by handle, so that no link is ever followed.
+"""A folder of the local disk as a place for files: walked folder by folder, so that no link is ever followed.
 
 Takes checked names and bytes; knows nothing of versions or quotas. A file is written under `.contextkit/unfinished`,
-waited for, moved to its place in one step, and waited for again: a reader, and a process killed at any moment, sees the
-old file or the new one.
+synced, moved to its place in one step, and synced again: a reader, and a process killed at any moment, sees the old
+file or the new one. One writer at a time, over threads and processes, by a lock of the operating system on
+`.contextkit/lock`, which is gone with the process that holds it.
 """
 
 from __future__ import annotations
@@ -11,23 +12,27 @@ import errno
 import os
 import secrets
 import stat
+import sys
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from contextkit.errors import ContextKitError, FileMissing, PathOccupied, PathRefused, QuotaExceeded, StorageError
-from contextkit.memory.files.alone import FileSlate, let_go, wait_for
-from contextkit.memory.files.folder import FileStatus
-from contextkit.memory.files.handles import HAS_HANDLES, Handle, Held, Watched
-from contextkit.memory.files.names import HIDDEN, Names, quoted_path
-from contextkit.private_files import is_link
+from contextkit.memory.files.names import HIDDEN, ROOT_STATUS, UNFINISHED, FileStatus, Names, quoted_path
+from contextkit.private_files import is_link, open_unfollowed
 
-_UNFINISHED: Names = (HIDDEN, "unfinished")
-"""Where files are written before they are moved to their places."""
+_FOLDER_MODE = 0o700
+"""For the owner alone, whatever the umask says: what an agent remembers is nobody else's business."""
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
+HAS_HANDLES = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir} <= os.supports_dir_fd and bool(
+    getattr(os, "O_NOFOLLOW", 0) and _DIRECTORY
+)
+"""Whether this system lets us hold a folder."""
 _LOCK = "lock"
 _LOCK_BYTES = 1024
 """More than the lock file ever has: what is larger is somebody else's, and is not written to."""
+_SLATE_BYTES = 128
 
 _ANSWERS: dict[int, tuple[type[ContextKitError], str]] = {
     errno.ENOENT: (FileMissing, "nothing is stored at {}: list the store to see what there is"),
@@ -45,146 +50,327 @@ _ANSWERS: dict[int, tuple[type[ContextKitError], str]] = {
 }
 """What the system says → what we say; all else is the disk's own trouble."""
 
+if sys.platform == "win32":
+    import msvcrt
 
-class LocalFolder:
-    """One folder of the local disk, made where it is not there yet.
+    _BEYOND = 1 << 30
+    """Windows locks byte ranges and hides them from readers, so the byte that is locked lies behind the slate."""
 
-    By handles, or looked at before and after (`by_handle=False`).
+    def _lock(descriptor: int) -> None:
+        """Wait until nobody else has the file locked; Windows gives up after ten seconds, so it is asked again."""
+        os.lseek(descriptor, _BEYOND, os.SEEK_SET)
+        is_locked = False
+        while not is_locked:
+            try:
+                msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+                is_locked = True
+            except OSError as busy:
+                if busy.errno != 36:  # EDEADLOCK, the answer of a lock that stayed busy
+                    raise
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, _BEYOND, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+class _Directory:
+    """One open folder: what is done in it is done in this very folder, whatever its path leads to by now.
+
+    Held by a descriptor, so that nothing can come between a check and a use. Without one (Windows) it is known by its
+    path: every folder from the root to this one must be a real folder and the same one as when it was entered, before
+    and after each use, so a race is detected, though not made impossible. Its methods take single names and raise
+    `OSError`; with `ELOOP` for a link.
     """
 
-    def __init__(self, root: Path, by_handle: bool = HAS_HANDLES) -> None:
+    def __init__(
+        self, descriptor: int | None, path: str = "", above: tuple[tuple[str, tuple[int, int]], ...] = ()
+    ) -> None:
+        self._descriptor, self._path = descriptor, path
+        self._chain = (*above, (path, _identity(path))) if descriptor is None else ()
+
+    @classmethod
+    def at(cls, root: Path, has_handles: bool) -> _Directory:
+        """Open the folder at a path that the caller trusts."""
+        if has_handles:
+            return cls(os.open(root, os.O_RDONLY | _DIRECTORY))
+        return cls(None, os.path.realpath(root, strict=True))
+
+    def enter(self, name: str) -> _Directory:
+        """Open a folder in it."""
+        _, folder = self._place(name)
+        if folder is None:
+            return _Directory(None, self._real(name), self._chain)
+        try:
+            return _Directory(open_unfollowed(name, os.O_RDONLY | _DIRECTORY, folder))
+        except NotADirectoryError:
+            if stat.S_ISLNK(self.look(name).st_mode):  # Linux says "not a folder" of a link
+                raise OSError(errno.ELOOP, "is a link") from None
+            raise
+
+    def make(self, name: str) -> None:
+        """Make a folder in it, for the owner alone."""
+        path, folder = self._place(name)
+        os.mkdir(path, _FOLDER_MODE, dir_fd=folder)
+        self._check()
+
+    def open(self, name: str, flags: int) -> int:
+        """Return a descriptor of a file in it: what was opened is what stands there, and that is no link."""
+        path, folder = self._place(name)
+        if folder is not None:
+            return open_unfollowed(path, flags, folder)
+        if os.path.lexists(path) and stat.S_ISDIR(os.lstat(self._real(name)).st_mode):
+            raise IsADirectoryError(errno.EISDIR, "is a folder")  # Windows says "no permission" of a folder
+        descriptor = open_unfollowed(path, flags)
+        try:
+            self._check()
+            if not os.path.samestat(os.fstat(descriptor), os.lstat(self._real(name))):
+                raise OSError(errno.ELOOP, "was exchanged while it was opened")
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def look(self, name: str) -> os.stat_result:
+        """Return the status of what stands in it under a name; of a link, the link's."""
+        path, folder = self._place(name)
+        return os.stat(path, dir_fd=folder, follow_symlinks=False)
+
+    def status(self, name: str) -> FileStatus | None:
+        """Return what stands in it under a name, None for nothing."""
+        try:
+            status = self.look(name)
+        except FileNotFoundError:
+            return None
+        if stat.S_ISDIR(status.st_mode) and not is_link(status):
+            return FileStatus(name, "folder", 0)
+        is_file = stat.S_ISREG(status.st_mode) and not is_link(status) and status.st_nlink <= 1
+        return FileStatus(name, "file", status.st_size) if is_file else FileStatus(name, "other", 0)
+
+    def names(self) -> list[str]:
+        """Return all names in it."""
+        self._check()
+        names = os.listdir(self._path if self._descriptor is None else self._descriptor)  # noqa: PTH208 - descriptors
+        self._check()
+        return names
+
+    def move(self, name: str, to: _Directory, new: str) -> None:
+        """Move what is in it to another folder, in place of a file that may stand there."""
+        (path, folder), (target, target_folder) = self._place(name), to._place(new)
+        os.replace(path, target, src_dir_fd=folder, dst_dir_fd=target_folder)
+        self._check()
+        to._check()
+
+    def remove(self, name: str) -> None:
+        """Take away a file, a link itself, or a folder with all in it."""
+        status = self.status(name)
+        path, folder = self._place(name)
+        if status is None or status.kind != "folder":
+            os.unlink(path, dir_fd=folder)
+            return
+        inner = self.enter(name)
+        try:
+            for one in inner.names():
+                inner.remove(one)
+        finally:
+            inner.close()
+        self._check()
+        os.rmdir(path, dir_fd=folder)
+
+    def sync(self) -> None:
+        """Wait until the disk has its names; Windows does that by itself and opens no folders."""
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Let it go."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def _place(self, name: str) -> tuple[str, int | None]:
+        """Return a path of what is in it, and the descriptor that it is relative to."""
+        self._check()
+        return (name, self._descriptor) if self._descriptor is not None else (os.path.join(self._path, name), None)  # noqa: PTH118
+
+    def _check(self) -> None:
+        for path, identity in self._chain:
+            if _identity(path) != identity:
+                raise OSError(errno.ELOOP, "was exchanged while it was used")
+
+    def _real(self, name: str) -> str:
+        """Return the path of what stands under a name, when it is what the name says and no way to somewhere else."""
+        path = os.path.join(self._path, name)  # noqa: PTH118
+        if is_link(os.lstat(path)) or os.path.normcase(os.path.realpath(path)) != os.path.normcase(path):
+            raise OSError(errno.ELOOP, "is a link")
+        return path
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.lstat(path)
+    if is_link(status):
+        raise OSError(errno.ELOOP, "is a link")
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "is no folder")
+    return status.st_dev, status.st_ino
+
+
+class LocalFolder:
+    """One folder of the local disk, made where it is not there yet. Everything it raises is a `ContextKitError`."""
+
+    def __init__(self, root: Path, has_handles: bool = HAS_HANDLES) -> None:
+        """`has_handles=False`: as on a system without folder handles."""
         self._place = root
         with _faults("", root):
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._root: Handle = (Held if by_handle else Watched).at(root)
-        self._let_go = weakref.finalize(self, self._root.close)
-        with self._at((*_UNFINISHED,), make=True), self._at((HIDDEN,)) as hidden:
-            self.folds = _has(self._root, HIDDEN.upper()) and os.path.samestat(
+            root.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            self._root = _Directory.at(root, has_handles)
+        self._close = weakref.finalize(self, self._root.close)
+        self._lock_file = -1
+        with self._at(UNFINISHED, make=True), self._at((HIDDEN,)) as hidden:
+            self.folds = self._root.status(HIDDEN.upper()) is not None and os.path.samestat(
                 self._root.look(HIDDEN), self._root.look(HIDDEN.upper())
             )
+            """Whether it takes two spellings of a name for one (macOS, Windows)."""
             hidden.sync()
 
     def read(self, names: Names, limit: int) -> bytes:
-        """The file.
+        """Return the bytes of a file of at most `limit` bytes.
 
         One that has a second name, or is none at all, is refused after it was opened, so that nothing can be exchanged.
         """
         with self._at(names[:-1], names) as folder:
-            descriptor = folder.open(names[-1] if names else ".", os.O_RDONLY)
+            descriptor = folder.open(names[-1], os.O_RDONLY)
             try:
-                _check_file(os.fstat(descriptor), names, limit)
-                return _all_of(descriptor)
+                n_bytes = _checked_size(descriptor, names, limit)
+                chunks = []
+                while chunk := os.read(descriptor, n_bytes + 1):
+                    chunks.append(chunk)
+                return b"".join(chunks)
             finally:
                 os.close(descriptor)
 
     def put(self, names: Names, data: bytes) -> None:
-        """Write beside, wait, move, wait."""
+        """Put a file, in place of another, folders made as needed: wholly or not at all, and safe when it returns."""
         own = f"{os.getpid()}-{secrets.token_hex(8)}"
-        with self._at(names[:-1], names, make=True) as folder, self._at(_UNFINISHED, names) as unfinished:
+        with self._at(names[:-1], names, make=True) as folder, self._at(UNFINISHED, names) as unfinished:
             try:
                 _write(unfinished.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL), data)
                 unfinished.move(own, folder, names[-1])
             except BaseException:
-                with suppress(
-                    OSError
-                ):  # what is left is cleared by the next writer; the failure itself is what must be told
-                    unfinished.unlink(own)
+                with suppress(OSError):  # the next writer clears what is left; the failure itself must be raised
+                    unfinished.remove(own)
                 raise
             folder.sync()
 
     def sync(self, names: Names) -> None:
-        """Wait until the disk has the names in a folder."""
+        """Make sure that what was put in this folder before is safe."""
         with self._at(names) as folder:
             folder.sync()
 
     def status_of(self, names: Names) -> FileStatus | None:
-        """What stands there; None for nothing."""
+        """Return what stands there, None for nothing. Raises `PathRefused` where a folder on the way is a link."""
         if not names:
-            return FileStatus("", "folder", 0)
+            return ROOT_STATUS
         try:
             with self._at(names[:-1], names) as folder:
-                return _file_status(names[-1], folder.look(names[-1]))
+                return folder.status(names[-1])
         except (FileMissing, PathOccupied):  # below a file there is nothing either
             return None
 
     def scan(self, names: Names) -> list[FileStatus]:
-        """What stands in a folder."""
+        """Return what stands in a folder, in no order; the store's own folder is left out."""
         with self._at(names) as folder:
-            found = (_look(folder, name) for name in folder.names() if names or name != HIDDEN)
-            return [one for one in found if one]
+            return [one for name in folder.names() if (names or name != HIDDEN) and (one := folder.status(name))]
 
     def names(self, names: Names) -> list[str]:
-        """The names alone."""
+        """Return the names alone, which costs far less in a large folder."""
         with self._at(names) as folder:
             return [name for name in folder.names() if names or name != HIDDEN]
 
     def move(self, old: Names, new: Names) -> None:
-        """Move, and wait for both folders."""
+        """Move a file or folder to where nothing stands, folders made as needed; safe when it returns."""
         with self._at(old[:-1], old) as source, self._at(new[:-1], new, make=True) as target:
-            if _has(target, new[-1]):
+            if target.status(new[-1]) is not None:
                 raise OSError(errno.EEXIST, "is taken")
             source.move(old[-1], target, new[-1])
             target.sync()
             source.sync()
 
     def discard(self, names: Names) -> None:
-        """Move it out of sight in one step, wait, then take it apart: a deletion is never half done either."""
+        """Move it out of sight in one step, sync, then take it apart: a deletion is never half done either."""
         own = f"{os.getpid()}-{secrets.token_hex(8)}"
-        with self._at(names[:-1], names) as folder, self._at(_UNFINISHED, names) as unfinished:
+        with self._at(names[:-1], names) as folder, self._at(UNFINISHED, names) as unfinished:
             folder.move(names[-1], unfinished, own)
             folder.sync()
-            _take_apart(unfinished, own)
+            unfinished.remove(own)
 
     def clear(self) -> None:
-        """Take away what writers that died left unfinished."""
-        with self._at(_UNFINISHED) as unfinished:
+        """Take away what writers that died left unfinished; only while alone."""
+        with self._at(UNFINISHED) as unfinished:
             for name in unfinished.names():
-                _take_apart(unfinished, name)
+                unfinished.remove(name)
 
     @contextmanager
-    def alone(self) -> Iterator[FileSlate]:
-        """The lock file is opened anew each time: a descriptor shared with a forked child would be one lock for both."""
+    def alone(self) -> Iterator[None]:
+        """Make every other writer wait until the block ends.
+
+        The lock file is opened anew each time: a descriptor shared with a forked child would be one lock for both.
+        """
         with self._at((HIDDEN,), (HIDDEN, _LOCK)) as hidden:
             descriptor = hidden.open(_LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            _check_file(os.fstat(descriptor), (HIDDEN, _LOCK), _LOCK_BYTES)
-            wait_for(descriptor)
+            _checked_size(descriptor, (HIDDEN, _LOCK), _LOCK_BYTES)
+            _lock(descriptor)
+            self._lock_file = descriptor
             try:
-                yield FileSlate(descriptor)
+                yield
             finally:
-                let_go(descriptor)
+                _unlock(descriptor)
         finally:
             os.close(descriptor)
 
-    @contextmanager
-    def _at(self, names: Names, whole: Names | None = None, make: bool = False) -> Iterator[Handle]:
-        """The folder at `names`, for as long as the block runs.
+    def read_slate(self) -> bytes:
+        """Return what the last writer left on the lock file for the next; only while alone."""
+        os.lseek(self._lock_file, 0, os.SEEK_SET)
+        return os.read(self._lock_file, _SLATE_BYTES).rstrip()
 
-        What the system says against it is said in our words about `whole`.
-        """
+    def write_slate(self, text: bytes) -> None:
+        """Replace it, at one length always, so that one write does; need not survive a power cut."""
+        os.lseek(self._lock_file, 0, os.SEEK_SET)
+        os.write(self._lock_file, text.ljust(_SLATE_BYTES - 1) + b"\n")
+
+    @contextmanager
+    def _at(self, names: Names, whole: Names | None = None, make: bool = False) -> Iterator[_Directory]:
+        """Open the folder at `names` for as long as the block runs; faults are reported of `whole`."""
         with _faults("/".join(names if whole is None else whole), self._place):
-            handle = self._root
+            folder = self._root
             try:
                 for name in names:
-                    handle, left = _entered(handle, name, make), handle
+                    folder, left = _entered(folder, name, make), folder
                     if left is not self._root:
                         left.close()
-                yield handle
+                yield folder
             finally:
-                if handle is not self._root:
-                    handle.close()
+                if folder is not self._root:
+                    folder.close()
 
 
-def _entered(handle: Handle, name: str, make: bool) -> Handle:
+def _entered(folder: _Directory, name: str, make: bool) -> _Directory:
     try:
-        return handle.enter(name)
+        return folder.enter(name)
     except FileNotFoundError:
         if not make:
             raise
     with suppress(FileExistsError):  # another process made it first, which is as good
-        handle.make(name)
-    handle.sync()
-    return handle.enter(name)
+        folder.make(name)
+    folder.sync()
+    return folder.enter(name)
 
 
 @contextmanager
@@ -194,14 +380,15 @@ def _faults(path: str, root: Path) -> Iterator[None]:
     except OSError as fault:
         kind, text = _ANSWERS.get(fault.errno or 0, (StorageError, ""))
         if not text or not path:
-            said = fault.strerror or type(fault).__name__
             where = f"{quoted_path(path)} in the store at {root}" if path else f"the store at {root}"
-            raise StorageError(f"{where}: {said}; make room there, or choose a folder you may write to") from fault
+            reason = fault.strerror or type(fault).__name__
+            raise StorageError(f"{where}: {reason}; make room there, or choose a folder you may write to") from fault
         raise kind(text.format(quoted_path(path))) from fault
 
 
-def _check_file(status: os.stat_result, names: Names, limit: int) -> None:
-    path = quoted_path("/".join(names))
+def _checked_size(descriptor: int, names: Names, limit: int) -> int:
+    """Return the size of an open file that is the only name of a regular file, and no larger than `limit`."""
+    status, path = os.fstat(descriptor), quoted_path(names)
     if stat.S_ISDIR(status.st_mode):
         raise PathOccupied(f"{path} is a folder: list it, or name a file in it")
     if not stat.S_ISREG(status.st_mode):
@@ -212,33 +399,7 @@ def _check_file(status: os.stat_result, names: Names, limit: int) -> None:
         raise QuotaExceeded(
             f"{path} has {status.st_size:,} bytes, more than the whole store may hold ({limit:,}): raise quota_bytes"
         )
-
-
-def _file_status(name: str, status: os.stat_result) -> FileStatus:
-    if stat.S_ISDIR(status.st_mode) and not is_link(status):
-        return FileStatus(name, "folder", 0)
-    is_file = stat.S_ISREG(status.st_mode) and not is_link(status) and status.st_nlink <= 1
-    return FileStatus(name, "file", status.st_size) if is_file else FileStatus(name, "other", 0)
-
-
-def _look(folder: Handle, name: str) -> FileStatus | None:
-    """What stands under a name just listed; None where it went meanwhile."""
-    try:
-        return _file_status(name, folder.look(name))
-    except FileNotFoundError:
-        return None
-
-
-def _has(folder: Handle, name: str) -> bool:
-    return _look(folder, name) is not None
-
-
-def _all_of(descriptor: int) -> bytes:
-    size = os.fstat(descriptor).st_size
-    chunks = []
-    while chunk := os.read(descriptor, size + 1):
-        chunks.append(chunk)
-    return b"".join(chunks)
+    return status.st_size
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -249,17 +410,3 @@ def _write(descriptor: int, data: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _take_apart(folder: Handle, name: str) -> None:
-    """Take away a file, a link itself, or a folder with all in it."""
-    if _look(folder, name) != FileStatus(name, "folder", 0):
-        folder.unlink(name)
-        return
-    inner = folder.enter(name)
-    try:
-        for one in inner.names():
-            _take_apart(inner, one)
-    finally:
-        inner.close()
-    folder.rmdir(name)
