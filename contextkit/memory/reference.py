@@ -198,10 +198,13 @@ def call_text(arguments: Mapping[str, Json] | str | None, most_characters: int =
     'url="https://example.com", limit=3'
     """
     if isinstance(arguments, Mapping):
-        text = ", ".join(f"{name}={canonical(value).decode()}" for name, value in arguments.items())
-    else:
-        text = arguments or ""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 2 * most_characters]).split())
+        arguments = ", ".join(f"{name}={canonical(value).decode()}" for name, value in arguments.items())
+    return one_line(arguments or "", most_characters)
+
+
+def one_line(text: str, most_characters: int) -> str:
+    """Return a text in one line of what can be printed, cut where it is longer."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in text[: 2 * most_characters]).split())
     return line if len(line) <= most_characters else f"{line[: most_characters - 1]}…"
 
 

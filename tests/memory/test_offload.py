@@ -119,7 +119,7 @@ HTML = (
 KINDS = {
     "error": (ERROR, ["Traceback", "ValueError: boom", "line 4999"]),
     "csv": (CSV, ["name,price", "a0,0", "a4999,4999"]),
-    "json": (JSON, ['status: "ok"', "5,000 items", "id: 0", "total: 5000"]),
+    "json": (JSON, ['status: "ok"', "5,000 items", '{"id":0}', "total: 5000"]),
     "html": (HTML, ["Title: Prices", "GPUs", "one two"]),
     "text": ("The beginning. " + "word " * 9_000 + "The end.", ["The beginning.", "The end."]),
 }
