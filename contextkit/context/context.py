@@ -103,10 +103,10 @@ from contextkit.memory.memory import Memory
 from contextkit.memory.offload import EXTRACT, NOT_PART_OF_READING, Offload, bytes_of, extracted
 from contextkit.memory.pins import Pin, PinKind, Pins, pin_body, unpin_body
 from contextkit.memory.reading import declared_in
-from contextkit.memory.recall.current import entry_ids
-from contextkit.memory.recall.recall import recall
+from contextkit.memory.recall import recall
 from contextkit.memory.reference import Reference
 from contextkit.memory.residency import Surroundings
+from contextkit.memory.search.current import entry_ids
 from contextkit.prompt.planner import Planned, PlanningState
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.adapter import with_model
@@ -1018,10 +1018,7 @@ class Context:
         if memory.index is None:
             raise UsageError("context.recall needs an index: Memory(files, index=Index(path))")
         in_prompt = entry_ids(self.log, [*self._turns.ordered, *self._turns.waiting])
-        now = self._clock()
-        text = recall(
-            memory.index, memory.facts, query, limit, budget_tokens, at=now, known_at=now, leave_out=in_prompt
-        )
+        text = recall(memory.index, memory.facts, query, limit, budget_tokens, at=self._clock(), leave_out=in_prompt)
         return self._append("notice", {"text": text, "event": {"type": "recall", "query": query}}) if text else None
 
     # Branches and sub-agents

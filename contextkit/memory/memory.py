@@ -17,11 +17,11 @@ from contextkit.memory.memory_tool import tools as memory_tools
 from contextkit.memory.offload import Offload, bytes_of
 from contextkit.memory.pins import pin_tool
 from contextkit.memory.reading import in_declared_form, reading_tool
-from contextkit.memory.recall.current import Current
-from contextkit.memory.recall.toolset import search_tools
+from contextkit.memory.recall import search_tools
 from contextkit.memory.recitation import Recitation
 from contextkit.memory.reference import Reference, References
 from contextkit.memory.residency import Residency, Rule
+from contextkit.memory.search.current import Current
 from contextkit.memory.search.index import Index
 from contextkit.memory.todo import Todo
 from contextkit.tools.tool import Tool

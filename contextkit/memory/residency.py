@@ -24,6 +24,9 @@ LEAST_READING_BYTES = 2_000
 """What is read back and is not larger stays in the window."""
 READING_NOTE_TOKENS = 40
 """What stands in place of a passage that was read back and shown once."""
+_PRIORS = {"pass": 0.1, "reference": 0.5}
+"""Share of results that are read back after they were seen whole, and after a preview, before any was observed; an
+assumption."""
 _PRIOR_WEIGHT = 2.0
 """How many results a prior counts for, beside those that were observed."""
 _KINDS = get_args(ResidencyKind)
@@ -57,19 +60,11 @@ class Residency:
     the reply that saw the whole result leaves later prompts then; without this, such models never get *pass*."""
     calls_to_come: int | None = None
     """Expected calls behind a result; None: as many as the conversation had, and 8 at least."""
-    read_back: float = 0.1
-    """Share of results that are read again after they were seen whole, before any was observed; an assumption."""
-    read_first: float = 0.5
-    """Share of results that are read at all where only a preview was shown, before any was observed; an assumption."""
 
     def __post_init__(self) -> None:
         for name, rule in {"default": self.default, **self.by_tool}.items():
             if rule not in get_args(Rule):
                 raise UsageError(f"the residency {rule!r} of {name!r} is none of {', '.join(get_args(Rule))}")
-        for name in "read_back", "read_first":
-            share = getattr(self, name)
-            if not isinstance(share, int | float) or not 0 <= share <= 1:
-                raise UsageError(f"{name}={share!r}: a share from 0 to 1")
         calls = self.calls_to_come
         if calls is not None and (type(calls) is not int or calls < 0):
             raise UsageError(f"calls_to_come={calls!r}: a whole number of 0 or more, or None for an estimate")
@@ -181,10 +176,10 @@ class ReadBacks:
                 if key is not None:
                     self._n_read[key] = self._n_read.get(key, 0) + 1
 
-    def chance(self, tool: str, kind: str, prior: float) -> float:
+    def chance(self, tool: str, kind: Literal["pass", "reference"]) -> float:
         """Share of a tool's results of this residency that are read back, a prior included."""
         shown, read = self._n_shown.get((tool, kind), 0), self._n_read.get((tool, kind), 0)
-        return (prior * _PRIOR_WEIGHT + read) / (_PRIOR_WEIGHT + shown)
+        return (_PRIORS[kind] * _PRIOR_WEIGHT + read) / (_PRIOR_WEIGHT + shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +213,8 @@ def choose(
     calls = policy.calls_to_come if policy.calls_to_come is not None else max(FEWEST_CALLS, observed.n_replies)
     outlook = Outlook(
         min(calls, MOST_CALLS),
-        observed.chance(tool, "pass", policy.read_back),
-        observed.chance(tool, "reference", policy.read_first),
+        observed.chance(tool, "pass"),
+        observed.chance(tool, "reference"),
         can_pass=policy.drops_reasoning or not around.binds_reasoning,
     )
     costs = {} if around.prices is None else costs_usd(sizes, outlook, around.prices)

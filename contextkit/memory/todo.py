@@ -7,7 +7,8 @@ Nothing is removed: an item that is no longer wanted is dropped, and says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -23,6 +24,8 @@ _BOXES = {state: box for box, state in STATES.items()}
 _ITEM = re.compile(r"^(\s*)[-*] \[([ xX-])\] (.*\S)\s*$")
 
 Action = Literal["add", "done", "reopen", "drop", "reorder"]
+_MARKS = {"done": "done", "reopen": "open", "drop": "dropped"}
+"""Action → the state that it sets items to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +89,38 @@ class Todo:
 
         Raises `ToolRefusal` like every change here.
         """
-        new = [Item(_words(text)) for text in _each(texts, str, "texts")]
+        new = [Item(" ".join(text.split())) for text in _list_of(str, texts, "texts")]
         if not new:
             raise ToolRefusal("nothing to add: give items, a list of texts")
-        return self._changed(lambda items: _inserted(items, new, before))
+        if not all(item.text for item in new):
+            raise ToolRefusal("an item without words: say what is to be done")
+        with self._changing() as items:
+            at = len(items) if before is None else _place(items, before)
+            items[at:at] = new
+        return items
 
     def mark(self, numbers: Iterable[int], state: str) -> list[Item]:
         """Set items (from 1) to open, done or dropped."""
-        wanted = set(_each(numbers, int, "numbers"))
+        wanted = _list_of(int, numbers, "numbers")
         if state not in tuple(_BOXES):  # a list has no hash
             raise UsageError(f"state={state!r}: one of {', '.join(_BOXES)}")
-        return self._changed(lambda items: _marked(items, wanted, state))
+        with self._changing() as items:
+            if not wanted:
+                raise ToolRefusal(f"no item named: give numbers from 1 to {len(items)}")
+            for place in [_place(items, number) for number in wanted]:
+                items[place] = replace(items[place], state=state)
+        return items
 
     def reorder(self, numbers: Iterable[int]) -> list[Item]:
         """Bring the items into this order; those not named follow as they stood."""
-        first = _each(numbers, int, "numbers")
-        return self._changed(lambda items: _reordered(items, first))
+        wanted = _list_of(int, numbers, "numbers")
+        with self._changing() as items:
+            first = [_place(items, number) for number in wanted]
+            if len(set(first)) < len(first) or not first:
+                raise ToolRefusal(f"numbers={wanted}: name each item once, in the order they should have")
+            rest = [place for place in range(len(items)) if place not in first]
+            items[:] = [items[place] for place in [*first, *rest]]
+        return items
 
     def told(self, most: int = 50) -> str:
         """The open items, numbered, and how many are done; empty where none is open.
@@ -119,92 +138,52 @@ class Todo:
 
     def tools(self) -> list[Tool]:
         """The tool `todo`, with which the model keeps the list."""
-        return [tool(_keeping(self))]
 
-    def _changed(self, change: Callable[[list[Item]], list[Item]]) -> list[Item]:
+        def todo(
+            action: Action, items: list[str] | None = None, numbers: list[int] | None = None, before: int | None = None
+        ) -> str:
+            """Keep the list of what is still to do. Add items before you begin, and mark each done as soon as it is.
+
+            Args:
+                action: add items; set numbers to done, back to open (reopen) or dropped (drop); reorder: numbers in their new order.
+                items: Texts to add, one line each.
+                numbers: Numbers of the items meant, as the list shows them.
+                before: Where to add: before the item of this number. At the end if left out.
+
+            """
+            if action == "add":
+                changed = self.add(items or [], before)
+            elif action == "reorder":
+                changed = self.reorder(numbers or [])
+            else:
+                changed = self.mark(numbers or [], _MARKS[action])
+            rows = (f"{number}. [{_BOXES[one.state]}] {one.indent}{one.text}" for number, one in enumerate(changed, 1))
+            return "\n".join(rows)
+
+        return [tool(todo)]
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Item]]:
+        """Give the items, and write them as the block leaves them unless it raises."""
         with self._files.alone():
             before = self.markdown
-            items = change(parse_items(before))
+            items = parse_items(before)
+            yield items
             self._files.write(self.path, _written(before, items))
-        return items
 
 
-def _keeping(todo: Todo) -> Callable[..., str]:
-    def keep(
-        action: Action, items: list[str] | None = None, numbers: list[int] | None = None, before: int | None = None
-    ) -> str:
-        """Keep the list of what is still to do. Add items before you begin, and mark each done as soon as it is.
-
-        Args:
-            action: add items; set numbers to done, back to open (reopen) or dropped (drop); reorder: numbers in their new order.
-            items: Texts to add, one line each.
-            numbers: Numbers of the items meant, as the list shows them.
-            before: Where to add: before the item of this number. At the end if left out.
-
-        """
-        _ACTIONS[action](todo, items or [], numbers or [], before)
-        lines = [
-            f"{number}. [{_BOXES[item.state]}] {item.indent}{item.text}" for number, item in enumerate(todo.items, 1)
-        ]
-        return "\n".join(lines)
-
-    keep.__name__ = "todo"
-    return keep
-
-
-def _numbered(state: str) -> Callable[[Todo, list[str], list[int], int | None], object]:
-    return lambda todo, items, numbers, before: todo.mark(numbers, state)
-
-
-_ACTIONS: dict[str, Callable[[Todo, list[str], list[int], int | None], object]] = {
-    "add": lambda todo, items, numbers, before: todo.add(items, before),
-    "done": _numbered("done"),
-    "reopen": _numbered("open"),
-    "drop": _numbered("dropped"),
-    "reorder": lambda todo, items, numbers, before: todo.reorder(numbers),
-}
-"""Action → what it does."""
-
-
-def _each(values: Iterable[T], kind: type[T], name: str) -> list[T]:
-    """A list of them. Raises `UsageError` for one that stands alone, and for what is something else."""
-    found = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
-    other = next((value for value in found if type(value) is not kind), None)
-    if other is not None or found == [values]:
-        example = kind(1) if other is not None else found[0]
+def _list_of(kind: type[T], values: Iterable[T], name: str) -> list[T]:
+    """Return a list of them. Raises `UsageError` for one that stands alone, and for what is something else."""
+    listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else None
+    if listed is None or any(type(value) is not kind for value in listed):
+        example = values if type(values) is kind else kind(1)
         raise UsageError(f"{name} is a list of {kind.__name__}, for example [{example!r}], not {values!r}")
-    return found
+    return listed
 
 
 def _item(line: str) -> Item | None:
     found = _ITEM.match(line)
     return None if found is None else Item(found[3], STATES[found[2].lower()], found[1])
-
-
-def _words(text: str) -> str:
-    words = " ".join(text.split())
-    if not words:
-        raise ToolRefusal("an item without words: say what is to be done")
-    return words
-
-
-def _inserted(items: list[Item], new: list[Item], before: int | None) -> list[Item]:
-    at = len(items) if before is None else _place(items, before)
-    return [*items[:at], *new, *items[at:]]
-
-
-def _marked(items: list[Item], numbers: set[int], state: str) -> list[Item]:
-    places = {_place(items, number) for number in numbers}
-    if not places:
-        raise ToolRefusal(f"no item named: give numbers from 1 to {len(items)}")
-    return [replace(item, state=state) if place in places else item for place, item in enumerate(items)]
-
-
-def _reordered(items: list[Item], numbers: list[int]) -> list[Item]:
-    first = [_place(items, number) for number in numbers]
-    if len(set(first)) < len(first) or not first:
-        raise ToolRefusal(f"numbers={numbers}: name each item once, in the order they should have")
-    return [items[place] for place in [*first, *(place for place in range(len(items)) if place not in first)]]
 
 
 def _place(items: list[Item], number: int) -> int:
@@ -214,15 +193,11 @@ def _place(items: list[Item], number: int) -> int:
 
 
 def _written(before: str, items: list[Item]) -> str:
-    """The file with its items changed: each stands where an item stood, more follow the last one; other lines stay."""
-    lines, rest = [], [item.line for item in items]
-    n_old, seen = sum(_item(line) is not None for line in before.splitlines()), 0
-    for line in before.splitlines():
-        if _item(line) is None:
-            lines.append(line)
-            continue
-        seen += 1
-        take = 1 if seen < n_old else len(rest)
-        lines += rest[:take]
-        del rest[:take]
-    return "\n".join([*lines, *rest]) + "\n"
+    """Return the file with its items changed: each stands where an item stood, more follow the last one; other lines stay."""
+    lines, rows = before.splitlines(), [item.line for item in items]
+    places = [place for place, line in enumerate(lines) if _item(line) is not None]
+    end = places[-1] + 1 if places else len(lines)
+    lines[end:end] = rows[len(places) :]
+    for place, row in zip(places, rows, strict=False):
+        lines[place] = row
+    return "\n".join(lines) + "\n"

@@ -281,7 +281,6 @@ def test_what_cannot_be_delegated_is_said_so(claude: Desk) -> None:
     [
         ("pas", "is none of"),
         (3, "not int"),
-        ({"read_back": 2}, "share from 0 to 1"),
         ({"calls_to_come": -1}, "0 or more"),
     ],
 )

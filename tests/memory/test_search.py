@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.errors import InvalidCall, NotSerialisable, StorageError, UsageError
-from contextkit.memory.recall.toolset import search_tools
+from contextkit.memory.recall import search_tools
 from contextkit.memory.search.document import Document
 from contextkit.memory.search.index import Index, require_module
 

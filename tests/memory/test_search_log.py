@@ -12,7 +12,7 @@ from contextkit.log.log import Log
 from contextkit.memory.facts.facts import Facts
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.offload import Offload, bytes_of, offload
-from contextkit.memory.recall.recall import HEAD, recall
+from contextkit.memory.recall import HEAD, recall
 from contextkit.memory.search.document import Document
 from contextkit.memory.search.index import Index
 
