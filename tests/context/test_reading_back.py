@@ -199,7 +199,7 @@ def test_a_provider_s_own_compaction_leads_back_too(name: str) -> None:
 
 
 def test_a_store_that_takes_no_more_still_lists_the_newest() -> None:
-    files = FileMemory(f"memory://reading-back-{next(_numbers)}", quota_bytes=30_000)
+    files = FileMemory(f"memory://reading-back-{next(_numbers)}", quota_bytes=30_200)
     context = Context(PROVIDERS["anthropic"](), tools=[fetch, look], memory=memory_of(files=files))
     context.user("Go.")
     call(context, "fetch", url="https://example.com/report/1")
