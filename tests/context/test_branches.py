@@ -20,42 +20,42 @@ def blocks(body: bytes) -> list[Any]:
     return fields.get("messages") or fields["input"]
 
 
-def test_a_branch_shares_its_prefix_and_reads_it_from_the_cache(desk: Desk) -> None:
-    context = desk.context("one")
-    desk.ask(context, says("first " * 300))
+def test_a_branch_shares_its_prefix_and_reads_it_from_the_cache(claude: Desk) -> None:
+    context = claude.context("one")
+    claude.ask(context, says("first " * 300))
     question = context.user("two")
-    desk.ask(context, says("second"))
+    claude.ask(context, says("second"))
     branch = context.fork(question.sequence - 1)  # an edit: another question in the same place
     branch.user("two, but better")
     request = branch.request()
     assert request.predicted.read and request.predicted.read > 1000
     assert len(context.log) == 5 and len(branch.log) == 5
-    goes_on(desk, branch)
+    goes_on(claude, branch)
     assert len(context.ledger) == 2 and len(branch.ledger) == 1
-    goes_on(desk, context)
+    goes_on(claude, context)
 
 
 @pytest.mark.parametrize("is_on_disk", [False, True])
-def test_regenerate_edit_and_undo(desk: Desk, tmp_path: Path, is_on_disk: bool) -> None:
-    context = desk.open(tmp_path / "run") if is_on_disk else desk.context()
+def test_regenerate_edit_and_undo(claude: Desk, tmp_path: Path, is_on_disk: bool) -> None:
+    context = claude.open(tmp_path / "run") if is_on_disk else claude.context()
     question = context.user("one")
-    desk.ask(context, says("first"))
+    claude.ask(context, says("first"))
     body = context.fork(question).request().body
     for n, at in enumerate((question, question.sequence, -2)):
         branch = context.fork(at, tmp_path / f"branch-{n}" if is_on_disk else None)
         request = branch.request()
         assert request.body == body and not branch.finished
-        desk.ask(branch, says("another first"))
-        assert bill(request.predicted) == bill(desk.server.ledger[n + 1].usage)
+        claude.ask(branch, says("another first"))
+        assert bill(request.predicted) == bill(claude.server.ledger[n + 1].usage)
         assert branch.ledger[0].lane.startswith("fork@")
         branch.close()
     if is_on_disk:
-        again = desk.open(tmp_path / "branch-0")
+        again = claude.open(tmp_path / "branch-0")
         assert len(again.ledger) == 1 and again.finished
-        goes_on(desk, again)
+        goes_on(claude, again)
         assert {exchange.lane for exchange in again.ledger} == {"fork@3"}
         again.close()
-    goes_on(desk, context)
+    goes_on(claude, context)
     context.close()
 
 
@@ -72,16 +72,16 @@ def test_a_branch_taken_between_call_and_result_has_the_call_open(desk: Desk) ->
     goes_on(desk, context)
 
 
-def test_what_cannot_be_forked(desk: Desk, tmp_path: Path) -> None:
-    context, other = desk.context("one"), desk.context("two")
+def test_what_cannot_be_forked(claude: Desk, tmp_path: Path) -> None:
+    context, other = claude.context("one"), claude.context("two")
     for at in (9, -9, other.log[1], "x", 1.5, object()):
         with pytest.raises(UsageError, match="cannot fork"):
             context.fork(at)  # type: ignore[arg-type]
     context.fork(1, tmp_path / "branch").close()
     with pytest.raises(UsageError, match="choose a new path"):
         context.fork(1, tmp_path / "branch")
-    desk.open(tmp_path / "branch").close()
-    goes_on(desk, context)
+    claude.open(tmp_path / "branch").close()
+    goes_on(claude, context)
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -105,22 +105,22 @@ def test_compaction_keeps_the_head_and_pays_once(desk: Desk, keeps: bool) -> Non
     assert "1 miss" not in str(context.summary()) or context.summary().misses
 
 
-def test_what_cannot_be_compacted(desk: Desk) -> None:
-    context = desk.context("one")
-    desk.ask(context, asks(("add", {"a": 1, "b": 2})))
+def test_what_cannot_be_compacted(claude: Desk) -> None:
+    context = claude.context("one")
+    claude.ask(context, asks(("add", {"a": 1, "b": 2})))
     with pytest.raises(InvalidCall, match="answer its calls"):
         context.compact("cut")
     context.result(context.calls[0], 3)
     with pytest.raises(InvalidCall):
         context.compact("cut", keep_from=3)
-    for wrong in (99, "x", 1.5, desk.context("other").log[1]):
+    for wrong in (99, "x", 1.5, claude.context("other").log[1]):
         with pytest.raises(UsageError):
             context.compact("cut", keep_from=wrong)  # type: ignore[arg-type]
     for empty in ("", None, [], " "):
         with pytest.raises(UsageError):
             context.compact(empty)
     assert len(context.log) == 4
-    goes_on(desk, context, says_something=False)
+    goes_on(claude, context, says_something=False)
 
 
 def test_another_tool_set_or_system_prompt_is_a_declared_break(desk: Desk) -> None:
@@ -146,42 +146,33 @@ def test_another_tool_set_or_system_prompt_is_a_declared_break(desk: Desk) -> No
     assert [entry.kind for entry in context.log].count("epoch") == 2
 
 
-def test_a_changed_head_is_refused_or_declared(desk: Desk, tmp_path: Path) -> None:
-    context = desk.open(tmp_path / "run")
+def test_a_changed_head_is_refused_or_declared(claude: Desk, tmp_path: Path) -> None:
+    context = claude.open(tmp_path / "run")
     context.user("one")
-    desk.ask(context, says("first " * 300))
+    claude.ask(context, says("first " * 300))
     context.close()
     n_bytes = (tmp_path / "run" / "log.jsonl").stat().st_size
     with pytest.raises(
         HeadChanged, match=r"the system prompt differs .* at system\[0\]\.text .*allow_new_head=True"
     ) as caught:
-        desk.open(tmp_path / "run", system="It is Monday.")
+        claude.open(tmp_path / "run", system="It is Monday.")
     assert "Monday" not in str(caught.value) and "careful" not in str(caught.value)
     with pytest.raises(HeadChanged, match=r"tools differ.*tools\[0\]\.name"):
-        desk.open(tmp_path / "run", tools=[shout, add])
+        claude.open(tmp_path / "run", tools=[shout, add])
     with pytest.raises(HeadChanged, match=r"2 items.*1 items"):
-        desk.open(tmp_path / "run", tools=[add])
+        claude.open(tmp_path / "run", tools=[add])
     assert (tmp_path / "run" / "log.jsonl").stat().st_size == n_bytes
-    stored = desk.open(tmp_path / "run", system=None, tools=None)
+    stored = claude.open(tmp_path / "run", system=None, tools=None)
     assert SYSTEM in stored.request().body.decode() and '"add"' in stored.request().body.decode()
     stored.close()
-    changed = desk.open(tmp_path / "run", system="It is Monday. " * 300, allow_new_head=True)
+    changed = claude.open(tmp_path / "run", system="It is Monday. " * 300, allow_new_head=True)
     assert "It is Monday." in changed.request().body.decode() and changed.request().epoch == 1
-    goes_on(desk, changed)
+    goes_on(claude, changed)
     changed.close()
-    again = desk.open(tmp_path / "run", system="It is Monday. " * 300)
-    goes_on(desk, again)
-    honest(desk, again)
+    again = claude.open(tmp_path / "run", system="It is Monday. " * 300)
+    goes_on(claude, again)
+    honest(claude, again)
     again.close()
-
-
-def test_two_who_write_one_folder(desk: Desk, tmp_path: Path) -> None:
-    context = desk.open(tmp_path / "run")
-    with pytest.raises(LogLocked):
-        desk.open(tmp_path / "run")
-    context.user("one")
-    goes_on(desk, context, says_something=False)
-    context.close()
 
 
 CALL = {"b": 2, "a": 1}
@@ -365,37 +356,37 @@ def test_a_body_that_is_none_is_refused_before_a_folder_is_written(provider: Any
     assert not (tmp_path / "run").exists()
 
 
-def test_a_sub_agent_has_its_own_log_and_its_cost_rolls_up(desk: Desk) -> None:
-    context = desk.context("one")
-    desk.ask(context, says("first " * 300))
+def test_a_sub_agent_has_its_own_log_and_its_cost_rolls_up(claude: Desk) -> None:
+    context = claude.context("one")
+    claude.ask(context, says("first " * 300))
     helpers = [context.spawn(f"look into part {number}", system=SYSTEM, tools=[add]) for number in (1, 2)]
     for helper in helpers:
-        desk.ask(helper, says("done"))
+        claude.ask(helper, says("done"))
         helper.user("and then?")
-        desk.ask(helper, says("that is all"))
+        claude.ask(helper, says("that is all"))
     assert [len(helper.log) for helper in helpers] == [5, 5] and len(context.log) == 3
     assert len(context.ledger) == 5 == context.summary().calls
     lanes = {row.name: row.calls for row in context.summary().lanes}
     assert sorted(lanes.values()) == [1, 2, 2] and lanes["main"] == 1
     costs = [row.cost_usd for row in context.summary().lanes]
     assert sum(cost or 0 for cost in costs) == pytest.approx(context.summary().cost_usd)
-    goes_on(desk, context)
+    goes_on(claude, context)
 
 
-def test_a_context_closes_with_its_block(desk: Desk, tmp_path: Path) -> None:
-    with desk.open(tmp_path / "run") as context:
+def test_a_context_closes_with_its_block(claude: Desk, tmp_path: Path) -> None:
+    with claude.open(tmp_path / "run") as context:
         context.user("one")
         with pytest.raises(LogLocked):
-            desk.open(tmp_path / "run")
-    desk.open(tmp_path / "run").close()
+            claude.open(tmp_path / "run")
+    claude.open(tmp_path / "run").close()
 
 
-def test_a_sub_agent_that_closes_leaves_its_callers_ledger_open(desk: Desk, tmp_path: Path) -> None:
-    with desk.open(tmp_path / "run") as context:
+def test_a_sub_agent_that_closes_leaves_its_callers_ledger_open(claude: Desk, tmp_path: Path) -> None:
+    with claude.open(tmp_path / "run") as context:
         context.user("one")
         with context.spawn("look into it", system=SYSTEM) as helper:
-            desk.ask(helper, says("done"))
-        desk.ask(context, says("two"))
+            claude.ask(helper, says("done"))
+        claude.ask(context, says("two"))
         assert len(context.ledger) == 2
-    with desk.open(tmp_path / "run") as again:
+    with claude.open(tmp_path / "run") as again:
         assert len(again.ledger) == 2 and len(again.log) == 3

@@ -111,7 +111,7 @@ def model() -> AnthropicMessages:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PROVIDERS)
+@pytest.mark.parametrize("name", ["anthropic", "chat", "responses", "gemini"])
 def test_pins_are_repeated_word_for_word_in_a_fixed_order(name: str) -> None:
     context = Context(PROVIDERS[name](), system="Careful. " * 50)
     first = context.user("Find three prices.")
@@ -435,7 +435,7 @@ STEPS = st.one_of(
 
 
 @pytest.mark.filterwarnings("ignore:compact_results opens an epoch")
-@pytest.mark.parametrize("name", ["anthropic", "chat", "responses"])
+@pytest.mark.parametrize("name", ["anthropic", "responses"])
 @settings(max_examples=25, deadline=None)
 @given(steps=st.lists(STEPS, max_size=14), has_index=st.booleans())
 def test_the_claims_hold_after_any_steps(name: str, steps: list[Any], has_index: bool) -> None:
