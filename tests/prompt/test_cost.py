@@ -23,7 +23,6 @@ PROVIDERS: dict[str, Callable[[], Provider]] = {
     "anthropic": lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=1024),
     "anthropic, thinking stripped": lambda: AnthropicMessages("claude-haiku-4-5", max_tokens=1024),
     "openai chat, marks": lambda: OpenAIChat("gpt-6.1-sol"),
-    "openai chat, implicit": lambda: OpenAIChat("gpt-5"),
     "openai responses": lambda: OpenAIResponses("gpt-6.1-sol"),
 }
 
@@ -89,19 +88,13 @@ def test_a_request_appends_what_was_said_since_the_last_one(name: str) -> None:
     assert 2 <= new <= 3  # a reply (speech and call, or one message) and a result
     assert len(context.request().layout.columns) == so_far + new
     assert appended(context) == 0
-
-
-def test_many_things_said_are_appended_once() -> None:
-    context = talk("anthropic").until(10)
-    context.request()
     for _ in range(7):
         context.user("and this")
     assert (appended(context), appended(context)) == (7, 0)
 
 
-@pytest.mark.parametrize("name", PROVIDERS)
-def test_each_segment_is_hashed_once(name: str) -> None:
-    going = talk(name)
+def test_each_segment_is_hashed_once() -> None:
+    going = talk("anthropic")
     context = going.until(100)
     so_far = len(context.request().layout.columns)
     with counted("c_call") as calls:
@@ -127,12 +120,11 @@ def test_a_turn_takes_the_same_steps_however_long_the_conversation(name: str) ->
     assert not grown
 
 
-@pytest.mark.parametrize("n_said", [1, 5])
-def test_what_a_user_says_takes_the_same_steps_however_long_the_conversation(n_said: int) -> None:
+def test_what_a_user_says_takes_the_same_steps_however_long_the_conversation() -> None:
     going = talk("anthropic")
 
     def said() -> None:
-        for _ in range(n_said):
+        for _ in range(5):
             going.context.user(f"{going.call_id}, and {len(going.context.log)}")
         going.context.request()
 
