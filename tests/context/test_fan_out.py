@@ -101,15 +101,6 @@ def test_a_leader_that_fails_leaves_the_lead_to_the_next(server: LocalServer) ->
     assert sum(cost > 40_000 for cost in written(context)) == 1
 
 
-def test_nothing_to_fan_out_is_a_mistake() -> None:
-    context = Context(PROVIDERS["anthropic"]())
-    for nothing in (0, []):
-        with pytest.raises(UsageError, match="no branches"):
-            context.fan_out(nothing)
-    with pytest.raises(UsageError, match="limit"):
-        context.fan_out(["a"]).send(None, limit=0)
-
-
 def test_a_sub_agent_has_the_same_head_and_reads_it_from_cache(server: LocalServer) -> None:
     context = Context(
         PROVIDERS["anthropic"](), system=f"parent {HEAD}", tools=[{"name": "look", "input_schema": {"type": "object"}}]

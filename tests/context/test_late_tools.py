@@ -180,6 +180,7 @@ def test_what_cannot_be_called_is_answered_and_kept(road: Road, desk: Desk) -> N
     desk.ask(context, says("sorry"))
 
 
+@pytest.mark.parametrize("road", ["inline", "responses", "chat"], indirect=True)
 def test_a_conversation_opened_again_has_them(road: Road, desk: Desk, tmp_path: Path) -> None:
     given = {"system": SYSTEM, "tools": [add, call_tool], "clock": desk.server.clock.now}
     with Context.open(tmp_path, road.provider(), **given) as context:
@@ -197,17 +198,6 @@ def test_a_conversation_opened_again_has_them(road: Road, desk: Desk, tmp_path: 
         asyncio.run(context.run_calls())
         said = [parse(entry.body)["content"][0]["text"] for entry in context.log if entry.kind == "result"]
         assert said == ["rain in Ghent", "sun in Bruges after 2"]
-
-
-@pytest.mark.parametrize("road", ["inline", "chat"], indirect=True)
-def test_a_branch_has_them(road: Road, desk: Desk) -> None:
-    context = begun(road, desk, "one")
-    context.late_tools([weather])
-    desk.ask(context, asks(call_of(road, "weather", {"city": "Ghent"})))
-    branch = context.fork()
-    assert [call.run() for call in branch.calls] == ["rain in Ghent"]
-    before = context.fork(at=1)
-    assert before.late_tools([weather]).sequence == 3
 
 
 def test_compaction_tells_them_again_and_a_new_tool_set_takes_them_out(road: Road, desk: Desk) -> None:

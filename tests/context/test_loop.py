@@ -55,48 +55,6 @@ def test_the_loop_goes_on_with_the_calls_a_crash_left_open(claude: Desk, tmp_pat
         assert [entry.kind for entry in context.log] == ["opened", "user", "assistant", "begun", "result", "assistant"]
 
 
-def test_a_folder_opened_again_sends_identical_bytes_and_predicts_the_same(desk: Desk, tmp_path: Path) -> None:
-    with_calls = asks(("add", {"b": 1, "a": 2}), text="Zwölf 🙂")
-    with desk.open(tmp_path / "run") as context:
-        context.user("hello")
-        desk.ask(context, with_calls)
-        context.result(context.calls[0], 3)
-        here = context.request()
-    with desk.open(tmp_path / "run") as again:
-        assert again.request().body == here.body and bill(again.request().predicted) == bill(here.predicted)
-        goes_on(desk, again, says_something=False)
-        honest(desk, again)
-
-
-def test_a_request_is_pure(claude: Desk) -> None:
-    context = claude.context("hello")
-    before = context.log.digest, len(context.ledger)
-    first = context.request()
-    body = first.body
-    assert context.request().body == body and dict(context.request()) == dict(first)
-    assert (context.log.digest, len(context.ledger)) == before
-    context.user("more")
-    assert first.body == body and context.request().body != body
-    goes_on(claude, context)
-
-
-def test_what_is_said_while_a_reply_is_under_way_lands_behind_it(desk: Desk) -> None:
-    context = desk.context("one")
-    desk.server.script([says("first")])
-    with desk.client() as client:
-        request = context.request()
-        reply = request.send(client)
-        context.user("two")
-        context.receive(reply)
-    assert not context.finished
-    request = desk.ask(context, says("second"))
-    texts = str(parse(request.body))
-    assert texts.index("'one'") < texts.index("'first'") < texts.index("'two'")
-    assert bill(request.predicted) == bill(desk.server.ledger[1].usage)
-    goes_on(desk, context)
-    honest(desk, context)
-
-
 def test_of_two_requests_the_older_may_be_the_one_that_was_answered(claude: Desk) -> None:
     context = claude.context("one")
     older = context.request()
@@ -113,22 +71,6 @@ def test_of_two_requests_the_older_may_be_the_one_that_was_answered(claude: Desk
     assert [exchange.error for exchange in context.ledger] == [None, "not kept"]
     assert bill(context.ledger[1].usage) == bill(claude.server.ledger[1].usage)
     goes_on(claude, context)
-
-
-def test_what_is_said_while_calls_are_open_waits_behind_their_results(desk: Desk) -> None:
-    context = desk.context("one")
-    desk.ask(context, asks(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2})))
-    context.user("hurry up")
-    context.notice("it rains")
-    with pytest.raises(InvalidCall, match="2 calls are unanswered"):
-        context.request()
-    for call in reversed(context.calls):
-        context.result(call, call.run())
-    request = context.request()
-    texts = str(parse(request.body))
-    assert texts.index("'2'") < texts.index("'4'") < texts.index("hurry up") < texts.index("it rains")
-    goes_on(desk, context, says_something=False)
-    honest(desk, context)
 
 
 ENDINGS: dict[str, Any] = {

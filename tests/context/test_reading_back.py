@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from contextkit import AnthropicMessages, Context, tool
+from contextkit import Context, tool
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.memory import FileMemory, Memory, Offload
@@ -122,21 +122,6 @@ def test_every_planted_fact_is_reachable_through_the_prompt_after_three_compacti
     assert parse(found.body)["content"][0]["text"] == (
         '151: The secret figure is 4711.\n[1 of 302 lines hold "secret"]'
     )
-
-
-def test_a_resumed_and_a_forked_conversation_lead_back_as_well(tmp_path: Path) -> None:
-    model = AnthropicMessages("claude-opus-5", max_tokens=64)
-    memory = memory_of(files=FileMemory(tmp_path / "files"))
-    with Context.open(tmp_path, model, system="Careful.", tools=[fetch, look], memory=memory) as context:
-        session(context, 2)
-        before, fork = context.request().body, context.fork()
-        fork.compact("Again.")
-        fork.user("Go on.")
-        assert not [where for where, fact in PLANTED.items() if fact not in reachable(fork)[0]]
-    memory = memory_of(files=FileMemory(tmp_path / "files"))
-    with Context.open(tmp_path, model, system="Careful.", tools=[fetch, look], memory=memory) as context:
-        assert context.request().body == before
-        assert not [where for where, fact in PLANTED.items() if fact not in reachable(context)[0]]
 
 
 def test_what_is_kept_stays_out_of_the_listing_and_of_the_transcript_until_it_goes() -> None:

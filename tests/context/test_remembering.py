@@ -222,22 +222,6 @@ def test_old_results_become_references_and_what_stands_before_them_is_read_from_
     assert again.request().body == loop.context.request().body
 
 
-def test_claude_s_own_compaction_goes_back_first_and_as_it_came() -> None:
-    loop = Loop(AnthropicMessages("claude-opus-5", max_tokens=1024, betas=["compact-2026-09-04"]))
-    loop.context.user("Go.")
-    loop.reply(("text", "Gone."))
-    request = loop.context.request(compaction={"type": "summarize"})
-    block = {"type": "compaction", "content": "They went.", "signature": "c2ln", "encrypted_content": "ZW5j"}
-    reply = answer(request.wire, "c", [], loop.server.bill(request.wire, request.body, loop.now), "compaction")
-    assert loop.context.receive({**reply, "content": [block]}, request).kind == "epoch"  # type: ignore[union-attr]
-    loop.context.user("And now?")
-    loop.context.notice(DateChanged("2026-11-21"))
-    first, second, third = sent(loop.context)
-    assert first == {"role": "assistant", "content": [block]}
-    assert (second["role"], third["role"]) == ("user", "system")
-    assert len(loop.context.ledger) == 2
-
-
 def test_a_rut_is_seen_and_left_by_telling_results_in_other_forms() -> None:
     plain, varied = (Loop(PROVIDERS["anthropic"](), variation=given) for given in (None, Variation(1, is_always=True)))
     for loop in plain, varied:

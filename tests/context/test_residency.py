@@ -108,16 +108,6 @@ def test_a_retry_sees_the_whole_result_again_and_so_does_a_resumed_conversation(
         assert MIDDLE_ROW.encode() not in after
 
 
-def test_branches_share_what_was_shown(claude: Desk) -> None:
-    context = research(claude, PASSING, 1)
-    branch = context.fork()
-    assert MIDDLE_ROW in sent(branch)
-    claude.ask(branch, says())
-    branch.user("Go on.")
-    assert MIDDLE_ROW not in sent(branch)
-    assert MIDDLE_ROW in sent(context)
-
-
 def test_reasoning_that_saw_the_whole_result_leaves_the_prompt_where_it_is_bound(claude: Desk) -> None:
     context = claude.context("Read.", system=SYSTEM, tools=[fetch], memory=memory(PASSING))
     thinking = {"type": "thinking", "thinking": "I saw row 1000."}

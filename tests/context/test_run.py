@@ -200,14 +200,6 @@ def test_a_budget_of_one_loop_ends_with_it(claude: Desk, is_async: bool) -> None
         context.run(None, budget=5.0)  # type: ignore[arg-type]
 
 
-def test_wrong_limits_are_refused_at_once(claude: Desk) -> None:
-    for wrong in (0, "3"):
-        with claude.client() as client, pytest.raises(UsageError, match="max_steps"):
-            claude.context("Add.").run(client, max_steps=wrong)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="limit"):
-        claude.context("Add.").arun(None, limit=0)
-
-
 def test_parameters_of_one_loop_are_in_every_request(claude: Desk) -> None:
     context = claude.context("Add.")
     steps = steps_of(claude, context, *ADDING, **{claude.wire.output: 77})

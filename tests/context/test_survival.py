@@ -383,36 +383,6 @@ def test_results_that_claude_s_edits_clear_are_not_called_verbatim() -> None:
     ]
 
 
-def test_every_planted_fact_is_readable_after_every_compaction_of_a_policy(claude: Desk) -> None:
-    """300 kB of pages through 12,000 tokens: what a summary forgets is reached by reference, index and search."""
-    policy = Compaction(at_tokens=6_000, keep_tokens=800, on_lost="raise")
-    context = claude.context(
-        "Read all.", tools=[page], memory=memory(has_file_tool=False, index=Index()), compact=policy
-    )
-    n_epochs = 0
-    for number in range(1, 31):
-        claude.ask(context, asks(("page", {"number": number})))
-        [one] = context.calls
-        context.result(one, one.run())
-        if context.compacting() is not None:
-            claude.server.script([says("Pages were read.")])
-            with claude.client() as client:
-                assert context.compact_if_due(client) is not None
-            n_epochs += 1
-            report = context.survival()
-            assert (
-                report.unreadable == ()
-                and len([item for item in report.of("reference") if "page(" in item.label]) == number
-            )
-    claude.ask(context, says("Read."))
-    context.user("And?")
-    report = check_claims(context)
-    pages = [item for item in report.of("reference") if "page(" in item.label]
-    texts = [context.restore(item.text).decode() for item in pages]
-    assert n_epochs >= 2 and all(PLANTED[number] in text for number, text in enumerate(texts, 1))
-    assert {item.status for item in pages} == {"restorable_by_model"}
-
-
 # Any of it, in any order
 # ----------------------------------------------------------------------------------------------------------------------
 

@@ -35,20 +35,6 @@ def test_a_table_that_makes_no_sense_is_refused_where_it_is_made(table: Any, sta
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"allow": "browser_*"}, "a list of tool names"),
-        ({"allow": ["bro*wser"]}, "no tool name and no family"),
-        ({"allow": [], "require": True}, "cannot require a call"),
-        ({"then": {"x:fine": "a"}}, "is no call"),
-    ],
-)
-def test_a_phase_that_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        Phase(**fields)
-
-
-@pytest.mark.parametrize(
     ("phase", "message"),
     [
         (Phase(deny=["mail_*"], then={"mail_send": "a"}), "waits for 'mail_send', a call it does not allow"),
