@@ -253,11 +253,9 @@ def test_a_phase_is_told_between_a_word_to_the_model_and_its_answer_and_moves_no
 @pytest.mark.parametrize(
     ("rows", "ordered"),
     [
-        ([("phase", {"text": "p"})], []),
         ([("phase", {"text": "p"}), ("user", {})], [2, 1]),
         ([("user", {}), ("phase", {"text": "p"}), ("user", {})], [1, 3, 2]),
         ([("user", {}), ("phase", {"text": "p"}), ("user", {}), reply(2)], [1, 2, 4, 3]),
-        ([("user", {}), ("phase", {"text": "p"}), reply(1), ("user", {})], [1, 3, 4, 2]),
         (
             [("user", {}), reply(1, "x"), ("phase", {"text": "p"}), ("user", {}), ("result", {"call_id": "x"})],
             [1, 2, 5, 4, 3],

@@ -192,15 +192,6 @@ def test_a_body_is_joined_from_few_slices() -> None:
     assert len(list(request.layout.slices())) == 2 * marks + 2
 
 
-def test_a_request_given_back_is_not_read() -> None:
-    going = talk("anthropic")
-    context = going.until(3)
-    request = context.request()
-    with counted("c_call") as calls:
-        assert request or None
-    assert not calls["contextkit.canonical", "loads"]
-
-
 def test_a_body_that_is_being_joined_stays_as_it_was_while_the_conversation_grows() -> None:
     going = talk("anthropic")
     request = going.until(20).request()

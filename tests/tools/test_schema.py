@@ -290,23 +290,11 @@ def many(*values: int) -> None:
     """Do."""
 
 
-def named(**values: int) -> None:
-    """Do."""
-
-
 def positional(a: int, /, b: int) -> None:
     """Do."""
 
 
 def opaque(a: int, b: list[Opaque]) -> None:
-    """Do."""
-
-
-def callback(b: Callable[[], int]) -> None:
-    """Do."""
-
-
-def constrained(b: Annotated[str, Field(pattern="(")]) -> None:
     """Do."""
 
 
@@ -323,12 +311,6 @@ def undocumented(b: int) -> None:
     pass
 
 
-def only_sections(b: int) -> None:
-    """Args:
-    b: what
-    """
-
-
 class Thing:
     def method(self, b: int) -> None:
         """Do."""
@@ -339,7 +321,6 @@ class Thing:
     [
         (untyped, "tool 'untyped': parameter 'b' has no type; annotate it, as in b: str"),
         (many, "tool 'many': parameter 'values' takes any number of values: declare one parameter of type list[…]"),
-        (named, "tool 'named': parameter 'values' takes any name: declare each parameter, or one of type dict[str, …]"),
         (
             positional,
             "tool 'positional': parameter 'a' is positional-only, but a model names its arguments: remove the '/'",
@@ -348,18 +329,12 @@ class Thing:
             opaque,
             "tool 'opaque': the type of parameter 'b' has no JSON Schema (Unable to generate pydantic-core schema for",
         ),
-        (callback, "tool 'callback': the type of parameter 'b' has no JSON Schema (Cannot generate a JsonSchema for"),
-        (
-            constrained,
-            "tool 'constrained': the type of parameter 'b' has no JSON Schema (Error building \"model\" validator: SchemaError",
-        ),
         (
             unresolved,
             "tool 'unresolved': the type of parameter 'b' cannot be read (name 'Missing' is not defined); define or import",
         ),
         (generator, "tool 'generator': a generator has no single result; return a value"),
         (undocumented, "tool 'undocumented': it has no docstring; write one, it is what the model reads"),
-        (only_sections, "tool 'only_sections': it has no docstring; write one"),
         (Thing.method, "tool 'method': 'self' is not bound; make the tool of the bound method: tool(thing.method)"),
         (
             functools.partial(undocumented, b=1),
