@@ -70,11 +70,11 @@ def test_what_cannot_be_forked(claude: Desk, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_compaction_keeps_the_head_and_pays_once(desk: Desk, keeps: bool) -> None:
-    context = desk.context("one " * 500)
-    desk.ask(context, asks(("add", {"a": 1, "b": 2}), text="wait " * 300))
+def test_compaction_keeps_the_head_and_pays_once(claude: Desk, keeps: bool) -> None:
+    context = claude.context("one " * 500)
+    claude.ask(context, asks(("add", {"a": 1, "b": 2}), text="wait " * 300))
     context.result(context.calls[0], 3)
-    desk.ask(context, says("first " * 300))
+    claude.ask(context, says("first " * 300))
     kept = context.user("two")
     before, size = context.request(), context.request().predicted.prompt
     entry = context.compact("We added.", keep_from=kept if keeps else None)
@@ -84,32 +84,32 @@ def test_compaction_keeps_the_head_and_pays_once(desk: Desk, keeps: bool) -> Non
     assert after.layout.blocks[:head] == before.layout.blocks[:head]
     assert after.predicted.read == after.prompt.ends_tokens[head - 1]
     assert "We added." in str(blocks(after.body)) and ("'two'" in str(blocks(after.body))) == keeps
-    goes_on(desk, context, says_something=False)
-    goes_on(desk, context)
-    honest(desk, context)
+    goes_on(claude, context, says_something=False)
+    goes_on(claude, context)
+    honest(claude, context)
     assert "1 miss" not in str(context.summary()) or context.summary().misses
 
 
-def test_another_tool_set_or_system_prompt_is_a_declared_break(desk: Desk) -> None:
+def test_another_tool_set_or_system_prompt_is_a_declared_break(claude: Desk) -> None:
     @tool
     def multiply(a: int, b: int) -> int:
         """Multiply."""
         return a * b
 
-    context = desk.context("one")
+    context = claude.context("one")
     thought = {"type": "thinking", "thinking": "Let me see. " * 5}
-    desk.ask(context, {"parts": [thought, {"type": "call", "name": "add", "arguments": {"a": 1, "b": 2}}]})
+    claude.ask(context, {"parts": [thought, {"type": "call", "name": "add", "arguments": {"a": 1, "b": 2}}]})
     context.result(context.calls[0], 3)
     context.retool([add, multiply])
     assert context.request().epoch == 1
-    desk.ask(context, asks(("multiply", {"a": 2, "b": 3})))
+    claude.ask(context, asks(("multiply", {"a": 2, "b": 3})))
     assert context.calls[0].run() == 6
     context.result(context.calls[0], 6)
     context.resystem("You are brief. " * 400)
     assert "You are brief." in context.request().body.decode() and SYSTEM not in context.request().body.decode()
-    goes_on(desk, context, says_something=False)
-    goes_on(desk, context)
-    honest(desk, context)
+    goes_on(claude, context, says_something=False)
+    goes_on(claude, context)
+    honest(claude, context)
     assert [entry.kind for entry in context.log].count("epoch") == 2
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 
 import pytest
 
@@ -99,45 +99,41 @@ def test_whatever_a_tool_gives_the_next_request_is_valid(desk: Desk) -> None:
     goes_on(desk, context, says_something=False)
 
 
-def test_results_stand_in_call_order_whatever_ended_first(desk: Desk) -> None:
-    ended: list[str] = []
+def test_results_stand_in_call_order_whatever_ended_first(claude: Desk) -> None:
+    ended, has_ended = list[str](), threading.Event()
+
+    def end(name: str) -> str:
+        ended.append(name)
+        has_ended.set()
+        return f"ended {name}"
 
     @tool
-    async def slow(name: str, seconds: float) -> str:
-        """Wait, then say so."""
-        await asyncio.sleep(seconds)
-        ended.append(name)
-        return f"slow {name}"
+    async def first(name: str) -> str:
+        """Ends when a thread has."""
+        await asyncio.to_thread(has_ended.wait)
+        return end(name)
 
     @tool
-    def thread(name: str, seconds: float) -> str:
-        """Wait in a thread."""
-        time.sleep(seconds)
-        ended.append(name)
-        return f"thread {name}"
+    def thread(name: str) -> str:
+        """Runs in a thread."""
+        return end(name)
 
     @tool
     async def broken(name: str) -> str:
         """Break."""
         raise RuntimeError(f"broken {name}")
 
-    context = desk.context("one", tools=[slow, thread, broken])
-    calls = [
-        ("slow", {"name": "a", "seconds": 0.1}),
-        ("broken", {"name": "b"}),
-        ("thread", {"name": "c", "seconds": 0.05}),
-        ("slow", {"name": "d", "seconds": 0.0}),
-        ("fly", {}),
-    ]
-    desk.ask(context, asks(*calls))
+    context = claude.context("one", tools=[first, thread, broken])
+    calls = [("first", {"name": "a"}), ("broken", {"name": "b"}), ("thread", {"name": "c"}), ("fly", {})]
+    claude.ask(context, asks(*calls))
     entries = asyncio.run(context.run_calls())
-    assert ended == ["d", "c", "a"]
-    named = ["slow a", "RuntimeError: broken b", "thread c", "slow d", "InvalidCall: there is no tool named 'fly'"]
+    assert ended == ["c", "a"]
+    named = ["ended a", "RuntimeError: broken b", "ended c", "InvalidCall: there is no tool named 'fly'"]
     assert [parse(entry.body)["content"][0]["text"] for entry in entries] == named
     body = sent(context)
     assert sorted(named, key=body.index) == named
-    goes_on(desk, context, says_something=False)
-    honest(desk, context)
+    goes_on(claude, context, says_something=False)
+    honest(claude, context)
 
 
 def test_no_more_than_the_limit_run_at_a_time(claude: Desk) -> None:

@@ -139,20 +139,3 @@ def test_an_incomplete_call_of_a_stream_is_kept_so_that_it_can_be_sent_again(cla
     context.result(call, call.run())
     claude.ask(context, says("That is all."))
     assert context.finished
-
-
-def test_thinking_is_sent_back_as_it_came(desk: Desk) -> None:
-    context = desk.context("one")
-    thought = {"type": "thinking", "thinking": "Let me see. " * 5}
-    desk.ask(context, {"parts": [thought, {"type": "call", "name": "add", "arguments": {"a": 1, "b": 1}}]})
-    context.result(context.calls[0], 2)
-    desk.ask(context, {"parts": [thought, {"type": "text", "text": "2"}]})
-    body = context.request().body
-    said = {"openai_chat": 0}.get(context.provider.wire, 2)  # Chat shows no thinking, so there is none to send back
-    assert body.count(thought["thinking"].encode()) == said
-    sealed = {"anthropic_messages": b'"signature":"', "openai_responses": b'"encrypted_content":"'}.get(
-        context.provider.wire
-    )
-    assert sealed is None or body.count(sealed) == said
-    goes_on(desk, context)
-    honest(desk, context)

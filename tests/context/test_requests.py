@@ -125,27 +125,6 @@ def test_predictions_hold_turn_by_turn_as_time_passes(desk: Desk) -> None:
     honest(desk, context)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"tool_choice": {"type": "none"}},
-        {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 4096},
-        {"metadata": {}},
-    ],
-)
-def test_what_an_override_breaks_is_predicted(claude: Desk, more: dict[str, Any]) -> None:
-    context = claude.context("one")
-    claude.ask(context, says("first"))
-    context.user("two")
-    claude.server.script([says("second")])
-    request = context.request(**more)
-    with claude.client() as client:
-        context.receive(request.send(client))
-    assert bill(request.predicted) == bill(claude.server.ledger[1].usage)
-    goes_on(claude, context)
-    honest(claude, context)
-
-
 def test_a_client_of_another_kind_is_refused_before_anything_is_sent(desk: Desk) -> None:
     context = desk.context("one")
     request = context.request()
