@@ -243,13 +243,13 @@ def test_a_head_near_the_threshold_does_not_make_it_compact_at_every_call(claude
 def test_without_a_threshold_it_compacts_when_it_pays(claude: Desk) -> None:
     context = claude.context(compact=Compaction(keep_tokens=2_000))
     at = list[int]()
-    for number in range(60):
+    for number in range(30):
         turn(claude, context, number, 3_000 if number else 300)
         size = context.request().predicted.prompt or 0
         if compacted(claude, context) is not None:
             at.append(size)
     assert at and 15_000 < at[0] < 90_000, "far below the window of a million"
-    assert len(at) <= 60 * 3_000 // 15_000
+    assert len(at) <= 30 * 3_000 // 15_000
 
 
 def test_a_full_window_comes_before_any_price(tiny: AnthropicMessages) -> None:

@@ -95,6 +95,7 @@ def head_of(request: Any) -> bytes:
     return bytes(request.layout.columns.wire[: request.layout.columns.ends[n - 1]])
 
 
+@pytest.mark.parametrize("road", ["inline", "system", "responses", "chat"], indirect=True)
 def test_the_head_never_moves_and_the_hit_rate_stays(road: Road, desk: Desk, request: pytest.FixtureRequest) -> None:
     n_turns, n_words, first, second = (30, 20, 9, 20) if request.config.getoption("--full") else (12, 60, 4, 8)
     rates = {}
@@ -194,7 +195,6 @@ def test_a_conversation_opened_again_has_them(road: Road, desk: Desk, tmp_path: 
         n = len(context.log)
     with Context.open(tmp_path, road.provider(), **given) as context:
         assert context.late_tools([weather, forecast]) == entry and len(context.log) == n
-        assert context.calls[0].run() == "rain in Ghent"
         asyncio.run(context.run_calls())
         said = [parse(entry.body)["content"][0]["text"] for entry in context.log if entry.kind == "result"]
         assert said == ["rain in Ghent", "sun in Bruges after 2"]

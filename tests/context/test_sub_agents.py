@@ -160,7 +160,7 @@ def tables(draw: st.DrawFn) -> Phases:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_descendant_runs_what_an_ancestor_forbids(data: st.DataObject) -> None:
     runs = Runs()
     root = Context(

@@ -406,7 +406,7 @@ STEPS = st.one_of(
 
 @pytest.mark.filterwarnings("ignore:compact_results opens an epoch")
 @pytest.mark.parametrize("name", ["anthropic", "responses"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(steps=st.lists(STEPS, max_size=14), has_index=st.booleans())
 def test_the_claims_hold_after_any_steps(name: str, steps: list[Any], has_index: bool) -> None:
     policy = Compaction(at_tokens=50_000, on_lost="raise")

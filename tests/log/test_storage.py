@@ -189,7 +189,7 @@ def test_the_note_of_a_failed_append_takes_away_nothing_that_was_acknowledged(pa
         assert len(log) == 7
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_flipped_byte_before_the_last_line_is_named_by_file_and_line(path: Path, data: st.DataObject) -> None:
     whole = path.read_bytes()

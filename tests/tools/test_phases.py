@@ -184,7 +184,7 @@ class Slow:
         return next((then[rule] for rule in order if rule in then), phase)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_the_machine_equals_a_slow_one_on_random_walks(data: st.DataObject) -> None:
     patterns = st.sampled_from([*NAMES, *(f"{family}_*" for family in FAMILIES), "*", "b*", "r*"])

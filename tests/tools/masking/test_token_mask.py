@@ -201,7 +201,7 @@ def steps_of(mask: TokenMask, dice: random.Random) -> list[float]:
 
 def test_the_tokens_of_a_real_tokeniser_spell_every_name_in_its_own_cut() -> None:
     bpe = pytest.importorskip("bpe_openai", reason="the extra offline-tokens is not installed")
-    tokeniser, names = bpe.get_encoding("o200k_base"), tool_names(1000)
+    tokeniser, names = bpe.get_encoding("o200k_base"), tool_names(300)
     tokens = tokeniser.token_byte_values()
     mask = TokenMask(tokens, names)
     assert len(tokens) > 199_000
