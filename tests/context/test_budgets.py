@@ -69,8 +69,7 @@ def test_calls_in_flight_are_reserved_and_branches_share_the_budget(claude: Desk
     budget.tokens = 100_000  # how much the calls in flight left depends on how many of them had ended
     agent = context.spawn("Another task")
     claude.server.script([says("ok")])
-    with claude.client() as client:
-        agent.receive(agent.request().send(client))
+    agent.receive(claude.send(agent.request(), "send"))
     assert budget.spent.tokens == sum(
         (row.usage.prompt or 0) + (row.usage.output or 0) for row in context.ledger if row.usage
     )

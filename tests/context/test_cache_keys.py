@@ -145,9 +145,7 @@ def test_one_call_may_carry_another_key_or_none() -> None:
         ("xai", "grok-4.7", "x-grok-conv-id"),
         ("fireworks", "GLM-5.3", "x-session-affinity"),
         ("openrouter", "grok-4.7", "session_id"),
-        ("vllm", "Qwen/Qwen3-8B", "session_id"),
         ("mistral", "mistral-large-4", "prompt_cache_key"),
-        ("kimi", "kimi-k3", "prompt_cache_key"),
     ],
 )
 def test_other_hosts_take_it_in_their_own_field(host: str, model: str, place: str) -> None:

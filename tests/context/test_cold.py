@@ -97,8 +97,7 @@ def test_false_or_an_error_stops_the_call(claude: Desk, answer: object) -> None:
     assert len(context.ledger) == n_calls
     asked.answer = True
     claude.server.script([says("two")])
-    with claude.client() as client:
-        context.receive(request.send(client), request)
+    context.receive(claude.send(request, "send"), request)
     assert len(asked) == 2
 
 

@@ -174,6 +174,7 @@ def test_its_body_is_adopted_and_goes_on(road: Road, desk: Desk) -> None:
     assert [call.run() for call in adopted.calls] == ["rows of SELECT b"]
 
 
+@pytest.mark.parametrize("road", ["chat", "responses"], indirect=True)
 def test_a_conversation_switched_to_a_model_without_them_tells_the_call_as_a_function(desk: Desk, road: Road) -> None:
     context = begun(road, desk)
     desk.ask(context, calls(road, "query", "statement", "SELECT a"))

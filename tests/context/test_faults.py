@@ -139,8 +139,7 @@ def test_a_stream_is_kept_like_a_reply(desk: Desk) -> None:
     said = asks(("add", {"b": 2, "a": 1}), text=LONG)
     streamed, whole = desk.context("one"), desk.context("one")
     desk.server.script([said])
-    with desk.client() as client:
-        assert len(list(streamed.stream(streamed.request().stream(client)))) > 3
+    assert len(list(streamed.stream(desk.send(streamed.request(), "stream")))) > 3
     honest(desk, streamed)
     desk.server.reset()
     desk.ask(whole, said)
@@ -182,8 +181,7 @@ def test_the_reader_leaves_the_stream(claude: Desk, n_events: int) -> None:
 def test_a_reader_who_leaves_at_the_very_end_has_the_reply(claude: Desk) -> None:
     context = claude.context("one")
     claude.server.script([says("short")])
-    with claude.client() as client:
-        events = list(context.request().stream(client))
+    events = list(claude.send(context.request(), "stream"))
     for index, _ in enumerate(context.stream(events)):
         if index == len(events) - 1:
             break

@@ -338,12 +338,6 @@ def test_a_change_in_band_is_never_sent_without_its_header(claude: Desk) -> None
     assert "tool_removal" not in str(plain.request()["messages"]) and plain.request().headers == {}
 
 
-def test_a_large_table_is_told_in_words_even_to_those_who_opted_in(claude: Desk) -> None:
-    context = opted_in(claude, phases())
-    assert context.request().mask.mechanism == "system_notice"
-    goes_on(claude, context)
-
-
 THINKING: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2048}
 FORCED: list[tuple[str, dict[str, Any], dict[str, Any], Any]] = [
     ("claude-opus-5", {"allow": NAMES[:2], "require": True}, {}, {"type": "any"}),
@@ -395,8 +389,7 @@ def test_a_prewarm_is_never_forced(claude: Desk) -> None:
     table = Phases({"a": Phase(allow=["notes_read"], require=True, force=True)}, "a")
     context = forced(claude, AnthropicMessages("claude-opus-5", max_tokens=1024), table)
     assert "tool_choice" not in context.request(max_tokens=0).params
-    with claude.client() as client:
-        assert context.receive(context.request(max_tokens=0).send(client)) is None
+    assert context.receive(claude.send(context.request(max_tokens=0), "send")) is None
 
 
 def test_parallel_calls_stay_as_the_caller_set_them() -> None:

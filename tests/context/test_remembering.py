@@ -94,16 +94,6 @@ def test_a_change_is_told_once_in_the_provider_s_own_way(name: str) -> None:
     assert again.request().body == loop.context.request().body
 
 
-def test_a_change_waits_until_somebody_speaks_to_the_model() -> None:
-    loop = Loop(PROVIDERS["anthropic"]())
-    loop.context.user("Go.")
-    loop.reply(("text", "Gone."))
-    loop.context.notice(DateChanged("2026-11-22"))
-    assert sent(loop.context)[-1]["role"] == "assistant"
-    loop.context.user("And now?")
-    assert [message["role"] for message in sent(loop.context)[-2:]] == ["user", "system"]
-
-
 def test_a_large_result_is_stored_when_it_comes_and_read_in_parts() -> None:
     memory = Memory(files(), offload=Offload(above_tokens=1_000, preview_tokens=100))
     loop = Loop(PROVIDERS["responses"](), memory=memory)

@@ -91,21 +91,6 @@ def make_call(context: Context, name: str, arguments: dict[str, Any] | None = No
 # -----------------------------------------------------------------------------------------------------------
 
 
-def test_phases_of_a_sub_agent_only_narrow() -> None:
-    runs = Runs()
-    context = Context(provider(), tools=runs.tools(), phases=TABLE)
-    child = context.spawn(
-        "Deploy.", phases=Phases({"all": Phase(), "less": Phase(allow=["notes"], by_hand=True)}, "all")
-    )
-    assert child.request().mask.allowed == ("read_page", "notes")
-    assert make_call(child, "deploy")[0]["is_error"] and runs.names == []
-    child.enter("less")
-    assert child.request().mask.allowed == ("notes",)
-    misspelt = context.spawn("x", phases=Phases({"a": Phase(allow=["deplyo"])}, "a"))
-    with pytest.warns(UserWarning, match="allows only deplyo, and no tool with such a name has come: .* deploy"):
-        misspelt.request()
-
-
 def test_what_a_caller_enters_later_does_not_reach_its_sub_agents() -> None:
     runs = Runs()
     context = Context(provider(), tools=runs.tools(), phases=TABLE)

@@ -146,17 +146,6 @@ def test_a_pin_that_is_withdrawn_is_told_and_no_longer_repeated() -> None:
         context.unpin(pinned)
 
 
-def test_what_cannot_be_pinned_is_refused() -> None:
-    context = Context(model())
-    context.user("Go.")
-    with pytest.raises(UsageError, match="kind='rule'"):
-        context.pin("x", "rule")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="not int"):
-        context.pin(3)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="has no text to pin"):
-        context.pin(context.log[0])
-
-
 def test_the_model_pins_by_a_tool_that_is_opt_in(claude: Desk) -> None:
     assert "pin" not in [one.name for one in memory().tools()]
     context = claude.context("Go.", memory=memory(has_pin_tool=True), compact=Compaction(at_tokens=50_000))

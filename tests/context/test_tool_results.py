@@ -11,14 +11,13 @@ import struct
 import sys
 import zlib
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextkit import AnthropicMessages, Context, FileMemory, Tool, tool
+from contextkit import Context, FileMemory, Tool, tool
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.memory import Memory
@@ -275,25 +274,6 @@ def test_a_picture_too_large_for_a_provider_is_not_sent_as_one() -> None:
     context = asked("anthropic", returning(png(9000, 1)))
     context.result(context.calls[0], context.calls[0].run())
     assert result(context)["content"][0]["type"] == "text"
-
-
-def test_results_survive_a_restart(tmp_path: Path) -> None:
-    folder, memory = tmp_path / "run", tmp_path / "memory"
-    values = ["\udce9", float("nan"), b"\xff\x00", object(), {1: {2}}]
-    tools = [returning(None)]
-
-    def opened() -> Context:
-        return Context.open(
-            folder, AnthropicMessages("claude-sonnet-5-5", max_tokens=64), tools=tools, memory=FileMemory(memory)
-        )
-
-    with opened() as context:
-        asked(context=context, n_calls=len(values))
-        for call, value in zip(context.calls, values, strict=True):
-            context.result(call, value)
-        body = context.request().body
-    with opened() as again:
-        assert again.request().body == body
 
 
 def test_a_tool_that_stops_an_iteration_or_cancels_itself_is_answered() -> None:

@@ -124,8 +124,7 @@ def test_reasoning_that_a_reply_says_was_left_out_counts_no_more(desk: Desk, is_
 
 def _plain(desk: Desk, request: Any) -> dict[str, Any]:
     desk.server.script([says("second")])
-    with desk.client() as client:
-        found: dict[str, Any] = request.send(client).to_dict()
+    found: dict[str, Any] = desk.send(request, "send").to_dict()
     return found
 
 
