@@ -72,7 +72,7 @@ def bills(ledger: Ledger) -> list[Usage | None]:
 # ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "unit"), [("vllm", 16), ("sglang", 1), ("llamacpp", 1), ("tiered", 256)])
+@pytest.mark.parametrize(("name", "unit"), [("llamacpp", 1), ("tiered", 256)])
 def test_an_identical_prompt_computes_its_last_token_again(name: str, unit: int) -> None:
     with serving(name) as (_, client):
         first, second = asked(client, "hello " * 200), asked(client, "hello " * 200)
@@ -80,19 +80,6 @@ def test_an_identical_prompt_computes_its_last_token_again(name: str, unit: int)
         assert cached(first) == 0
         assert cached(second) == (size - (name != "tiered")) // unit * unit
         assert second.usage.prompt_tokens == size and second.model == "my/own-model"
-
-
-@pytest.mark.parametrize(("name", "unit"), [("vllm", 16), ("sglang", 1), ("llamacpp", 1)])
-def test_a_conversation_reads_prompt_and_reply_but_the_last_sampled_token(name: str, unit: int) -> None:
-    with serving(name) as (_, client):
-        said: Any = [{"role": "system", "content": HEAD}]
-        left = 0
-        for turn in range(4):
-            said.append({"role": "user", "content": f"question {turn}"})
-            reply: Any = client.chat.completions.create(model="m", messages=said)
-            assert cached(reply) == left // unit * unit
-            left = reply.usage.prompt_tokens + reply.usage.completion_tokens - 1
-            said.append(reply.choices[0].message)
 
 
 def test_a_conversation_over_responses_reads_its_calls_and_reasoning_too() -> None:
@@ -166,23 +153,20 @@ def test_salts_separate_where_the_engine_has_them(name: str, field: str, is_apar
         assert bills(simulate(server.ledger, engine(name).cache)) == bills(server.ledger)
 
 
-@pytest.mark.parametrize("salt", ["", "a@b", "x" * 129, 7])
-def test_a_salt_vllm_would_refuse(salt: Any) -> None:
+def test_a_salt_vllm_would_refuse() -> None:
     with serving("vllm") as (server, client):
-        with pytest.raises(openai.BadRequestError, match="cache_salt"):
-            asked(client, "hello", extra_body={"cache_salt": salt})
+        for salt in ("", "a@b", "x" * 129, 7):
+            with pytest.raises(openai.BadRequestError, match="cache_salt"):
+                asked(client, "hello", extra_body={"cache_salt": salt})
         assert not len(server.ledger)
 
 
-@pytest.mark.parametrize(
-    ("message", "param"),
-    [({"role": "user"}, "messages[0].content"), ({"role": "king", "content": "a"}, "messages[0].role")],
-)
-def test_a_body_without_shape_is_still_refused_and_fields_nobody_knows_are_not(message: Any, param: str) -> None:
+def test_a_body_without_shape_is_still_refused_and_fields_nobody_knows_are_not() -> None:
     with serving("sglang") as (_, client):
+        bad: Any = [{"role": "king", "content": "a"}]
         with pytest.raises(openai.BadRequestError) as caught:
-            client.chat.completions.create(model="m", messages=[message])
-        assert caught.value.param == param
+            client.chat.completions.create(model="m", messages=bad)
+        assert caught.value.param == "messages[0].role"
         assert asked(client, "a", extra_body={"regex": "a+", "top_k": 4, "separate_reasoning": True}).usage
 
 
@@ -326,8 +310,8 @@ def common(one: list[int], other: list[int]) -> int:
     )
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_ledger_on_disk_says_the_same_and_grows_by_the_turn(name: str, tmp_path: Path) -> None:
+def test_a_ledger_on_disk_says_the_same_and_grows_by_the_turn(tmp_path: Path) -> None:
+    name = "vllm"
     state = State(Clock(0.0, is_frozen=True), None, engine(name))
     replayed(state, [(0, 999, "on and on", 0, "x", None)] * 30)
     with Ledger.open(tmp_path / "ledger.jsonl") as ledger:
@@ -339,15 +323,6 @@ def test_a_ledger_on_disk_says_the_same_and_grows_by_the_turn(name: str, tmp_pat
     assert bills(simulate(read, engine(name).cache)) == bills(state.ledger)
     assert summarise(read).hit_rate == summarise(state.ledger).hit_rate
     assert simulate(read).exchanges == []
-
-
-def test_another_engine_bills_the_same_ledger_otherwise() -> None:
-    with serving("vllm") as (server, client):
-        for _ in range(2):
-            asked(client, "hello")
-        coarse = simulate(server.ledger, engine("vllm", block_size=64).cache)[1].usage
-        fine = simulate(server.ledger, engine("sglang").cache)[1].usage
-        assert coarse and fine and coarse.read and fine.read and coarse.read % 64 == 0 and fine.read > coarse.read
 
 
 def test_responses_and_chat_of_one_engine_share_a_cache_object_and_a_ledger() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import openai
@@ -231,16 +230,6 @@ def test_projects_do_not_share(server: LocalServer, gpt: openai.OpenAI) -> None:
     assert (
         usage is not None and usage.prompt_tokens_details is not None and usage.prompt_tokens_details.cached_tokens == 0
     )
-
-
-def test_async_client(server: LocalServer) -> None:
-    async def talk() -> str:
-        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
-            await client.chat.completions.create(**CHAT)
-            async with client.responses.stream(**RESPOND) as stream:
-                return (await stream.get_final_response()).output_text
-
-    assert asyncio.run(talk()) == "You said: hello"
 
 
 def test_models(gpt: openai.OpenAI) -> None:

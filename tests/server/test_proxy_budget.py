@@ -14,7 +14,6 @@ import pytest
 from contextkit import Budget, Ledger
 from contextkit.cache.usage import Usage
 from contextkit.cli.proxy import Options, _budget
-from contextkit.cli.proxy_output import ConsoleOutput
 from contextkit.ledger.calls import Exchange
 from contextkit.server import LocalServer
 from tests.server.conftest import CLAUDE, GPT
@@ -131,19 +130,3 @@ def test_a_day_counts_what_was_recorded_and_a_session_does_not(tmp_path: Path) -
     fields = dict.fromkeys(Options.__dataclass_fields__, None) | {"record": str(path), "budget_usd": 1.0}
     spent = {per: _budget(Options(**{**fields, "budget_per": per})).spent.tokens for per in ("day", "session")}  # type: ignore[union-attr, arg-type]
     assert spent == {"day": 105, "session": 0}
-
-
-def test_the_terminal_says_what_was_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = ConsoleOutput(is_json=False, is_quiet=False)
-    shown.began("http://127.0.0.1:1", "https://x", "runs.jsonl")
-    for report in (
-        {"refused": {"path": "/v1/messages", "text": "it could cost too much"}},
-        {"summary": {"total": {"calls": 2}}, "text": "fine", "breaks": {}},
-    ):
-        shown.report(report)
-    shown.close()
-    assert capsys.readouterr().out.splitlines()[2:] == [
-        "  refused: /v1/messages: it could cost too much",
-        "2 calls \u00b7 fine",
-        "refused, as the budget had no room: 1 call",
-    ]

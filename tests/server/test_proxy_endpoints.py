@@ -7,7 +7,6 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
-from contextkit.cli.proxy_output import ConsoleOutput
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.paths import wire_of
@@ -364,24 +362,6 @@ def test_what_is_no_model_call_is_told_in_sizes_only(tmp_path: Path) -> None:
     remarks = Ledger.read(judge.path).remarks
     assert [remark.kind for remark in remarks] == ["passed", "passed"] and not judge.rows()
     assert "Zm9v" not in remarks[1].text and remarks[1].text.endswith("no answer, 1 bytes up, 0 down, unreachable")
-
-
-def test_the_terminal_says_what_passed_unread(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = ConsoleOutput(is_json=False, is_quiet=False)
-    shown.report({"summary": {"total": {"calls": 0}}, "text": "never listened", "breaks": {}})
-    shown.began("http://127.0.0.1:1", "https://x", "runs.jsonl")
-    passed = Passed(1, "POST", "/v1/embeddings", 200, 9, 4, 1.0, 2.0, "")
-    for report in (
-        {"passed": {**asdict(passed), "text": str(passed)}},
-        {"summary": {"total": {"calls": 2}}, "text": "fine", "breaks": {}, "passed": 1},
-    ):
-        shown.report(report)
-    shown.close()
-    assert capsys.readouterr().out.splitlines()[2:] == [
-        "  passed on unread: POST /v1/embeddings 200, 9 bytes up, 4 down",
-        "2 calls \u00b7 fine",
-        "passed on unread: 1 other request",
-    ]
 
 
 @settings(max_examples=60, deadline=None)

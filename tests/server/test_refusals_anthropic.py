@@ -31,15 +31,10 @@ def user(*blocks: Any) -> dict[str, Any]:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no max_tokens": ({"max_tokens": None}, "max_tokens: Field required"),
-    "no messages": ({"messages": None}, "messages: Field required"),
-    "no model": ({"model": None}, "model: Field required"),
     "max_tokens is text": ({"max_tokens": "9"}, "max_tokens: Input should be a valid integer"),
-    "max_tokens is true": ({"max_tokens": True}, "max_tokens: Input should be a valid integer"),
     "max_tokens below 0": ({"max_tokens": -1}, "max_tokens: Input should be greater than or equal to 0"),
-    "messages is an object": ({"messages": {}}, "messages: Input should be a valid array"),
     "messages is empty": ({"messages": []}, "messages: at least one message"),
     "a role nobody knows": ({"messages": [{"role": "tool", "content": "x"}]}, r"messages\.0\.role"),
-    "a block nobody knows": ({"messages": [user({"type": "smell"})]}, r"messages\.0\.content\.0: Input tag"),
     "a block without its field": (
         {"messages": [user({"type": "text"})]},
         r"messages\.0\.content\.0\.text: Field required",
@@ -65,7 +60,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"messages": [user(text("a", {**MARK, "ttl": "2h"}))]},
         r"messages\.0\.content\.0\.cache_control\.ttl: Input should be '5m' or '1h'",
     ),
-    "a mark that is text": ({"messages": [user(text("a", "yes"))]}, "cache_control"),
     "a mark on empty text": ({"messages": [user(text(""))]}, "cache_control cannot be set for empty text blocks"),
     "a mark on thinking": (
         {
@@ -84,7 +78,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"messages": [USER, CALL, USER]},
         r"messages\.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1",
     ),
-    "a call at the end": ({"messages": [USER, CALL]}, "`tool_use` ids were found without"),
     "a result too late": (
         {"messages": [USER, CALL, USER, {"role": "assistant", "content": "hm"}, RESULT]},
         "`tool_use` ids were found without",
@@ -142,8 +135,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "cannot be combined with tool_choice",
     ),
     "temperature": ({"temperature": 1.0}, "temperature: not supported with anthropic-version 2026-10-21"),
-    "top_p": ({"top_p": 1.0}, "top_p: not supported"),
-    "top_k": ({"top_k": 5}, "top_k: not supported"),
     "citations of the user": (
         {"messages": [user({"type": "text", "text": "a", "citations": [{}]})]},
         "citations: not supported",
@@ -193,7 +184,6 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "four marks": {"system": [text(HEAD, HOUR)], "messages": [user(text("a", HOUR), text("b"), text("c"))]},
     "automatic": {"cache_control": MARK},
     "automatic on a marked block": {"messages": [user(text("a"))], "cache_control": MARK},
-    "a call and its result": {"messages": [USER, CALL, RESULT]},
     "results in two messages": {
         "messages": [
             USER,
@@ -207,8 +197,6 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     },
     "system in the middle": {"messages": [USER, SYSTEM, {"role": "assistant", "content": "hi"}, USER, SYSTEM]},
     "prefill on an old model": {"model": OLD, "messages": [USER, {"role": "assistant", "content": "I"}]},
-    "forced on an old model": {"model": OLD, "tools": [TOOL], "tool_choice": {"type": "any"}},
-    "adaptive thinking": {"thinking": {"type": "adaptive"}},
 }
 
 
@@ -227,13 +215,6 @@ def test_a_model_of_another_provider(claude: anthropic.Anthropic) -> None:
 def test_the_old_version_takes_temperature(claude: anthropic.Anthropic) -> None:
     old = claude.with_options(default_headers={"anthropic-version": "2023-06-01"})
     assert old.messages.create(**asking(), extra_body={"temperature": 1.0}).content
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b'{"a":NaN}', b"[" * 2000])
-def test_what_is_no_json_object(http: httpx2.Client, body: bytes) -> None:
-    headers = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
-    response = http.post("/v1/messages", content=body, headers=headers)
-    assert response.status_code == 400 and response.json()["error"]["type"] == "invalid_request_error"
 
 
 def test_keys_and_versions(http: httpx2.Client) -> None:
