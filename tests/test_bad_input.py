@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import pytest
 
 import contextkit
@@ -667,6 +668,7 @@ def test_what_is_no_budget(value: Any) -> None:
     refused(Budget, tokens=value)
     refused(Budget, usd=1, per=value)
     refused(Context, PROVIDERS["anthropic"](), budget=value)
+    refused(watch, anthropic.Anthropic(api_key="any"), budget=value)
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, float("nan"), "2", True, [], {}, object()], ids=range(8))
