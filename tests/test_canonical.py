@@ -80,18 +80,18 @@ NUMBERS_OF_APPENDIX_B = [
 ]
 
 
-@pytest.mark.parametrize(("bits", "rfc", "ours"), NUMBERS_OF_APPENDIX_B)
-def test_a_float_has_the_digits_of_rfc_8785_and_reads_back_to_its_bits(bits: str, rfc: str, ours: str) -> None:
-    number = struct.unpack(">d", bytes.fromhex(bits))[0]
-    assert canonical(number) == ours.encode()
-    assert struct.pack(">d", parse(ours)).hex() == bits
-    assert float(ours) == float(rfc) == number
+def test_a_float_has_the_digits_of_rfc_8785_and_reads_back_to_its_bits() -> None:
+    for bits, rfc, ours in NUMBERS_OF_APPENDIX_B:
+        number = struct.unpack(">d", bytes.fromhex(bits))[0]
+        assert canonical(number) == ours.encode()
+        assert struct.pack(">d", parse(ours)).hex() == bits
+        assert float(ours) == float(rfc) == number
 
 
-@pytest.mark.parametrize("bits", ["7fffffffffffffff", "7ff0000000000000", "fff0000000000000"])
-def test_the_numbers_rfc_8785_refuses_are_refused(bits: str) -> None:
-    with pytest.raises(NotSerialisable, match=r"at \$$"):
-        canonical(struct.unpack(">d", bytes.fromhex(bits))[0])
+def test_the_numbers_rfc_8785_refuses_are_refused() -> None:
+    for bits in ("7fffffffffffffff", "7ff0000000000000", "fff0000000000000"):
+        with pytest.raises(NotSerialisable, match=r"at \$$"):
+            canonical(struct.unpack(">d", bytes.fromhex(bits))[0])
 
 
 def test_sorted_keys_follow_the_example_of_rfc_8785_section_3_2_3() -> None:
@@ -176,10 +176,6 @@ def test_an_integer_and_the_float_beside_it_stay_two_values(number: int) -> None
     assert type(parse(canonical(number))) is int and type(parse(canonical(float(number)))) is float
 
 
-def test_order_of_keys_is_kept() -> None:
-    assert canonical({"b": 1, "a": {"d": 2, "c": 3}}) == b'{"b":1,"a":{"d":2,"c":3}}'
-
-
 def test_a_tuple_is_written_as_a_list() -> None:
     assert canonical({"a": (1, (2,))}) == canonical({"a": [1, [2]]})
     assert canonical({"a": (1, (2**70,))}) == b'{"a":[1,[1180591620717411303424]]}'
@@ -229,13 +225,13 @@ REFUSED: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize("sort", [False, True])
-@pytest.mark.parametrize(("value", "path", "word"), REFUSED, ids=[f"{path} {word}" for _, path, word in REFUSED])
-def test_what_has_no_single_json_form_is_refused_with_its_path(value: Any, path: str, word: str, sort: bool) -> None:
-    with pytest.raises(NotSerialisable) as caught:
-        canonical(value, sort=sort)
-    assert caught.value.path == path
-    assert str(caught.value).endswith(f"at {path}")
-    assert word in str(caught.value)
+def test_what_has_no_single_json_form_is_refused_with_its_path(sort: bool) -> None:
+    for value, path, word in REFUSED:
+        with pytest.raises(NotSerialisable) as caught:
+            canonical(value, sort=sort)
+        assert caught.value.path == path
+        assert str(caught.value).endswith(f"at {path}")
+        assert word in str(caught.value)
 
 
 @pytest.mark.parametrize("leaf", [1, 2**70, 1e300], ids=["small", "long", "exponent"])
@@ -276,11 +272,6 @@ def test_a_circle_is_refused() -> None:
 def test_what_is_not_json_is_refused_with_its_place(text: bytes) -> None:
     with pytest.raises(NotSerialisable, match=r"not JSON .* at line \d+ column \d+"):
         parse(text)
-
-
-def test_text_with_a_lone_surrogate_is_refused() -> None:
-    with pytest.raises(NotSerialisable, match="not JSON"):
-        parse('"\ud800"')
 
 
 def test_a_torn_text_of_several_lines_names_the_line() -> None:

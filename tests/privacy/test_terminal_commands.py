@@ -48,13 +48,10 @@ def recording(tmp_path: Path) -> Path:
 
 COMMANDS = (
     ["report"],
-    ["report", "--by", "session"],
     ["report", "--json"],
     ["report", "--csv"],
-    ["report", "--csv", "--by", "model"],
     ["report", "--markdown"],
     ["whatif"],
-    ["whatif", "--json"],
     ["advise"],
     ["lint", "--requests"],
     ["lint", "--format", "json", "--requests"],

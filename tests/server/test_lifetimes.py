@@ -11,9 +11,7 @@ import openai
 import pytest
 
 from contextkit import AnthropicMessages, Context, FileMemory, OpenAIChat, OpenAIResponses
-from contextkit.errors import UsageError
 from contextkit.providers.bedrock.converse import BedrockConverse
-from contextkit.providers.gemini.generate import Gemini
 from contextkit.providers.provider import Provider
 from contextkit.server import LocalServer
 
