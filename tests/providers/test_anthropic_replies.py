@@ -29,8 +29,9 @@ from contextkit import AnthropicMessages, Context
 from contextkit.cache.usage import Usage
 from contextkit.canonical import canonical, parse
 from contextkit.errors import ContextKitError, UnreadableReply
-from contextkit.providers.anthropic.response import STOPS, joined, reply, usage
+from contextkit.providers.anthropic.response import STOPS, joined, reply
 from contextkit.providers.provider import HELPERS
+from contextkit.providers.usage import endpoint_usage
 
 Json = Any
 laws = settings.get_profile("laws")
@@ -149,7 +150,7 @@ def test_what_is_no_reply_is_said_to_be_none(answer: Json) -> None:
     ],
 )
 def test_what_it_billed_and_what_it_left_unsaid(counters: Json, expected: Usage) -> None:
-    assert usage(counters) == expected
+    assert endpoint_usage("anthropic_messages", counters) == expected
 
 
 def test_helper_fields_of_the_sdks_are_left_out() -> None:

@@ -127,7 +127,7 @@ def test_bodies_of_today_are_answered_and_compressed_ones_alike(shared: Path, na
         assert [call.usage for call in server.ledger] == bills
 
 
-@pytest.mark.parametrize(("client", "coding"), zip(TURNS, CODINGS, strict=True))
+@pytest.mark.parametrize(("client", "coding"), list(zip(TURNS, CODINGS, strict=True)))
 def test_each_kind_of_body_is_read_in_a_coding(
     client: str, coding: str, server: LocalServer, http: httpx2.Client
 ) -> None:
