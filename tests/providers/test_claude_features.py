@@ -327,7 +327,7 @@ KEYED: list[tuple[str, dict[str, Any], int]] = [
                             "title": "t",
                             "content": [{"type": "text", "text": "x"}],
                             "citations": {"enabled": True},
-                        },
+                        }
                     ],
                 }
             ]
@@ -430,9 +430,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "too early",
         {
             "context_management": {
-                "edits": [
-                    {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 9}},
-                ]
+                "edits": [{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 9}}]
             }
         },
         COMPACT,

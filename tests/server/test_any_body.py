@@ -92,33 +92,6 @@ def test_a_damaged_body_sent_to_an_engine(engine: str, most: int) -> None:
             send(http, path, (damaged(draw, copy.deepcopy({**body, **more})) for draw in draws))
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "field"),
-    [
-        (
-            "/v1/responses",
-            {"model": "gpt-6.1-sol", "input": [{"type": "function_call_output", "output": "3"}]},
-            "input[0].call_id",
-        ),
-        ("/v1/responses/compact", {"model": "gpt-6.1-sol", "input": "hi", "reasoning": "x"}, "reasoning"),
-        (
-            "/v1/messages",
-            {
-                "model": "claude-sonnet-5-5",
-                "max_tokens": 9,
-                "messages": [{"role": "user", "content": "hi"}],
-                "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "x"}]},
-            },
-            "context_management.edits.0",
-        ),
-    ],
-)
-def test_a_refusal_says_which_field_is_wrong(http: httpx2.Client, path: str, body: dict[str, Any], field: str) -> None:
-    beta = {**HEADERS, "anthropic-beta": "context-management-2025-06-27"}
-    answer = http.post(path, json=body, headers=beta)
-    assert answer.status_code == 400 and field in answer.json()["error"]["message"]
-
-
 def test_a_system_message_without_content_is_read(http: httpx2.Client) -> None:
     effort = {"role": "system", "output_config": {"effort": "low"}}
     body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}, effort]}

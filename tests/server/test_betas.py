@@ -15,11 +15,7 @@ from contextkit.log.entry import EffortChanged
 from contextkit.server import LocalServer
 
 HEADERS = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
-BODY: dict[str, Any] = {
-    "model": "claude-opus-5-5",
-    "max_tokens": 64,
-    "messages": [{"role": "user", "content": "hi"}],
-}
+BODY: dict[str, Any] = {"model": "claude-opus-5-5", "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}]}
 EFFORT = {"role": "system", "content": "Think less.", "output_config": {"effort": "low"}}
 TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}
 ADDED = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": TOOL}}

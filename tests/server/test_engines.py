@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
 from contextkit.cli.main import main
-from contextkit.engines.block_runs import TraceCache
 from contextkit.engines.registry import ENGINES, engine
 from contextkit.engines.simulate import simulate
 from contextkit.engines.vllm import BlockCache
@@ -137,8 +136,6 @@ def test_usage_of_a_stream_and_what_each_engine_calls_it() -> None:
     [
         ("vllm", "cache_salt", True),
         ("vllm", "extra_key", False),
-        ("tiered", "cache_salt", True),
-        ("sglang", "cache_salt", True),
         ("sglang", "extra_key", True),
         ("llamacpp", "cache_salt", False),
     ],
@@ -179,16 +176,6 @@ def test_what_a_template_reads_and_an_image_change_the_prompt() -> None:
         seen: Any = [{"role": "user", "content": [{"type": "text", "text": "see"}, picture]}]
         first: Any = client.chat.completions.create(model="m", messages=seen)
         assert 765 < first.usage.prompt_tokens < 800
-
-
-def test_a_full_engine_forgets_the_oldest() -> None:
-    with serving("vllm", capacity_tokens=512) as (server, client):
-        asked(client, "one " * 100)
-        assert cached(asked(client, "one " * 100)) > 0
-        for word in ("two", "three", "four"):
-            asked(client, f"{word} " * 200)
-        assert cached(asked(client, "one " * 100)) < 256
-        assert bills(simulate(server.ledger, engine("vllm", capacity_tokens=512).cache)) == bills(server.ledger)
 
 
 def test_other_endpoints_and_a_reset() -> None:
@@ -346,21 +333,6 @@ def a_trace(*rows: tuple[int, ...], size: int = 16, seconds: float = 1.0) -> Led
             Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", BlockIds(size, ids), usage, None, None)
         )
     return ledger
-
-
-def test_block_ids_go_through_caches_of_blocks_and_of_tokens() -> None:
-    trace = a_trace((2**70, -1, 7), (2**70, -1, 8), (2**70, -1, 7, 9))
-    read = {
-        "blocks": [usage and usage.read for usage in bills(simulate(trace, TraceCache()))],
-        **{name: [usage and usage.read for usage in bills(simulate(trace, engine(name).cache))] for name in ALL},
-    }
-    assert read == {
-        "blocks": [0, 32, 48],
-        "vllm": [0, 32, 48],
-        "sglang": [0, 32, 48],
-        "llamacpp": [0, 32, 32],
-        "tiered": [0, 0, 0],
-    }
 
 
 @pytest.mark.parametrize(("seconds", "read"), [(1.0, [0, 0, 16]), (9.0, [0, 0, 0])])

@@ -88,8 +88,6 @@ def test_auto_asks_for_the_long_lifetime_where_it_pays_and_reads_it_after_a_long
     assert usage.read > 4_000 and usage.read > 0.9 * usage.prompt
 
 
-
-
 @pytest.mark.parametrize(
     "provider",
     [

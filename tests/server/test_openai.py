@@ -167,11 +167,7 @@ def test_calls_of_every_kind_need_their_answer(gpt: openai.OpenAI, kind: str) ->
     answer = (
         {"type": "custom_tool_call_output", "output": "1"}
         if kind == "custom_tool_call"
-        else {
-            "type": "tool_search_output",
-            "execution": "client",
-            "tools": [TOOL | {"strict": False}],
-        }
+        else {"type": "tool_search_output", "execution": "client", "tools": [TOOL | {"strict": False}]}
     )
     gpt.responses.create(model=GPT, input=[*given, {"call_id": "call_1", **answer}])
     with pytest.raises(openai.BadRequestError, match="No tool call found"):

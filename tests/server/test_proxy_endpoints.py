@@ -283,8 +283,8 @@ def test_other_vendors_of_openai_s_wire_are_billed_in_their_own_words(tmp_path: 
 # -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/api/v1/chat/completions", "/api/v1/completions"])
-def test_what_openrouter_says_a_call_cost_is_recorded_and_reported(path: str, tmp_path: Path) -> None:
+def test_what_openrouter_says_a_call_cost_is_recorded_and_reported(tmp_path: Path) -> None:
+    path = "/api/v1/chat/completions"
     judge = Judged(tmp_path, "https://openrouter.ai")
     usage = {"prompt_tokens": 100, "completion_tokens": 5, "cost": 0.25, "is_byok": False}
     body = {"model": "a/model-nobody-lists", "messages": [{"role": "user", "content": "hi"}], "prompt": "hi"}

@@ -193,7 +193,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
             },  # type: ignore[misc]
             RESULT,
             user({"type": "tool_result", "tool_use_id": "toolu_2"}),
-        ],
+        ]
     },
     "system in the middle": {"messages": [USER, SYSTEM, {"role": "assistant", "content": "hi"}, USER, SYSTEM]},
     "prefill on an old model": {"model": OLD, "messages": [USER, {"role": "assistant", "content": "I"}]},

@@ -76,13 +76,7 @@ def test_a_bill_that_forgot_the_prefix_is_told(told: Told) -> None:
     assert "0 tokens were read where" in found.message and (found.cost_tokens or 0) > 7000
 
 
-@pytest.mark.parametrize(
-    ("read", "is_told"),
-    [
-        (6100, False),
-        (5000, True),
-    ],
-)
+@pytest.mark.parametrize(("read", "is_told"), [(6100, False), (5000, True)])
 def test_a_small_shortfall_is_noise(read: int, is_told: bool, told: Told) -> None:
     http, _ = provider(message(usage(0, 8000), "m1"), message(usage(read, 8020 - read), "m2"))
     client, talk = claude(http, on_break=told), Talk(head=BIG)
