@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -85,16 +84,6 @@ def client_of(wire: Wire, **options: Any) -> anthropic.Anthropic:
     )
 
 
-def async_client_of(wire: Wire) -> anthropic.AsyncAnthropic:
-    async def answer(request: httpx2.Request) -> httpx2.Response:
-        await request.aread()
-        return wire(request)
-
-    return anthropic.AsyncAnthropic(
-        api_key="sk-test", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
-    )
-
-
 def nested(body: bytes) -> list[bytes]:
     """The bytes of each tool, system block and message of a body, in its own spelling."""
     fields = json.loads(body)
@@ -151,18 +140,6 @@ def test_a_refusal_is_in_the_ledger_without_its_text() -> None:
     assert len(context.log) == len(rich().log)
 
 
-def test_async_send() -> None:
-    context, wire = rich(), Wire(ok())
-    request = context.request()
-
-    async def run() -> Any:
-        async with async_client_of(wire) as client:
-            return await request.asend(client)
-
-    context.receive(asyncio.run(run()), request)
-    assert wire.bodies == [request.body] and len(context.calls) == 2
-
-
 def test_streams_on_both_roads() -> None:
     context, wire = rich(), Wire(events())
     request = context.request()
@@ -189,19 +166,6 @@ def test_the_sdks_stream_helper_works_too() -> None:
     plain = rich()
     plain.receive(message(), plain.request())
     assert context.log[-1].body == plain.log[-1].body
-
-
-def test_async_streams() -> None:
-    context, wire = rich(), Wire(events())
-    request = context.request()
-
-    async def run() -> None:
-        async with async_client_of(wire) as client:
-            async for _ in context.stream(await request.stream(client), request):
-                pass
-
-    asyncio.run(run())
-    assert len(context.calls) == 2 and json.loads(wire.bodies[0])["stream"] is True
 
 
 def test_what_the_typed_method_does_not_know_goes_under_extra_body() -> None:

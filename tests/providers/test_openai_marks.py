@@ -210,40 +210,27 @@ def test_models_share_nothing_and_users_chose_the_machine_before() -> None:
 
 # What is no request
 
-CALL = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
-UNREADABLE_CHAT: list[tuple[Any, str]] = [
-    ({"messages": []}, "model"),
-    ({"model": MODEL, "messages": "hi"}, "messages"),
-    ({"model": MODEL, "messages": [{"content": "hi"}]}, "messages[0].role"),
-    ({"model": MODEL, "messages": [{"role": "user"}]}, "messages[0].content"),
-    ({"model": MODEL, "messages": [{"role": "user", "content": [{"text": "hi"}]}]}, "messages[0].content[0].type"),
-    ({"model": MODEL, "messages": [ASK, {"role": "assistant"}]}, "messages[1].content"),
-    ({"model": MODEL, "messages": [{"role": "tool", "content": "4"}]}, "messages[0].tool_call_id"),
-    ({"model": MODEL, "messages": [], "tools": {"f": 1}}, "tools"),
-    ({"model": MODEL, "messages": [], "tools": ["f"]}, "tools[0]"),
-    ({"model": MODEL, "messages": [], "prompt_cache_options": {"mode": "magic"}}, "prompt_cache_options.mode"),
-]
-UNREADABLE_RESPONSES: list[tuple[Any, str]] = [
-    ({"model": MODEL, "input": "hi", "previous_response_id": "resp_1"}, "previous_response_id"),
-    ({"model": MODEL, "input": "hi", "conversation": "conv_1"}, "conversation"),
-    ({"model": MODEL, "input": "hi", "instructions": 4}, "instructions"),
-    ({"model": MODEL, "input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].type"),
-    ({"model": MODEL, "instructions": "a", "input": [{"role": "user", "content": []}]}, "input[0].content"),
-    ({"model": MODEL, "input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0].text"),
-    ({"model": MODEL, "input": [{**CALL, "arguments": {}}]}, "input[0].arguments"),
-    ({"model": MODEL, "input": [{"type": "function_call_output", "output": "4"}]}, "input[0].call_id"),
+UNREADABLE: list[tuple[Any, Any, str]] = [
+    (parse_chat, {"messages": []}, "model"),
+    (parse_chat, {"messages": "hi"}, "messages"),
+    (parse_chat, {"messages": [{"content": "hi"}]}, "messages[0].role"),
+    (parse_chat, {"messages": [{"role": "user"}]}, "messages[0].content"),
+    (parse_chat, {"messages": [{"role": "user", "content": [{"text": "hi"}]}]}, "messages[0].content[0].type"),
+    (parse_chat, {"messages": [ASK, {"role": "assistant"}]}, "messages[1].content"),
+    (parse_chat, {"messages": [{"role": "tool", "content": "4"}]}, "messages[0].tool_call_id"),
+    (parse_chat, {"messages": [], "tools": ["f"]}, "tools[0]"),
+    (parse_chat, {"messages": [], "prompt_cache_options": {"mode": "magic"}}, "prompt_cache_options.mode"),
+    (parse_responses, {"input": "hi", "previous_response_id": "resp_1"}, "previous_response_id"),
+    (parse_responses, {"input": "hi", "conversation": "conv_1"}, "conversation"),
+    (parse_responses, {"input": "hi", "instructions": 4}, "instructions"),
+    (parse_responses, {"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].type"),
+    (parse_responses, {"instructions": "a", "input": [{"role": "user", "content": []}]}, "input[0].content"),
+    (parse_responses, {"input": [{"type": "function_call_output", "output": "4"}]}, "input[0].call_id"),
 ]
 
 
-@pytest.mark.parametrize(("body", "path"), UNREADABLE_CHAT)
-def test_a_body_that_is_no_chat_request(body: Any, path: str) -> None:
-    with pytest.raises(UnreadableRequest) as raised:
-        parse_chat(body)
-    assert raised.value.path == path
-
-
-@pytest.mark.parametrize(("body", "path"), UNREADABLE_RESPONSES)
-def test_a_body_that_is_no_responses_request(body: Any, path: str) -> None:
-    with pytest.raises(UnreadableRequest) as raised:
-        parse_responses(body)
-    assert raised.value.path == path
+def test_a_body_that_is_no_request_is_said_to_be_none_and_where() -> None:
+    for read, body, path in UNREADABLE:
+        with pytest.raises(UnreadableRequest) as raised:
+            read(body if path == "model" else {"model": MODEL, **body})
+        assert raised.value.path == path

@@ -468,16 +468,6 @@ def test_the_whole_catalogue_finds_nothing_in_a_conversation_that_only_grows(ser
     assert told == [] and len(server.ledger) == 12
 
 
-def test_the_catalogue_names_a_clock(server: LocalServer, told: Told) -> None:
-    client, talk = watch(claude(server), on_break=told), Talk()
-    for clock in ("10:30:59", "10:31:02"):
-        talk.head = f"{HEAD}It is {clock}."
-        client.messages.create(**talk.claude())
-        talk.say()
-    assert "CKS01" in {finding.code for finding in told}
-    client.close()
-
-
 def test_a_reminder_that_is_gone_is_told_though_the_user_spoke_twice(server: LocalServer, told: Told) -> None:
     client, talk = watch(claude(server), on_break=told), Talk().say("Go on.")
     talk.messages[-1]["content"].append({"type": "text", "text": "<reminder>Two files changed.</reminder>"})
@@ -487,18 +477,3 @@ def test_a_reminder_that_is_gone_is_told_though_the_user_spoke_twice(server: Loc
     client.messages.create(**talk.claude())
     assert [finding.code for finding in told] == ["CKM09"]
     client.close()
-
-
-def test_a_fifth_marker_is_told_before_the_provider_refuses_it(server: LocalServer) -> None:
-    told: list[Finding] = []
-    mark = {"cache_control": {"type": "ephemeral"}}
-    blocks = [{"type": "text", "text": f"part {number} " * 400, **mark} for number in range(5)]
-    with watch(claude(server), on_break=told.append) as client:
-        for n in (4, 5):
-            messages: Any = [{"role": "user", "content": blocks[:n]}]
-            try:
-                client.messages.create(model="claude-sonnet-5-5", max_tokens=8, messages=messages)
-            except anthropic.BadRequestError:
-                assert n == 5
-    assert [finding.code for finding in told] == ["CKB08"]
-    assert place_of(told[0]).caller
