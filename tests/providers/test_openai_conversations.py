@@ -55,24 +55,17 @@ def adopted(provider: Provider, body: Any) -> None:
 
 
 TEXT_MARK = {"mode": "explicit"}
-FOREIGN_CHAT: dict[str, list[Any]] = {
-    "system as a string": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
-    "several heads": [
-        {"role": "system", "content": "a"},
-        {"role": "developer", "content": "b"},
-        {"role": "user", "content": "hi"},
-    ],
-    "a named head": [{"role": "system", "name": "boss", "content": "a"}, {"role": "user", "content": "hi"}],
-    "a named user": [
-        {"role": "user", "name": "ann", "content": "hi"},
-        {"role": "user", "name": "bob", "content": "ho"},
-    ],
-    "developer in between": [
+FOREIGN_CHAT: list[list[Any]] = [
+    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
+    [{"role": "system", "content": "a"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "hi"}],
+    [{"role": "system", "name": "boss", "content": "a"}, {"role": "user", "content": "hi"}],
+    [{"role": "user", "name": "ann", "content": "hi"}, {"role": "user", "name": "bob", "content": "ho"}],
+    [
         {"role": "user", "content": "hi"},
         {"role": "developer", "content": "now French"},
         {"role": "user", "content": "ok"},
     ],
-    "marks": [
+    [
         {
             "role": "user",
             "content": [
@@ -81,7 +74,7 @@ FOREIGN_CHAT: dict[str, list[Any]] = {
             ],
         }
     ],
-    "calls": [
+    [
         {"role": "user", "content": "hi"},
         {
             "role": "assistant",
@@ -100,17 +93,13 @@ FOREIGN_CHAT: dict[str, list[Any]] = {
         },
         {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
     ],
-    "a refusal": [{"role": "user", "content": "hi"}, {"role": "assistant", "refusal": "no"}],
-    "an old function": [{"role": "user", "content": "hi"}, {"role": "function", "name": "f", "content": "4"}],
-}
-FOREIGN_RESPONSES: dict[str, Any] = {
-    "a string": "hi",
-    "easy messages": [
-        {"role": "system", "content": "a"},
-        {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": "ho"},
-    ],
-    "typed messages": [
+    [{"role": "user", "content": "hi"}, {"role": "assistant", "refusal": "no"}],
+    [{"role": "user", "content": "hi"}, {"role": "function", "name": "f", "content": "4"}],
+]
+FOREIGN_RESPONSES: list[Any] = [
+    "hi",
+    [{"role": "system", "content": "a"}, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}],
+    [
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "a"}]},
         {
             "type": "message",
@@ -120,13 +109,9 @@ FOREIGN_RESPONSES: dict[str, Any] = {
             "content": [{"type": "input_text", "text": "hi"}],
         },
     ],
-    "several heads": [
-        {"role": "developer", "content": "a"},
-        {"role": "developer", "content": "b"},
-        {"role": "user", "content": "hi"},
-    ],
-    "developer in between": [{"role": "user", "content": "hi"}, {"role": "developer", "content": "now French"}],
-    "calls": [
+    [{"role": "developer", "content": "a"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "hi"}],
+    [{"role": "user", "content": "hi"}, {"role": "developer", "content": "now French"}],
+    [
         {"role": "user", "content": "hi"},
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x", "content": None, "status": None},
         {
@@ -155,11 +140,11 @@ FOREIGN_RESPONSES: dict[str, Any] = {
         {"type": "custom_tool_call_output", "call_id": "c2", "output": "5"},
         {"role": "user", "content": [{"type": "input_image", "detail": "low", "image_url": "https://e.org/a.png"}]},
     ],
-    "a caller": [
+    [
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c1", "caller": {"type": "direct"}, "output": "4"},
     ],
-}
+]
 CHAT_TOOLS = [
     {
         "type": "function",
@@ -175,16 +160,16 @@ RESPONSES_TOOLS = [
 ]
 
 
-@pytest.mark.parametrize("messages", FOREIGN_CHAT.values(), ids=FOREIGN_CHAT)
 @pytest.mark.parametrize("tools", [[], CHAT_TOOLS], ids=["bare", "tools"])
-def test_a_foreign_chat_body_is_adopted_as_it_is(messages: Any, tools: Any) -> None:
-    adopted(OpenAIChat("gpt-6.1-sol"), {"model": "gpt-6.1-sol", "messages": messages, "tools": tools})
+def test_a_foreign_chat_body_is_adopted_as_it_is(tools: Any) -> None:
+    for messages in FOREIGN_CHAT:
+        adopted(OpenAIChat("gpt-6.1-sol"), {"model": "gpt-6.1-sol", "messages": messages, "tools": tools})
 
 
-@pytest.mark.parametrize("given_input", FOREIGN_RESPONSES.values(), ids=FOREIGN_RESPONSES)
 @pytest.mark.parametrize("more", [{}, {"tools": RESPONSES_TOOLS, "instructions": "Be brief."}], ids=["bare", "more"])
-def test_a_foreign_responses_body_is_adopted_as_it_is(given_input: Any, more: Any) -> None:
-    adopted(OpenAIResponses("gpt-6.1-sol"), {"model": "gpt-6.1-sol", "input": given_input, **more})
+def test_a_foreign_responses_body_is_adopted_as_it_is(more: Any) -> None:
+    for given_input in FOREIGN_RESPONSES:
+        adopted(OpenAIResponses("gpt-6.1-sol"), {"model": "gpt-6.1-sol", "input": given_input, **more})
 
 
 SPELLINGS: list[tuple[str, Any, Any]] = [
@@ -238,10 +223,10 @@ SPELLINGS: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("wire", "one", "other"), SPELLINGS, ids=range(len(SPELLINGS)))
-def test_two_spellings_of_one_prompt_are_one_prompt(wire: str, one: Any, other: Any) -> None:
-    first, second = (PARSERS[wire]({"model": "gpt-6.1-sol", **body}) for body in (one, other))
-    assert list(first.prompt.digests) == list(second.prompt.digests)
+def test_two_spellings_of_one_prompt_are_one_prompt() -> None:
+    for wire, one, other in SPELLINGS:
+        first, second = (PARSERS[wire]({"model": "gpt-6.1-sol", **body}) for body in (one, other))
+        assert list(first.prompt.digests) == list(second.prompt.digests)
 
 
 def test_order_inside_arguments_and_schemas_is_meaning() -> None:
