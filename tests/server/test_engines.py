@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,11 +13,12 @@ from typing import Any
 
 import openai
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
-from contextkit.cli.main import main
+from contextkit.cli.main import cli, main
 from contextkit.engines.registry import ENGINES, engine
 from contextkit.engines.simulate import simulate
 from contextkit.engines.vllm import BlockCache
@@ -31,7 +31,6 @@ from contextkit.server import LocalServer
 from contextkit.server.answer import answer
 from contextkit.server.endpoints.table import CHAT, RESPONSES
 from contextkit.server.state import Clock, State
-from tests.cli.conftest import COMMAND
 
 HEAD = "You are careful. " * 40
 SMALL: dict[str, dict[str, Any]] = {
@@ -379,17 +378,15 @@ def test_an_engine_there_is_not(name: str, options: dict[str, Any], says: str) -
     assert engine("llamacpp", host_tokens=0, slots=None).name == "llamacpp"
 
 
-def test_the_command_names_an_engine_and_its_sizes() -> None:
-    started = subprocess.Popen(
-        [*COMMAND, "serve", "--port", "0", "--cache", "vllm", "--block-size", "32", "--capacity-tokens", "4096"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with started:
-        assert started.stdout
-        with openai.OpenAI(base_url=f"{started.stdout.readline().strip()}/v1", api_key="any") as client:
-            first, second = asked(client, "hello"), asked(client, "hello")
-        started.kill()
+def test_the_command_names_an_engine_and_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("contextkit.server.local.serve", lambda **named: given.update(named))
+    CliRunner().invoke(cli, ["serve", "--cache", "vllm", "--block-size", "32", "--capacity-tokens", "4096"])
+    with (
+        LocalServer(now=0.0, cache=given["cache"]) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as client,
+    ):
+        first, second = asked(client, "hello"), asked(client, "hello")
     assert cached(second) == (first.usage.prompt_tokens - 1) // 32 * 32
 
 

@@ -122,7 +122,6 @@ CONVERSED = [
 @pytest.mark.parametrize(
     ("path", "wire"),
     [
-        ("/v1/messages", "anthropic_messages"),
         ("/anthropic/v1/messages", "anthropic_messages"),
         ("/chat/completions", "openai_chat"),
         ("/openai/deployments/mine/chat/completions?api-version=1", "openai_chat"),
