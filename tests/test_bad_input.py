@@ -278,26 +278,6 @@ def test_cache_options_are_what_they_are() -> None:
 # ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_parameter_has_a_json_form(context: Context) -> None:
-    for value in [float("nan"), {1}, b"x", "\ud800", Odd(), {1: 2}, nested(3000), circle()]:
-        refused(context.request, metadata=value)
-        refused(context.request, extra_body={"x": value})
-
-
-def test_fields_that_are_no_parameters(context: Context) -> None:
-    for named in (
-        {"tools": []},
-        {"model": "gpt-5"},
-        {"extra_headers": []},
-        {"extra_headers": 5},
-        {"extra_body": "x"},
-        {"timeout": 5},
-    ):
-        refused(context.request, **named) if named != {"extra_headers": []} else None
-    for limit in ("many", 1.5, float("nan"), [], True):
-        refused(context.request, max_tokens=limit)
-
-
 def test_what_is_no_reply_no_stream_no_client(context: Context) -> None:
     for value in [None, 5, "x", object(), [], {}, Odd]:
         refused(context.receive, value)

@@ -222,7 +222,7 @@ def test_a_name_like_nothing_gets_cautious_rules() -> None:
         assert (model.is_assumed, model.cache, model.name == name) == (True, "implicit", True)
 
 
-@given(st.text(max_size=300))
+@given(st.text(max_size=80))
 def test_no_name_raises(name: str) -> None:
     assert model_named(name).name == name
 

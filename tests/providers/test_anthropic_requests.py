@@ -168,20 +168,6 @@ def test_the_sdks_stream_helper_works_too() -> None:
     assert context.log[-1].body == plain.log[-1].body
 
 
-def test_what_the_typed_method_does_not_know_goes_under_extra_body() -> None:
-    context, wire = rich(), Wire(ok(), ok())
-    request = context.request(
-        extra_body={"brand_new": {"a": 1}}, extra_headers={"anthropic-beta": "x-2026", "x-trace": "7"}
-    )
-    assert request["extra_body"] == {"brand_new": {"a": 1}} and "brand_new" not in request
-    client_of(wire).messages.create(**request)
-    request.send(client_of(wire))
-    stock, fast = wire.seen
-    assert json.loads(stock.content)["brand_new"] == {"a": 1} and fast.content == request.body
-    assert json.loads(stock.content) == json.loads(fast.content)
-    assert all(sent.headers["anthropic-beta"] == "x-2026" and sent.headers["x-trace"] == "7" for sent in wire.seen)
-
-
 def test_a_model_without_system_messages_between_turns_is_told_in_the_users() -> None:
     said = [{"role": "user", "content": "hi"}, {"role": "system", "content": "Be brief."}]
     context = Context.from_messages(
