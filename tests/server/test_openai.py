@@ -45,14 +45,6 @@ def test_responses_read_what_they_wrote_and_tell_lifetimes_apart(gpt: openai.Ope
     assert second.input_tokens_details.cached_tokens == first.input_tokens
 
 
-def test_models_before_56_write_for_free(gpt: openai.OpenAI) -> None:
-    first, second = (gpt.chat.completions.create(**{**CHAT, "model": "gpt-4o"}).usage for _ in range(2))
-    assert first is not None and second is not None and first.prompt_tokens_details and second.prompt_tokens_details
-    assert first.prompt_tokens_details.cache_write_tokens == 0
-    cached = second.prompt_tokens_details.cached_tokens
-    assert cached and cached % 128 == 0
-
-
 def test_chat_completion_is_what_the_sdk_types_say(server: LocalServer, gpt: openai.OpenAI) -> None:
     server.script([{"parts": ALL_PARTS}])
     raw = gpt.chat.completions.with_raw_response.create(**CHAT)
@@ -206,18 +198,6 @@ def test_prewarming_writes_and_says_nothing(gpt: openai.OpenAI) -> None:
     assert warm.output == [] and warm.usage is not None and warm.usage.output_tokens == 0
     real = gpt.responses.create(**RESPOND)
     assert real.usage is not None and real.usage.input_tokens_details.cached_tokens == warm.usage.input_tokens
-
-
-def test_a_loop_that_sends_reasoning_back_reads_its_whole_past(server: LocalServer, gpt: openai.OpenAI) -> None:
-    server.script([{"parts": ALL_PARTS[:3]}, saying("done")])
-    first = gpt.responses.create(**RESPOND, tools=[TOOL])
-    call = next(item for item in first.output if item.type == "function_call")
-    result = {"type": "function_call_output", "call_id": call.call_id, "output": "3 GPUs"}
-    second = gpt.responses.create(
-        model=GPT, tools=[TOOL], input=[*TURNS, *(item.to_dict() for item in first.output), result]
-    )  # type: ignore[list-item]
-    assert first.usage is not None and second.usage is not None
-    assert second.usage.input_tokens_details.cached_tokens == first.usage.input_tokens
 
 
 def test_projects_do_not_share(server: LocalServer, gpt: openai.OpenAI) -> None:

@@ -77,28 +77,16 @@ def test_openai_is_told_in_its_form(server: LocalServer) -> None:
 
 @pytest.mark.parametrize("path", [GEMINI, CONVERSE])
 def test_other_endpoints_are_kept_back_and_charged_too(path: str) -> None:
-    is_gemini = path is GEMINI
-    counts: dict[str, Any] = {"inputTokens": 40, "outputTokens": 2, "totalTokens": 42}
-    counts |= {"cacheReadInputTokens": 0, "cacheWriteInputTokens": 0}
-    answer: dict[str, Any] = {
-        "output": {"message": {"role": "assistant", "content": [{"text": "ok"}]}},
-        "stopReason": "end_turn",
-        "usage": counts,
-    }
-    body: dict[str, Any] = {
-        "messages": [{"role": "user", "content": [{"text": "hi " * 60}]}],
-        "inferenceConfig": {"maxTokens": 20},
-    }
-    if is_gemini:
+    said, asked_with = {"role": "model", "parts": [{"text": "ok"}]}, [{"text": "hi " * 60}]
+    if path is GEMINI:
         counts = {"promptTokenCount": 40, "candidatesTokenCount": 2, "totalTokenCount": 42}
-        answer = {
-            "candidates": [{"content": {"parts": [{"text": "ok"}], "role": "model"}, "finishReason": "STOP"}],
-            "usageMetadata": counts,
-        }
-        body = {
-            "contents": [{"role": "user", "parts": [{"text": "hi " * 60}]}],
-            "generationConfig": {"maxOutputTokens": 20},
-        }
+        answer: Any = {"candidates": [{"content": said, "finishReason": "STOP"}], "usageMetadata": counts}
+        body: Any = {"contents": [{"parts": asked_with}], "generationConfig": {"maxOutputTokens": 20}}
+    else:
+        said, counts = {"role": "assistant", "content": [{"text": "ok"}]}, {"inputTokens": 40, "outputTokens": 2}
+        counts |= {"totalTokens": 42, "cacheReadInputTokens": 0, "cacheWriteInputTokens": 0}
+        answer = {"output": {"message": said}, "stopReason": "end_turn", "usage": counts}
+        body = {"messages": [{"role": "user", "content": asked_with}], "inferenceConfig": {"maxTokens": 20}}
     written, sent = json.dumps(answer).encode(), json.dumps(body).encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(written)
     budget = Budget(tokens=150)
