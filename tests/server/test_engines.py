@@ -14,7 +14,7 @@ from typing import Any
 import openai
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
@@ -252,7 +252,6 @@ def replayed(state: State, steps: Any, wire: Any = CHAT) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 @given(steps=STEPS)
-@settings(max_examples=40, deadline=None)
 def test_the_ledger_replayed_through_the_same_engine_is_billed_the_same(name: str, steps: Any) -> None:
     for options in ({}, SMALL[name]):
         state = State(Clock(0.0, is_frozen=True), None, engine(name, **options))
@@ -277,7 +276,6 @@ def prompts(ledger: Ledger) -> Iterator[tuple[Exchange, list[int], tuple[int, ..
 
 @pytest.mark.parametrize(("name", "unit"), [("vllm", 16), ("sglang", 1)])
 @given(steps=STEPS)
-@settings(max_examples=40, deadline=None)
 def test_with_room_for_all_the_longest_shared_prefix_is_read(name: str, unit: int, steps: Any) -> None:
     state = State(Clock(0.0, is_frozen=True), None, engine(name))
     replayed(state, [(*step[:5], None) for step in steps])

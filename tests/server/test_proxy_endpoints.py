@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
@@ -363,7 +363,6 @@ def test_what_is_no_model_call_is_told_in_sizes_only(tmp_path: Path) -> None:
     assert "Zm9v" not in remarks[1].text and remarks[1].text.endswith("no answer, 1 bytes up, 0 down, unreachable")
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     path=st.sampled_from([GEMINI, CONVERSE, INVOKE, "/v1/completions", "/v1/messages", "/v1/responses"]),
     kind=st.sampled_from(["application/json", SSE, EVENTS, ""]),
