@@ -1,4 +1,4 @@
-"""contextkit: build an agent's context so that every request is the last one plus a tail, and prove it offline."""
+"""Find, fix and prevent prompt-cache misses in LLM agents."""
 
 from __future__ import annotations
 

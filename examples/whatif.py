@@ -1,4 +1,4 @@
-"""What a recorded session would have cost with the long lifetime, with pings, or with another model.
+"""What a recorded session would have cost with another lifetime or another model.
 
     python examples/whatif.py session.jsonl
 
@@ -9,13 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import model_named
+from contextkit.whatif.what_if import what_if
 
 
 def made_up(folder: str) -> str:
@@ -46,7 +46,7 @@ def made_up(folder: str) -> str:
 
 with tempfile.TemporaryDirectory() as folder:
     records = records_in(sys.argv[1:] or [made_up(folder)], Faults())
-    found = what_if(records, ["ttl-1h", "keep-alive"], [model_named("claude-sonnet-5-5")])
+    found = what_if(records, ["lifetime", "keep-alive"], [model_named("claude-sonnet-5-5")])
 
 print(f"{found.calls_with_price} calls, ${found.recorded_usd:.2f}")
 for answer in found.answers:

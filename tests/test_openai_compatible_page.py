@@ -85,10 +85,7 @@ TABLES: dict[str, Callable[[], str]] = {
     ),
     "caches": lambda: table(
         "| `host` | cache | constraints besides `tool_choice` | source |",
-        (
-            [code(row.name), cache(row), ", ".join(map(code, row.constraints)), row.source]
-            for row in HOSTS.values()
-        ),
+        ([code(row.name), cache(row), ", ".join(map(code, row.constraints)), row.source] for row in HOSTS.values()),
     ),
 }
 

@@ -20,16 +20,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contextkit.bridges.bridge import framework
+from contextkit.bridges.hook import Reported, framework
 from contextkit.errors import UnreadableLog
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.misses import analyzed_calls
-from contextkit.ledger.summary import Summary, summarise
-from contextkit.report.contents import Gathering
-from contextkit.report.terminal import text
 
 EVENTS = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStop", "PreCompact", "Stop")
 """Hooks that are listened to: the first call of a session may be cut short, so each of them is told the path."""
@@ -37,7 +33,7 @@ PATHS = ("transcript_path", "agent_transcript_path")
 """What a hook is told, of the session and of a sub-agent that has ended."""
 
 
-class Transcripts:
+class Transcripts(Reported):
     """What one or more sessions wrote."""
 
     def __init__(self) -> None:
@@ -68,7 +64,7 @@ class Transcripts:
         return {}
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> Ledger:  # type: ignore[override]
         """Every call of their transcripts by now: bills, times, lanes; read anew each time.
 
         Raises `UnreadableLog` where a transcript cannot be read.
@@ -79,13 +75,3 @@ class Transcripts:
         if faults.is_incomplete:
             raise UnreadableLog("; ".join(map(str, faults.kept)))
         return ledger
-
-    def summary(self) -> Summary:
-        """The sums so far: `print(transcripts.summary())` is one line."""
-        return summarise(self.ledger.records)
-
-    def report(self, width: int = 100) -> str:
-        """Hit rate, cost, and every miss with its cause, for a terminal."""
-        gathered = Gathering()
-        gathered.add_all(analyzed_calls(self.ledger.records))
-        return text(gathered.contents(""), width)

@@ -16,32 +16,26 @@ Frameworks have their own modules beside this one; this one knows none of them.
 from __future__ import annotations
 
 import os
-import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from secrets import token_hex
 from threading import RLock
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any
 
-from contextkit.bridges.bridge import crossed, listening
+from contextkit.bridges.hook import ClientHook
 from contextkit.canonical import Json, canonical, parse
 from contextkit.content_encoding import Decoder, UndecodableBody
 from contextkit.context.context import Context
-from contextkit.errors import BudgetExceeded, ContextKitError, InvalidCall, ItemsLost, UsageError
+from contextkit.errors import BudgetExceeded, ContextKitError, InvalidCall, UsageError
 from contextkit.facts.parameters import is_listed
 from contextkit.ledger.budget import Budget
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.misses import analyzed_calls
-from contextkit.ledger.summary import Summary, summarise
-from contextkit.ledger.transport import Call, Watcher, as_sdk_error
-from contextkit.log.content import binary_part
+from contextkit.ledger.transport import Call, as_sdk_error
 from contextkit.log.entry import Kind
 from contextkit.log.log import Log
-from contextkit.memory.compaction import Compaction
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.memory import Memory
 from contextkit.prompt.normal_form import normal
@@ -54,11 +48,8 @@ from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.provider import Provider, Turn
 from contextkit.providers.request import Request
 from contextkit.providers.server_state import named_in
-from contextkit.report.contents import Gathering
-from contextkit.report.terminal import text
 from contextkit.terminal import sanitize
 from contextkit.tools.adopt import adopted
-from contextkit.tools.render import answer
 from contextkit.tools.tool import Tool
 from contextkit.watcher.budget import BudgetedCall, BudgetGate
 
@@ -68,34 +59,19 @@ MOST_BYTES = 1 << 28
 """Decoded bytes of one response that are read."""
 _PLACED = ("cache_control", "prompt_cache_options", "prompt_cache_breakpoint")
 """Top-level fields in which a framework asks for caching; the conversation places its own breakpoints."""
-_NOT_FOR_SUMMARY = ("stream", "stream_options", "tool_choice")
-"""Parameters of a request that the one for a summary does not have."""
 _OWN = ("prompt_cache_options", "prompt_cache_key")
 """Fields of the provider that stay where the framework does not set them."""
 
-Client = TypeVar("Client")
 
-
-def _anthropic(body: Mapping[str, Json], options: dict[str, Any]) -> Provider:
-    return AnthropicMessages(body["model"], **options)
-
-
-def _chat(body: Mapping[str, Json], options: dict[str, Any]) -> Provider:
+def _provider_of(wire: str, body: Mapping[str, Json], options: Mapping[str, Any]) -> Provider:
+    """An adapter for a body, with its parameters and lifetime."""
+    if wire == "anthropic_messages":
+        return AnthropicMessages(body["model"], **options)
+    if wire == "openai_responses":
+        return OpenAIResponses(body["model"], **options)
     first = body["messages"][0].get("role") if body.get("messages") else None
     role = {"system_role": first} if first in ("system", "developer") else {}
     return OpenAIChat(body["model"], **role, **options)
-
-
-def _responses(body: Mapping[str, Json], options: dict[str, Any]) -> Provider:
-    return OpenAIResponses(body["model"], **options)
-
-
-_PROVIDERS: Mapping[str, Callable[[Mapping[str, Json], dict[str, Any]], Provider]] = {
-    "anthropic_messages": _anthropic,
-    "openai_chat": _chat,
-    "openai_responses": _responses,
-}
-"""Endpoint → the adapter for a body, with its parameters and lifetime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +139,7 @@ def _digest(value: Json) -> bytes:
     return blake2b(canonical(value, sort=True), digest_size=16).digest()
 
 
-class ContextBridge:
+class ContextBridge(ClientHook):
     """Conversations of a framework, each kept as a `Context`: residency, lifetimes and budgets below its own loop.
 
     >>> bridge = ContextBridge(ttl="auto")
@@ -178,21 +154,13 @@ class ContextBridge:
         memory: Memory | FileMemory | None = None,
         ttl: str | None = "auto",
         budget: Budget | None = None,
-        compact: Compaction | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         """`record` names a ledger to append to; `memory` keeps large results, by its `residency`.
 
         The agent needs the tools of the memory (`bridge.tools`); the adapters of the frameworks say how it gets them.
         `ttl` is that of the adapters (`docs/explanation/planner.md`), None for the endpoint's own. `budget` limits all
-        conversations. `compact` compacts a conversation before the request for which that is due: the summary is asked
-        for over the same connection. Raises `StorageError` where the ledger cannot be opened, `UsageError` for a
-        `Compaction` with a model of its own.
+        conversations. Raises `StorageError` where the ledger cannot be opened.
         """
-        if not isinstance(compact, Compaction | None):
-            raise UsageError(f"compact is a contextkit.Compaction, not {type(compact).__name__}")
-        if compact is not None and (compact.model is not None or compact.client is not None):
-            raise UsageError("a bridge asks the conversation's own model for a summary: leave model and client out")
         if not isinstance(budget, Budget | None):
             raise UsageError(f"budget is a contextkit.Budget, not {type(budget).__name__}")
         self.ledger = Ledger() if record is None else Ledger.open(record)
@@ -201,14 +169,17 @@ class ContextBridge:
         """Where large results are; None without."""
         self.conversations: list[Conversation] = []
         """Conversations, the one used last at the end."""
-        self._ttl, self._budget, self._clock = ttl, budget, clock
+        self._ttl, self._budget = ttl, budget
         self._gate = None if budget is None else BudgetGate(budget, f"bridge-{token_hex(4)}")
-        self._compaction = compact
         self._n_begun = 0
         self._seen: dict[bytes, tuple[Kind, Json]] = {}
         """Digest of a turn → kind and body of the entry that keeps it, in any conversation."""
         self._lock = RLock()
         self._warned: set[str] = set()
+        self.watcher = self
+
+    def close(self) -> None:
+        """A client is closed; the bridge goes on."""
 
     @property
     def tools(self) -> list[Tool]:
@@ -219,43 +190,6 @@ class ContextBridge:
     def contexts(self) -> list[Context]:
         """The conversations' contexts, the one used last at the end."""
         return [conversation.context for conversation in self.conversations]
-
-    @property
-    def watcher(self) -> Watcher:
-        """Observes the requests of a client it is attached to."""
-        return self
-
-    def client(self, client: Client) -> Client:
-        """A client like `client`, over the same connections, on this bridge; `client` stays as it was.
-
-        Raises `UsageError` for what is no client of anthropic's or openai's SDK.
-        """
-        return crossed(client, self)
-
-    def listening(self, clients: Iterable[Any], owner: str = "this model") -> AbstractContextManager[None]:
-        """For frameworks that keep their clients: inside, calls of `clients` are on this bridge."""
-        return listening(self, clients, owner)
-
-    def summary(self) -> Summary:
-        """What was read from cache, what it cost, and why each miss happened."""
-        return summarise(self.ledger)
-
-    def report(self, width: int = 100) -> str:
-        """Hit rate, cost, and every miss with its cause; for a terminal."""
-        gathered = Gathering()
-        gathered.add_all(analyzed_calls(self.ledger.records))
-        return text(gathered.contents(""), width)
-
-    def close(self) -> None:
-        """Close the ledger's file; what is in memory stays readable. A client that closes closes its bridge too."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.ledger.close()
 
     # Watching a client
     # ------------------------------------------------------------------------------------------------------------------
@@ -275,58 +209,23 @@ class ContextBridge:
                     raise UsageError("it continues a conversation that the provider stores")
                 received = self._read(wire, fields)
                 conversation = self._followed(received)
-                side = None if self._compaction is None else conversation.context.compacting()
-                if side is not None:
-                    conversation.is_in_flight = True
-                    params = {name: value for name, value in received.params.items() if name not in _NOT_FOR_SUMMARY}
-                    request = side.request(**_overrides(side.provider, params))
-                    request.reserve()
-                    return SummaryCall(self, conversation, request, received.params, side)
-                request = self._request(conversation, received.params)
+                return self._call(conversation, received.params)
             except BudgetExceeded as exceeded:
                 raise as_sdk_error(exceeded, wire.partition("_")[0]) from None
             except (ContextKitError, ValueError, KeyError, TypeError, AttributeError) as fault:
                 self._warn(f"a call is sent as the framework made it: {fault}")
                 return self._unmanaged(method, path, body)
-            return ManagedCall(self, conversation, request)
 
     def _unmanaged(self, method: str, path: str, body: bytes | None) -> Call | None:
         """A request that is sent as the framework made it: a budget counts it, or refuses what cannot be priced."""
         admission = None if self._gate is None else self._gate.admit(method, path, body)
         return None if admission is None or body is None else BudgetedCall(admission, None, body)
 
-    def _request(self, conversation: Conversation, params: Mapping[str, Json]) -> Request:
+    def _call(self, conversation: Conversation, params: Mapping[str, Json]) -> ManagedCall:
         request = conversation.context.request(**_overrides(conversation.context.provider, params))
         request.reserve()
         conversation.is_in_flight = True
-        return request
-
-    def summarised(
-        self, conversation: Conversation, side: Context, request: Request, response: Json, error: str, has_begun: bool
-    ) -> None:
-        """Compact a conversation with the summary that was asked for; one that did not come is in the ledger."""
-        with self._lock:
-            if error:
-                side.failed(error, request, has_begun=has_begun)
-                self._warn(f"a conversation was not compacted: {error}")
-                return
-            try:
-                side.receive(response, request)
-                conversation.context.compact(side)
-            except ItemsLost as lost:
-                conversation.is_in_flight = False
-                raise as_sdk_error(lost, request.wire.partition("_")[0]) from None
-            except ContextKitError as fault:
-                self._warn(f"a conversation was not compacted: {fault}")
-
-    def after_summary(self, conversation: Conversation, params: Mapping[str, Json]) -> ManagedCall:
-        """The request that was to be sent."""
-        with self._lock:
-            try:
-                return ManagedCall(self, conversation, self._request(conversation, params))
-            except BudgetExceeded as exceeded:
-                conversation.is_in_flight = False
-                raise as_sdk_error(exceeded, conversation.context.provider.wire.partition("_")[0]) from None
+        return ManagedCall(request, partial(self._ended, conversation, request), conversation.context.provider)
 
     def _read(self, wire: str, fields: Mapping[str, Json]) -> _Received:
         params = {
@@ -334,7 +233,7 @@ class ContextBridge:
         }
         named = {"wire": wire, "model": fields["model"]}
         lifetime = {} if self._ttl is None else {"ttl": self._ttl}
-        provider = _PROVIDERS[wire](fields, {**lifetime, **_declared(wire, _without_prompt(wire, params))})
+        provider = _provider_of(wire, fields, {**lifetime, **_declared(wire, _without_prompt(wire, params))})
         own = {name: value for name, value in provider.parse(fields).params.items() if name not in ("model", *_PLACED)}
         system, tools, turns = adopt(provider, fields)
         digests = [digest_of(turn.kind, turn.body) for turn in turns]
@@ -411,12 +310,10 @@ class ContextBridge:
         lane = "main" if self._n_begun == 1 else f"conversation-{self._n_begun}"
         options: dict[str, Any] = {
             "ledger": self.ledger,
-            "clock": self._clock,
             "session": "bridge",
             "lane": lane,
             "memory": self.memory,
             "budget": self._budget,
-            "compact": self._compaction,
         }
         if other is None or not n:
             tools = adopted(received.tools, ())
@@ -453,7 +350,7 @@ class ContextBridge:
             context.retool(adopted(received.tools, ()))
         conversation.head = received.head
 
-    def ended(self, conversation: Conversation, request: Request, response: Json, error: str, has_begun: bool) -> None:
+    def _ended(self, conversation: Conversation, request: Request, response: Json, error: str, has_begun: bool) -> None:
         """Keep a response; a call that came to nothing is in the ledger."""
         with self._lock:
             conversation.is_in_flight = False
@@ -478,16 +375,6 @@ class ContextBridge:
         if message not in self._warned:
             self._warned.add(message)
             warnings.warn(sanitize(message), stacklevel=2)
-
-
-def tool_text(tool: Tool, arguments: Mapping[str, Json]) -> str:
-    """What a tool of a memory gives, as text: for frameworks that run it in their own loop. Errors are text too."""
-    try:
-        value = tool.run(dict(arguments))
-    except Exception as fault:  # noqa: BLE001 - whatever a tool raises is for the model to read
-        value = fault
-    content = answer(value, False, binary_part)["content"]
-    return "\n".join(part.get("text") or f"[{part['type']}]" for part in content)
 
 
 def _common_end(own: list[bytes], other: list[bytes]) -> tuple[int, int] | None:
@@ -532,20 +419,9 @@ def _declared(wire: str, params: Mapping[str, Json]) -> dict[str, Json]:
 class ManagedCall:
     """One request that a conversation rendered, and its response."""
 
-    __slots__ = (
-        "_bridge",
-        "_chunks",
-        "_conversation",
-        "_encoding",
-        "_is_over",
-        "_is_stream",
-        "_request",
-        "_status",
-        "body",
-    )
-
-    def __init__(self, bridge: ContextBridge, conversation: Conversation, request: Request) -> None:
-        self._bridge, self._conversation, self._request = bridge, conversation, request
+    def __init__(self, request: Request, finish: Callable[[Json, str, bool], None], provider: Provider) -> None:
+        """`finish` is called once, with the response, the error, and whether a response began."""
+        self._finish, self._provider = finish, provider
         self._chunks: list[bytes] = []
         self._status, self._encoding = 0, ""
         self._is_stream = self._is_over = False
@@ -566,51 +442,22 @@ class ManagedCall:
         if self._is_over:
             return
         self._is_over = True
-        response, failed = None, error
-        if self._status >= 400:
-            failed = str(self._status)
-        elif self._status:
-            response, failed = self._response(error or "cut")
+        if not self._status:
+            self._finish(None, error or "unreachable", False)
+        elif self._status >= 400:
+            self._finish(None, str(self._status), False)
         else:
-            failed = error or "unreachable"
-        self._finish(response, failed, 0 < self._status < 400)
+            response = self._response()
+            self._finish(response, "" if response is not None else error or "cut", True)
 
-    def _finish(self, response: Json, error: str, has_begun: bool) -> None:
-        self._bridge.ended(self._conversation, self._request, response, error, has_begun)
-
-    def _response(self, error: str) -> tuple[Json, str]:
-        """The whole response, or why there is none."""
-        provider = self._conversation.context.provider
+    def _response(self) -> Json:
+        """The whole response; None where it did not come to its end."""
         try:
             data = Decoder(self._encoding, MOST_BYTES).feed(b"".join(self._chunks))
             if not self._is_stream:
-                return parse(data), ""
+                return parse(data)
             lines = (line[5:].strip() for line in data.splitlines() if line.startswith(b"data:"))
-            response = provider.joined([parse(line) for line in lines if line and line != b"[DONE]"])
+            response = self._provider.joined([parse(line) for line in lines if line and line != b"[DONE]"])
         except (ContextKitError, UndecodableBody):
-            return None, error
-        return (response, "") if provider.is_complete(response) else (None, error)
-
-
-class SummaryCall(ManagedCall):
-    """A request for a summary, sent before the request for which a compaction is due."""
-
-    __slots__ = ("_params", "_side")
-
-    def __init__(
-        self,
-        bridge: ContextBridge,
-        conversation: Conversation,
-        request: Request,
-        params: Mapping[str, Json],
-        side: Context,
-    ) -> None:
-        super().__init__(bridge, conversation, request)
-        self._params, self._side = params, side
-
-    def _finish(self, response: Json, error: str, has_begun: bool) -> None:
-        self._bridge.summarised(self._conversation, self._side, self._request, response, error, has_begun)
-
-    def following(self) -> Call:
-        """The request that was to be sent."""
-        return self._bridge.after_summary(self._conversation, self._params)
+            return None
+        return response if self._provider.is_complete(response) else None

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from contextkit.bridges.bridge import Bridge, framework
-from contextkit.bridges.contexts import ContextBridge, tool_text
+from contextkit.bridges.hook import ClientHook, framework, tool_text
 from contextkit.tools.tool import Tool
 
 SYNC = ("_client", "root_client")
@@ -27,7 +26,7 @@ INNER = ("bound", "model")
 """Attributes under which what wraps a model (`bind_tools`, `with_retry`) keeps it."""
 
 
-def middleware(bridge: Bridge | ContextBridge) -> Any:
+def middleware(bridge: ClientHook) -> Any:
     """The middleware; put it last in the list, so that what other middleware changes is seen.
 
     Raises `MissingExtra` where langchain is not installed.
@@ -45,7 +44,7 @@ def middleware(bridge: Bridge | ContextBridge) -> Any:
     methods = {
         "wrap_model_call": wrap_model_call,
         "awrap_model_call": awrap_model_call,
-        "tools": [_structured(tool) for tool in bridge.tools] if isinstance(bridge, ContextBridge) else [],
+        "tools": [_structured(tool) for tool in bridge.tools],
         "__doc__": "Puts an agent's calls on a bridge.",
     }
     return type("ContextKitMiddleware", (types.AgentMiddleware,), methods)()

@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from contextkit.bridges.bridge import Bridge, framework
-from contextkit.bridges.contexts import ContextBridge, tool_text
+from contextkit.bridges.hook import ClientHook, framework, tool_text
 from contextkit.canonical import Json
 from contextkit.ledger.transport import attach
 from contextkit.terminal import sanitize
@@ -28,7 +27,7 @@ _WHAT, _EXTRA = "the bridge to LiteLLM", "litellm"
 _SYNC = "a call of litellm.completion is on the bridge only with client=client(bridge): it runs no callback that could put it there"
 
 
-def client(bridge: Bridge | ContextBridge, *, is_async: bool = False) -> Any:
+def client(bridge: ClientHook, *, is_async: bool = False) -> Any:
     """LiteLLM's own `HTTPHandler` whose requests are on the bridge, for models that LiteLLM asks over it, as Anthropic's.
 
     `is_async` gives an `AsyncHTTPHandler`, for `acompletion`. For `openai/…` models LiteLLM takes a client of openai's SDK:
@@ -40,7 +39,7 @@ def client(bridge: Bridge | ContextBridge, *, is_async: bool = False) -> Any:
     return handler
 
 
-def callback(bridge: Bridge | ContextBridge) -> Any:
+def callback(bridge: ClientHook) -> Any:
     """A `CustomLogger` for `litellm.callbacks` that puts each `acompletion` of an Anthropic or OpenAI model on the bridge.
 
     A call that names a `client` keeps it. Calls of other providers, and those of `completion`, are warned of once and go as
@@ -93,12 +92,12 @@ def callback(bridge: Bridge | ContextBridge) -> Any:
     return Callback()
 
 
-def memory_tools(bridge: ContextBridge) -> list[Json]:
+def memory_tools(bridge: ClientHook) -> list[Json]:
     """The tools of a bridge's memory, for `tools=`; empty without a memory."""
     return [{"type": "function", "function": tool.definition} for tool in bridge.tools]
 
 
-def run_memory_tool(bridge: ContextBridge, name: str, arguments: Mapping[str, Json]) -> str | None:
+def run_memory_tool(bridge: ClientHook, name: str, arguments: Mapping[str, Json]) -> str | None:
     """What a tool of the memory gives, for the loop that got the call; None where it has no such tool."""
     tools: dict[str, Tool] = {tool.name: tool for tool in bridge.tools}
     return tool_text(tools[name], arguments) if name in tools else None

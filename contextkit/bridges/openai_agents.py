@@ -16,14 +16,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from contextkit.bridges.bridge import Bridge, framework
-from contextkit.bridges.contexts import ContextBridge, tool_text
+from contextkit.bridges.hook import ClientHook, framework, tool_text
 from contextkit.tools.tool import Tool
 
 _WHAT, _EXTRA = "the bridge to the OpenAI Agents SDK", "openai-agents"
 
 
-def model_provider(bridge: Bridge | ContextBridge, client: Any = None, **options: Any) -> Any:
+def model_provider(bridge: ClientHook, client: Any = None, **options: Any) -> Any:
     """The provider over `client`.
 
     Where it is None, over the client that the SDK would take when the first model is asked for: that of
@@ -51,7 +50,7 @@ def model_provider(bridge: Bridge | ContextBridge, client: Any = None, **options
     return type("BridgedModelProvider", (agents.ModelProvider,), methods)()
 
 
-def memory_tools(bridge: ContextBridge) -> list[Any]:
+def memory_tools(bridge: ClientHook) -> list[Any]:
     """The tools of a bridge's memory, for an agent's `tools`; empty without a memory."""
     agents = framework("agents", _WHAT, _EXTRA)
     return [_function_tool(agents, tool) for tool in bridge.tools]

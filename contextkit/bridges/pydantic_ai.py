@@ -17,14 +17,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from contextkit.bridges.bridge import Bridge, framework
-from contextkit.bridges.contexts import ContextBridge, tool_text
+from contextkit.bridges.hook import ClientHook, framework, tool_text
 from contextkit.tools.tool import Tool
 
 _WHAT, _EXTRA = "the bridge to pydantic-ai", "pydantic-ai"
 
 
-def capability(bridge: Bridge | ContextBridge) -> Any:
+def capability(bridge: ClientHook) -> Any:
     """The capability.
 
     Put it last in the list, so that what others change is seen. Raises `MissingExtra` without pydantic-ai.
@@ -40,7 +39,7 @@ def capability(bridge: Bridge | ContextBridge) -> Any:
     return type("ContextKitCapability", (capabilities.AbstractCapability,), methods)()
 
 
-def _sending(bridge: Bridge | ContextBridge) -> dict[str, Any]:
+def _sending(bridge: ClientHook) -> dict[str, Any]:
     """The two ways a model sends."""
 
     async def request(self: Any, *values: Any, **named: Any) -> Any:
@@ -68,9 +67,9 @@ def _clients(model: Any) -> Iterator[Any]:
         yield from _clients(one)
 
 
-def _toolset(bridge: Bridge | ContextBridge) -> Any:
+def _toolset(bridge: ClientHook) -> Any:
     """The tools of a bridge's memory as pydantic-ai has them; None without."""
-    if not isinstance(bridge, ContextBridge) or not bridge.tools:
+    if not bridge.tools:
         return None
     toolsets = framework("pydantic_ai.toolsets", _WHAT, _EXTRA)
     return toolsets.FunctionToolset([_tool(tool) for tool in bridge.tools])

@@ -21,14 +21,12 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple
-
-import orjson
+from typing import Literal, NamedTuple
 
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import PRICED_TTLS, Usage, is_long_ttl
-from contextkit.errors import StorageError, UsageError
+from contextkit.errors import UsageError
 
 Moment = Literal["begin", "publish", "end"]
 """When what a request writes becomes readable."""
@@ -57,8 +55,6 @@ _COUNTERS = (
     "entries_written",
 )
 """Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
-_FORMAT = {"kind": "breakpoint_cache", "version": 1}
-"""What a snapshot says it is."""
 
 
 class _Entry(NamedTuple):
@@ -170,28 +166,6 @@ class BreakpointCache:
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and `entries` held now (the dead that are still remembered included)."""
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | {"entries": len(self._entries)}
-
-    def snapshot(self) -> bytes:
-        """Everything `restore` needs, as JSON."""
-        stores = {"entries": _rows(self._entries), "in_flight": _rows(self._in_flight)}
-        return orjson.dumps({**_FORMAT, **stores, "counters": dict(self._counters)})
-
-    def restore(self, state: bytes) -> None:
-        """Back to a snapshot.
-
-        Raises `StorageError`, and changes nothing, where `state` is not one of a `BreakpointCache`.
-        """
-        try:
-            data = orjson.loads(state)
-            if {name: data[name] for name in _FORMAT} != _FORMAT:
-                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
-            entries, in_flight = _store(data["entries"]), _store(data["in_flight"])
-            counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StorageError(
-                f"not a snapshot of a BreakpointCache ({error!r}): pass what BreakpointCache.snapshot() gave"
-            ) from error
-        self._entries, self._in_flight, self._counters = entries, in_flight, counters
 
     @property
     def is_ttl_interchangeable(self) -> bool:
@@ -412,11 +386,3 @@ def _sweep(store: OrderedDict[_Key, _Entry], before: float) -> None:
 
 def _by_lifetime(store: OrderedDict[_Key, _Entry]) -> OrderedDict[_Key, _Entry]:
     return OrderedDict(((key[0], key[1], entry.ttl_seconds), entry) for key, entry in store.items())
-
-
-def _rows(store: OrderedDict[_Key, _Entry]) -> list[tuple[Any, ...]]:
-    return [(key[0].hex(), key[1].hex(), key[2], *entry) for key, entry in store.items()]
-
-
-def _store(rows: list[list[Any]]) -> OrderedDict[_Key, _Entry]:
-    return OrderedDict(((bytes.fromhex(row[0]), bytes.fromhex(row[1]), int(row[2])), _Entry(*row[3:])) for row in rows)

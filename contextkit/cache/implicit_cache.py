@@ -20,15 +20,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-import orjson
+from typing import Literal
 
 from contextkit.cache.breakpoint_cache import check_ttl
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
-from contextkit.errors import StorageError, UsageError
+from contextkit.errors import UsageError
 
 Moment = Literal["begin", "publish", "end"]
 """When what a request sent becomes readable."""
@@ -42,8 +40,6 @@ _SWEPT_RUNS = 4
 """Runs looked at for removal per call that writes; such a call makes two at most, so the dead cannot pile up."""
 _COUNTERS = ("requests", "hits", "read_tokens", "fresh_tokens", "output_tokens", "segments_written")
 """Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
-_FORMAT = {"kind": "implicit_cache", "version": 1}
-"""What a snapshot says it is."""
 
 
 @dataclass(eq=False, slots=True)
@@ -169,33 +165,6 @@ class ImplicitCache:
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and `segments` held now (the dead that are still remembered included)."""
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | {"segments": len(self._ends)}
-
-    def snapshot(self) -> bytes:
-        """Everything `restore` needs, as JSON."""
-        in_flight = [(*_hex(key), expires_at) for key, expires_at in self._in_flight.items()]
-        runs = [{"parent": _hex(run.parent), "keys": self._owned(run), "steps": run.steps} for run in self._runs]
-        return orjson.dumps({**_FORMAT, "runs": runs, "in_flight": in_flight, "counters": dict(self._counters)})
-
-    def restore(self, state: bytes) -> None:
-        """Back to a snapshot.
-
-        Raises `StorageError`, and changes nothing, where `state` is not one of an `ImplicitCache`.
-        """
-        try:
-            data = orjson.loads(state)
-            if {name: data[name] for name in _FORMAT} != _FORMAT:
-                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
-            runs = [_run(row) for row in data["runs"]]
-            in_flight = OrderedDict(
-                ((bytes.fromhex(row[0]), bytes.fromhex(row[1])), row[2]) for row in data["in_flight"]
-            )
-            counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StorageError(
-                f"not a snapshot of an ImplicitCache ({error!r}): pass what ImplicitCache.snapshot() gave"
-            ) from error
-        self._runs, self._in_flight, self._counters = OrderedDict.fromkeys(runs), in_flight, counters
-        self._ends = {key: (run, index) for run in runs for index, key in enumerate(run.keys) if key}
 
     def reset(self) -> None:
         """Forget everything."""
@@ -345,21 +314,22 @@ class ImplicitCache:
         self._counters["read_tokens"] += lease.hit.read_tokens
         self._counters["fresh_tokens"] += lease.usage.fresh or 0
 
-    def _owned(self, run: _Run) -> list[tuple[str, str] | None]:
-        """Its keys for a snapshot, without those that live in another run by now."""
-        return [
-            _hex(key) if key and self._ends.get(key) == (run, index) else None for index, key in enumerate(run.keys)
-        ]
 
+class NamedContents(ImplicitCache):
+    """The longer of what was sent before and of the content that a breakpoint names: Gemini; satisfies
+    `PrefixCache[Prompt]`.
 
-def _hex(key: _Key | None) -> Any:
-    return key and (key[0].hex(), key[1].hex())
+    A content exists, or the provider would have refused the request, and is read whole
+    (https://ai.google.dev/gemini-api/docs/caching).
 
+    >>> from contextkit.cache.prompt import Breakpoint
+    >>> prompt = Prompt((b"", b"", b""), (1, 1), [b"A", b"AB"], [5000, 5100], [0, 1], (Breakpoint(0, 3600),), 2)
+    >>> NamedContents(4096, 1, 300).quote(prompt, now=0.0)
+    Usage(fresh=100, read=5000, writes={}, output=0)
+    """
 
-def _unhex(row: Any) -> _Key | None:
-    return row and (bytes.fromhex(row[0]), bytes.fromhex(row[1]))
-
-
-def _run(row: Any) -> _Run:
-    steps = [(int(index), expires_at) for index, expires_at in row["steps"]]
-    return _Run(_unhex(row["parent"]), [_unhex(key) for key in row["keys"]], steps)
+    def _hit(self, prompt: Prompt, shared: int, now: float) -> Hit:
+        found = super()._hit(prompt, shared, now)
+        last = prompt.breakpoints[-1].segment if prompt.breakpoints else None
+        named = 0 if last is None else prompt.ends_tokens[last]
+        return found if named <= found.read_tokens else Hit(named, 0, last, "hit", None)

@@ -72,14 +72,6 @@ class PrefixCache(Protocol[P]):
         """Counters since the last reset."""
         ...
 
-    def snapshot(self) -> bytes:
-        """Everything `restore` needs, as JSON."""
-        ...
-
-    def restore(self, state: bytes) -> None:
-        """Back to a snapshot."""
-        ...
-
     def reset(self) -> None:
         """Forget everything."""
         ...

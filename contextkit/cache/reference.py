@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from contextkit.cache.breakpoint_cache import BreakpointCache
-from contextkit.cache.hosted.content_cache import NamedContents
 from contextkit.cache.hosted.unit_cache import UnitCache
-from contextkit.cache.implicit_cache import ImplicitCache
+from contextkit.cache.implicit_cache import ImplicitCache, NamedContents
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.facts.rules import MIXED_LIFETIMES, CacheRule, rule_at, rule_holds

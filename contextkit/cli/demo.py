@@ -1,294 +1,180 @@
-"""Implements `contextkit demo`: measures what three ways of building the same requests cost."""
+"""Implements `contextkit demo`: bills one scripted agent four times and explains the difference.
+
+The agent has 18 tools in three phases. The four runs send the same work through the real client to a local provider: a
+`Context` that only appends; the same requests with one word of the system prompt changed half-way; tools masked per
+phase; tools removed per phase. Nothing leaves the machine.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import reduce
-from operator import add
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
 
 import click
 
-from contextkit.cache.usage import ZERO, Usage
-from contextkit.canonical import canonical
+from contextkit.cache.usage import ZERO
+from contextkit.canonical import Json, canonical, parse
 from contextkit.cli.models import say_assumed
 from contextkit.cli.terminal import for_programs, interruptible
+from contextkit.context import Context
 from contextkit.errors import UsageError
-from contextkit.ledger.summary import Summary, dollars
-from contextkit.terminal import echo_error, echo_json, rich_console
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from contextkit.ledger.summary import Summary, dollars, summarise
+from contextkit.models import model_named
+from contextkit.providers.anthropic.messages import AnthropicMessages
+from contextkit.terminal import echo, echo_error, echo_json
+from contextkit.tools.phases import Phase, Phases
+from contextkit.tools.tool import Tool
 
 WAYS = {
-    "careless": "a clock in the system prompt, tools in changing order, old results cut short",
-    "automatic caching": "a list that is only appended to, and the provider's automatic breakpoint",
-    "contextkit": "the same conversation in a Context",
+    "append-only": "a Context: every request is the previous one and a tail",
+    "changed byte": "half-way the system prompt says Tuesday instead of Monday; nothing after a changed byte can be read",
+    "masked": "every phase allows its own tools; all definitions stay in the prompt",
+    "tools removed": "every phase sends its own tools only",
 }
-"""Column → what was done; the last is the one the others are compared with."""
-NEXT = (
-    "Next: `contextkit report PATH` on a recorded session of yours, then build its requests as the third column does, "
-    "with `Context` (README)."
+"""Run → what is special about it."""
+PHASES = ("search", "write", "review")
+VERBS = ("list", "open", "find", "edit", "check", "finish")
+SYSTEM = "Today is Monday. You work on one task with many tools. Explain each step in one sentence. " + (
+    "Say where every figure comes from. " * 400
 )
-"""What to do with it."""
-NARROW = 64
-"""Columns; below, numbers are rounded to thousands and millions."""
-
-_Cell = Callable[[Summary, bool], str]
+TASK = "Find the three cheapest GPU hosts, write a page on them, and review it."
+SECONDS = 8.0
+"""How long each reply takes on the demonstration's clock."""
 
 
-def show(summaries: Mapping[str, Summary], model: str) -> None:
-    """Print the table, what each way did, and what came of it, to standard output."""
-    console = rich_console()
-    _print(
-        console, f"The same work on {model}, three ways (local provider, list prices, token counts estimated):", "bold"
+def tools_of(phase: str) -> list[Tool]:
+    """Return the tools of one phase."""
+    parameters = {
+        "type": "object",
+        "properties": {"target": {"type": "string", "description": f"What to work on in this {phase} step."}},
+        "required": ["target"],
+    }
+    return [
+        Tool.raw(
+            {
+                "name": f"{phase}_{verb}",
+                "description": f"{verb.capitalize()} something during {phase}. The result is text. " * 2,
+                "parameters": parameters,
+            },
+            run=lambda arguments: f"{arguments['target']}: " + "a paragraph with a few facts in it. " * 30,
+        )
+        for verb in VERBS
+    ]
+
+
+def phase_at(turn: int, turns: int) -> str:
+    """Return the phase that call `turn` belongs to."""
+    return PHASES[turn * len(PHASES) // turns]
+
+
+def replies(turns: int) -> list[Json]:
+    """Return the scripted model: one call in each reply; the last reply of a phase finishes it."""
+    script: list[Json] = []
+    for turn in range(turns - 1):
+        phase = phase_at(turn, turns)
+        verb = "finish" if phase != phase_at(turn + 1, turns) else VERBS[turn % (len(VERBS) - 1)]
+        call = {"type": "call", "name": f"{phase}_{verb}", "arguments": {"target": f"item {turn}"}}
+        script.append({"parts": [{"type": "text", "text": f"Step {turn}."}, call], "seconds": SECONDS})
+    return [*script, {"parts": [{"type": "text", "text": "The page is reviewed."}], "seconds": SECONDS}]
+
+
+def run(way: str, model: str, turns: int) -> Summary:
+    """Bill one run with a local provider of its own."""
+    import anthropic
+
+    from contextkit.server.local import LocalServer
+
+    with LocalServer(replies=replies(turns), is_frozen=True) as server:
+        context = _context(way, model, server.clock.now)
+        context.user(TASK)
+        with anthropic.Anthropic(base_url=server.url, api_key="local", max_retries=0) as client:
+            for turn in range(turns):
+                request = context.request()
+                is_changed = way == "changed byte" and turn >= turns // 2
+                body = request.body.replace(b"Today is Monday", b"Today is Tuesday") if is_changed else request.body
+                try:
+                    reply = client.messages.create(**parse(body))
+                except anthropic.BadRequestError as error:  # the prompt no longer fits the window
+                    message = error.body["error"]["message"]  # type: ignore[index]
+                    raise UsageError(f"call {turn + 1} was refused ({message}): ask for fewer --turns") from None
+                context.receive(reply, request)
+                usage = server.ledger[-1].usage or ZERO
+                echo_error(f"{way} {turn + 1}/{turns}: read {usage.read or 0:,}, written {usage.written or 0:,}")
+                for call in context.calls:
+                    context.result(call, call.run())
+                following = phase_at(min(turn + 1, turns - 1), turns)
+                if way == "tools removed" and following != phase_at(turn, turns):
+                    context.retool(tools_of(following))
+        return summarise(server.ledger)
+
+
+def _context(way: str, model: str, clock: Any) -> Context:
+    following = {phase: {f"{phase}_finish": after} for phase, after in pairwise(PHASES)}
+    phases = Phases(
+        {phase: Phase(allow=[f"{phase}_*"], then=following.get(phase, {})) for phase in PHASES}, start=PHASES[0]
     )
-    for name, what in WAYS.items():
-        _print(console, f"  {name}: {what}")
-    console.print()
-    console.print(_table(summaries, console.width < NARROW))
-    console.print()
-    _print(console, " ".join(sentences(summaries)))
-    _print(console, f"\n{NEXT}", "bold")
-
-
-def sentences(summaries: Mapping[str, Summary]) -> list[str]:
-    """What happened, one sentence a way, in the words of the figures."""
-    *others, ours = summaries
-    return [*(_lost(name, summaries[name]) for name in others), _compared(ours, summaries)]
-
-
-def _lost(name: str, summary: Summary) -> str:
-    """What a way read, lost and paid; worse than no cache at all is said."""
-    is_worse = summary.saved_usd is not None and summary.saved_usd < 0
-    paid = f"paid {_money(summary.cost_usd)}{', more than without any cache' if is_worse else ''}"
-    return f"{name.capitalize()} {_read(summary)}, {_misses(summary)} and {paid}."
-
-
-def _compared(ours: str, summaries: Mapping[str, Summary]) -> str:
-    summary = summaries[ours]
-    less = ", ".join(filter(None, (_less(summary, name, other) for name, other in summaries.items() if name != ours)))
-    return f"{ours} {_read(summary)}, {_misses(summary)} and paid {_money(summary.cost_usd)}{less and f': {less}'}."
-
-
-def _read(summary: Summary) -> str:
-    return f"read {summary.hit_rate or 0:.1%} of its input from cache"
-
-
-def _misses(summary: Summary) -> str:
-    n, causes = len(summary.losses), ", ".join(dict.fromkeys(miss.cause for miss in summary.losses))
-    return f"missed on {n} of {summary.calls} calls ({causes})" if n else "had no miss"
-
-
-def _less(summary: Summary, name: str, other: Summary) -> str:
-    if not summary.cost_usd or not other.cost_usd:
-        return ""
-    change = 1 - summary.cost_usd / other.cost_usd
-    return (
-        f"as much as {name}"
-        if abs(change) < 0.005
-        else f"{abs(change):.0%} {'less' if change > 0 else 'more'} than {name}"
+    tools = [tool for phase in PHASES for tool in tools_of(phase)]
+    return Context(
+        AnthropicMessages(model, max_tokens=1024),
+        system=SYSTEM,
+        tools=tools_of(PHASES[0]) if way == "tools removed" else tools,
+        phases=phases if way == "masked" else None,
+        clock=clock,
     )
 
 
-def _table(summaries: Mapping[str, Summary], is_narrow: bool) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0 if is_narrow else 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    *others, ours = summaries
-    for name in others:
-        table.add_column(name, justify="right", overflow="fold")
-    table.add_column(ours, justify="right", style="green", no_wrap=True)
-    for label, cell in _ROWS:
-        table.add_row(label, *(cell(summary, is_narrow) for summary in summaries.values()))
-    return table
-
-
-def _count(number: int | None, is_narrow: bool) -> str:
-    """A number of tokens; unknown is said.
-
-    >>> _count(924_678, False), _count(924_678, True), _count(1_997_474, True), _count(999_600, True)
-    ('924,678', '925k', '2.0M', '1.0M')
-    """
-    if number is None:
-        return "unknown"
-    if not is_narrow or number < 1000:
-        return f"{number:,}"
-    return f"{number / 1e6:.1f}M" if number >= 999_500 else f"{number / 1e3:.0f}k"
-
-
-def _money(amount: float | None) -> str:
-    return "unknown" if amount is None else dollars(amount)
-
-
-def _written(summary: Summary) -> int | None:
-    return summary.usage.written
-
-
-_ROWS: tuple[tuple[str, _Cell], ...] = (
-    ("calls", lambda summary, is_narrow: f"{summary.calls}"),
-    ("input", lambda summary, is_narrow: _count(summary.usage.prompt, is_narrow)),
-    ("  read", lambda summary, is_narrow: _count(summary.usage.read, is_narrow)),
-    ("  written", lambda summary, is_narrow: _count(_written(summary), is_narrow)),
-    ("  in full", lambda summary, is_narrow: _count(summary.usage.fresh, is_narrow)),
-    ("hit rate", lambda summary, is_narrow: "unknown" if summary.hit_rate is None else f"{summary.hit_rate:.1%}"),
-    ("misses", lambda summary, is_narrow: f"{len(summary.losses)}"),
-    ("cost", lambda summary, is_narrow: _money(summary.cost_usd)),
-    ("uncached", lambda summary, is_narrow: _money(summary.cost_uncached_usd)),
-)
-
-
-def _print(console: Console, line: str, style: str = "") -> None:
-    console.print(line, style=style, markup=False)
-
-
-Tick = Callable[[Usage], None]
-"""Told what one more call was billed."""
+def report(summaries: Mapping[str, Summary], model: str) -> list[str]:
+    """Return the lines that people read: a table, and what each run shows."""
+    calls = next(iter(summaries.values())).calls
+    lines = [f"One agent, 18 tools, {calls} calls to {model}, four runs (local provider, list prices):", ""]
+    lines += [f"{'':<14}{'input tokens':>14}{'from cache':>12}{'misses':>8}{'cost':>9}"]
+    for way, summary in summaries.items():
+        cost = "unknown" if summary.cost_usd is None else dollars(summary.cost_usd)
+        tokens, rate = summary.usage.prompt or 0, summary.hit_rate or 0.0
+        lines.append(f"{way:<14}{tokens:>14,}{rate:>12.1%}{len(summary.losses):>8}{cost:>9}")
+    for way, summary in summaries.items():
+        lines += ["", f"{way}: {WAYS[way]}."]
+        for miss in summary.losses:
+            lines.append(
+                f"  call {miss.index + 1} read {miss.read_tokens:,} of {miss.expected_tokens:,} cached tokens: {miss.cause}"
+                f" ({miss.where})"
+            )
+        if not summary.losses:
+            lines.append("  every call read what the call before had left in the cache")
+    return [*lines, "", "Next: `contextkit report` on your own sessions, then build requests with `Context` (README)."]
 
 
 @click.command("demo")
-@click.option(
-    "--folder",
-    default=".",
-    show_default=True,
-    type=click.Path(exists=True, file_okay=False),
-    help="Where the agent works.",
-)
 @click.option(
     "--model",
     default="claude-sonnet-5-5",
     show_default=True,
     help="Whose cache rules and prices apply; a Claude model.",
 )
-@click.option(
-    "--turns", type=click.IntRange(4, 500), help="Model calls in each run; 28 by default, 200 with --masking."
-)
-@click.option(
-    "--masking", is_flag=True, help="60 tools in 6 phases: no masks, masks, and tools removed, at three endpoints."
-)
+@click.option("--turns", default=18, show_default=True, type=click.IntRange(6, 500), help="Model calls in each run.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object.")
-def command(folder: str, model: str, turns: int | None, masking: bool, as_json: bool) -> None:
-    """An agent loop over this folder, three times, against a local provider that bills like the real one.
+def command(model: str, turns: int, as_json: bool) -> None:
+    """Run an agent four times against a local provider that bills like the real one: append-only, with one changed
+    word, with masked tools, with removed tools.
 
     Nothing leaves this machine.
 
     \b
     contextkit demo
-    contextkit demo --folder ~/project --turns 60
-    contextkit demo --masking
+    contextkit demo --turns 60 --model claude-opus-4-5
     """
-    _check(model)
-    if as_json:
-        for_programs()
-    with interruptible("the ways are compared when all are done; no figures"):
-        _masked(model, turns or 200, as_json) if masking else _three_ways(folder, model, turns or 28, as_json)
-
-
-def _masked(model: str, turns: int, as_json: bool) -> None:
-    """What masks cost, beside what they are there instead of."""
-    from contextkit.cli import demo_masks as masked
-    from contextkit.cli.demo_masks import WAYS, endpoints, run
-
-    results: dict[str, dict[str, Any]] = {}
-    for endpoint in endpoints(model):
-        for way in WAYS:
-            results.setdefault(endpoint.name, {})[way] = run(way, endpoint, turns)
-            echo_error(f"{endpoint.name}, {way}: {turns} turns")
-    echo_json(masked.as_json(results)) if as_json else masked.show(results, model, turns)
-
-
-def _three_ways(folder: str, model: str, turns: int, as_json: bool) -> None:
-    from contextkit.cli.demo_agent import Workspace, careful, careless, with_contextkit
-
-    workspace = Workspace(Path(folder))
-    ways = dict(zip(WAYS, (careless, careful, with_contextkit), strict=True))
-    with _progress(ways, turns) as ticks:
-        summaries = {name: _run(way, model, workspace, turns, ticks[name]) for name, way in ways.items()}
-    echo_json(_json(summaries)) if as_json else show(summaries, model)
-
-
-def _check(model: str) -> None:
-    from contextkit.models import model_named
-
     row = model_named(model)
     if row.provider != "anthropic":
         what = f"{model} is a model of {row.provider}" if row.provider else f"{model!r} is no model of Anthropic's"
-        raise UsageError(f"the demo speaks Anthropic's Messages API and {what}: name a Claude model, or none")
+        raise UsageError(f"the demo uses Anthropic's Messages API and {what}: name a Claude model, or none")
     say_assumed(row)
-
-
-def _run(way: Any, model: str, workspace: Any, turns: int, tick: Tick) -> Summary:
-    """One way, with the real client, against a local provider of its own."""
-    import anthropic
-
-    from contextkit.cli.demo_agent import replies
-    from contextkit.ledger.summary import summarise
-    from contextkit.server.local import LocalServer
-
-    with LocalServer(replies=replies(workspace, turns), is_frozen=True) as server:
-        try:
-            with anthropic.Anthropic(base_url=server.url, api_key="local", max_retries=0) as client:
-                way(client, model, workspace, server.clock.now, lambda: tick(server.ledger[-1].usage or ZERO))
-        except anthropic.BadRequestError as error:
-            raise UsageError(
-                f"call {len(server.ledger) + 1} was refused ({_provider_message(error)}): ask for fewer --turns"
-            ) from None
-        return summarise(server.ledger)
-
-
-def _provider_message(error: Any) -> str:
-    """The provider's own words; of a prompt they say the size."""
-    return str(error.body["error"]["message"])
-
-
-@contextmanager
-def _progress(ways: Mapping[str, Any], turns: int) -> Iterator[dict[str, Tick]]:
-    """On standard error: one moving line a way on a terminal, else one line a turn."""
-    if not sys.stderr.isatty():
-        yield {name: _progress_tick(name, turns) for name in ways}
+    if as_json:
+        for_programs()
+    with interruptible("the runs are compared when all are done; no figures"):
+        summaries = {way: run(way, model, turns) for way in WAYS}
+    if as_json:
+        echo_json(canonical({way: parse(summary.to_json()) for way, summary in summaries.items()}))
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    name_column, read_column = TextColumn("{task.description:<17}"), TextColumn("{task.fields[read]:>6.1%} read")
-    columns = name_column, BarColumn(bar_width=None), MofNCompleteColumn(), read_column
-    with Progress(*columns, console=rich_console(stderr=True), transient=True) as bars:
-        yield {name: _moving(bars, bars.add_task(name, total=turns, read=0.0)) for name in ways}
-
-
-def _progress_tick(name: str, turns: int) -> Tick:
-    bills: list[Usage] = []
-
-    def tick(usage: Usage) -> None:
-        bills.append(usage)
-        written = usage.written or 0
-        echo_error(
-            f"{name} {len(bills)}/{turns}: read {usage.read or 0:,}, written {written:,}, in full {usage.fresh or 0:,}"
-        )
-
-    return tick
-
-
-def _moving(bars: Any, task: Any) -> Tick:
-    bills: list[Usage] = []
-
-    def tick(usage: Usage) -> None:
-        bills.append(usage)
-        bars.update(task, advance=1, read=_rate(bills))
-
-    return tick
-
-
-def _rate(bills: list[Usage]) -> float:
-    return reduce(add, bills, ZERO).hit_rate or 0.0
-
-
-def _json(summaries: Mapping[str, Summary]) -> str:
-    return (
-        "{" + ",".join(f"{canonical(name).decode()}:{summary.to_json()}" for name, summary in summaries.items()) + "}"
-    )
+    for line in report(summaries, model):
+        echo(line)

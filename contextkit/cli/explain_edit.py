@@ -20,7 +20,8 @@ from contextkit.private_files import replacing
 from contextkit.terminal import echo, echo_json, sanitize_html
 
 if TYPE_CHECKING:
-    from contextkit.transformer.explain_edit import Explanation
+    from contextkit.transformer.explain_edit import Edit, Explanation
+    from contextkit.transformer.weights import Positions
 
 MARKS = ".=~#+"
 """By `Fate`; where several rows share a column the worst is shown."""
@@ -115,10 +116,6 @@ def _bounds(n: int, n_columns: int) -> list[tuple[int, int]]:
     return [(i * n // n_columns, (i + 1) * n // n_columns) for i in range(n_columns)]
 
 
-if TYPE_CHECKING:
-    from contextkit.transformer.explain_edit import Edit, Explanation
-    from contextkit.transformer.weights import Positions
-
 TEXT = "You have read, search and write. It is 14:02. Find the three cheapest GPUs, please."
 _At = click.IntRange(min=0)
 
@@ -149,7 +146,6 @@ _At = click.IntRange(min=0)
     show_default=True,
     help="Of 4 query heads: MQA, GQA, MHA.",
 )
-@click.option("--seed", type=_At, default=0, show_default=True, help="Of the weights.")
 @click.option(
     "--svg", "picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture as SVG, too."
 )
@@ -161,7 +157,6 @@ def command(
     positions: Positions,
     layers: int,
     kv_heads: str,
-    seed: int,
     picture: Path | None,
     *,
     as_json: bool,
@@ -183,7 +178,7 @@ def command(
 
     check_file("--svg", None if picture is None else str(picture))
     edit, tokens = _edit(edits), Bytes().encode(text if text is not None else TEXT)
-    model = Model(seeded(Shape(n_layers=layers, n_kv_heads=int(kv_heads), positions=positions), seed))
+    model = Model(seeded(Shape(n_layers=layers, n_kv_heads=int(kv_heads), positions=positions)))
     explanation = explain_edit(model, tokens, edit)
     edited = "".join(chr(token) if 32 <= token < 127 else "?" for token in edit.apply(tokens)[0])
     if picture:
@@ -196,26 +191,22 @@ def command(
         echo("\n".join(lines(explanation, edited)))
 
 
-def _edit(edits: dict[str, Any]) -> Edit:
+def _edit(edits: dict[Any, Any]) -> Edit:
     """The one that was given."""
     from contextkit.transformer.explain_edit import Edit
     from contextkit.transformer.model import Bytes
 
-    encode = Bytes().encode
-    options = [(name, value) for name, value in edits.items() if value is not None]
-    if len(options) != 1:
+    given = [(kind, value) for kind, value in edits.items() if value is not None]
+    if len(given) != 1:
         raise UsageError(
-            f"{len(options)} edits given: give exactly one of --append, --replace, --insert, --delete, --move"
+            f"{len(given)} edits given: give exactly one of --append, --replace, --insert, --delete, --move"
         )
-    ((name, value),) = options
-    made = {
-        "append": lambda: Edit("append", tokens=tuple(encode(value))),
-        "replace": lambda: Edit("replace", value[0], tokens=tuple(encode(value[1]))),
-        "insert": lambda: Edit("insert", value[0], tokens=tuple(encode(value[1]))),
-        "delete": lambda: Edit("delete", value[0], value[1]),
-        "move": lambda: Edit("move", value[0], value[1], value[2]),
-    }
-    return made[name]()
+    ((kind, value),) = given
+    if kind == "append":
+        return Edit("append", tokens=tuple(Bytes().encode(value)))
+    if kind in ("replace", "insert"):
+        return Edit(kind, value[0], tokens=tuple(Bytes().encode(value[1])))
+    return Edit(kind, *value)
 
 
 def _plain(explanation: Explanation) -> dict[str, Any]:
@@ -226,7 +217,6 @@ def _plain(explanation: Explanation) -> dict[str, Any]:
         "n_after": explanation.n_after,
         "n_kept": explanation.n_kept,
         "first_row": list(explanation.first_row),
-        "recomputed": [explanation.recomputed.start, explanation.recomputed.stop],
         "work": asdict(explanation.work),
         "work_uncached": asdict(explanation.work_uncached),
         "rows_error": explanation.rows_error,

@@ -85,7 +85,7 @@ class LockedHead:
     wire: str
     model: str
     keys: tuple[str, str, str]
-    """Digests of the parameters that key tools, system and messages (docs/providers.md)."""
+    """Digests of the parameters that key tools, system and messages (docs/reference/providers.md)."""
     is_estimate: bool
     """True if token counts are estimated from sizes."""
     blocks: tuple[LockedBlock, ...]

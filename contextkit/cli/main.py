@@ -23,11 +23,9 @@ from contextkit.models import AssumedModelWarning
 from contextkit.terminal import echo_error
 
 COMMANDS = {
-    "advise": "contextkit.cli.advise",
     "demo": "contextkit.cli.demo",
     "explain-edit": "contextkit.cli.explain_edit",
     "export": "contextkit.cli.export",
-    "fingerprint": "contextkit.cli.fingerprint",
     "lint": "contextkit.cli.lint",
     "lock": "contextkit.cli.lock",
     "models": "contextkit.cli.models",
@@ -83,16 +81,14 @@ class _Group(click.Group):
 @click.command(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name=DISTRIBUTION)
 def cli() -> None:
-    """Build an agent's context so that every model call re-uses the provider's prompt cache; measure what was lost.
+    """Find, fix and prevent prompt-cache misses in LLM agents.
 
     \b
-    contextkit demo                              an agent loop built three ways, side by side
+    contextkit demo                              one agent, billed four ways: what keeps the cache and what loses it
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
     contextkit export --out calls.parquet        a row a call, for DuckDB, Spark or pandas
-    contextkit fingerprint logs/ --out f.jsonl   the same calls without any text, to be published
     contextkit whatif session.jsonl              what it would have cost with one thing changed
-    contextkit advise session.jsonl              what its compactions were worth; whether one pays now
     contextkit lint src/                         what will break the prefix, in code and in recorded requests
     contextkit lock check                        what has changed in system prompt or tools since the lock was written
     contextkit models claude-haiku-5-5           cache rules and prices of a model, and what is assumed of it

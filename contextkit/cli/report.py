@@ -186,6 +186,12 @@ class Options:
     metavar="LEDGER",
     help="Write what was read as a ledger, and report nothing.",
 )
+@click.option(
+    "--anonymize",
+    type=click.Path(dir_okay=False),
+    metavar="LEDGER",
+    help="Write the calls as a ledger without texts, names, ids and paths, and report nothing.",
+)
 def command(
     paths: tuple[str, ...],
     is_example: bool,
@@ -199,6 +205,7 @@ def command(
     verbose: bool,
     is_live: bool,
     to: str | None,
+    anonymize: str | None,
 ) -> None:
     """Report over PATHS: files, folders, patterns, or - for standard input, in any known format (found by content).
 
@@ -221,8 +228,10 @@ def command(
     options = Options(by or "", since, until, session, _face(faces), page, n_misses, verbose)
     if options.face != "terminal":
         for_programs()
-    if to:
-        _write_ledger(paths, options, to, is_live=is_live)
+    if to and anonymize:
+        raise click.UsageError("--to and --anonymize both write a ledger: leave one out")
+    if to or anonymize:
+        _write_ledger(paths, options, to, anonymize, is_live=is_live)
         return
     if is_live:
         _follow(paths, options)
@@ -316,20 +325,26 @@ def _one_of_the_recordings(option: str, output: str) -> click.BadParameter:
     return click.BadParameter(f"{output} is one of the files to report: name another one", param_hint=f"'{option}'")
 
 
-def _write_ledger(paths: tuple[str, ...], options: Options, to: str, *, is_live: bool) -> None:
-    """Write the recordings as one ledger."""
+def _write_ledger(
+    paths: tuple[str, ...], options: Options, to: str | None, anonymize: str | None, *, is_live: bool
+) -> None:
+    """Write the recordings as one ledger, as they are or anonymized."""
     from contextkit.importers.source import Faults
+    from contextkit.ledger.anonymize import Anonymizer
 
-    check_file("--to", to)
+    option, file = ("--to", to) if to is not None else ("--anonymize", anonymize or "")
+    check_file(option, file)
     face = options.face if options.face != "terminal" else ""
     if used := [f"--{name}" for name in (face, options.by and "by") if name]:
-        raise click.UsageError(f"--to writes a ledger and reports nothing: leave out {' and '.join(used)}")
+        raise click.UsageError(f"{option} writes a ledger and reports nothing: leave out {' and '.join(used)}")
     if is_live or options.html or options.since is not None or options.until is not None or options.session:
-        raise click.UsageError("--to takes all calls: leave out --live, --html, --since, --until and --session")
+        raise click.UsageError(f"{option} takes all calls: leave out --live, --html, --since, --until and --session")
     faults = Faults()
     files, _ = files_to_read(paths, options.since, faults)
-    records = records_of(files, set(paths), faults, None)
-    echo(f"{written(_any_of(records, faults), to):,} calls written to {to}")
+    records = _any_of(records_of(files, set(paths), faults, None), faults)
+    if anonymize is not None:
+        records = Anonymizer().feed_all(records)
+    echo(f"{written(records, file):,} calls written to {file}")
     print_faults(faults, is_verbose=options.is_verbose)
     exit_if_incomplete(faults)
 

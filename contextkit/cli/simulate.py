@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from contextkit.terminal import echo_error, echo_json
 
 if TYPE_CHECKING:
     from contextkit.engines.block_trace import BlockRequest
-    from contextkit.engines.compare import Comparison, Outcome
+    from contextkit.engines.compare import Comparison
     from contextkit.engines.trace_engines import Setting
     from contextkit.ledger.ledger import Ledger
     from contextkit.report.progress import Watch
@@ -28,29 +29,14 @@ UNITS = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 """What a letter behind a capacity means."""
 ENDLESS = ("unbounded", "inf", "none")
 """Words for a capacity without end."""
-MOMENTS = ("in-turn", "together")
-"""When conversations of several files begin: each after the last, or all at once."""
-SERVED = ("block_size", "capacity_tokens", "host_tokens", "cache_reuse", "engine_version")
-"""Options of `contextkit serve` that say which engine billed a ledger of token ids."""
-OF_ENGINES = (
-    "policies",
-    "orders",
-    "capacities",
-    "instances",
-    "routing",
-    "slots",
-    "host_capacity",
-    "shared_host",
-    "arrival",
-    *SERVED,
-)
+OF_ENGINES = ("policies", "capacities", "instances", "routing", "slots", "host_capacity", "arrival", "block_size")
 """Options that say nothing to a hosted provider's cache."""
-OF_HOSTS = ("model", "servers", "per_minute")
-"""Options that say nothing to an engine."""
-OF_ONE = {"slots": "llamacpp", "host_capacity": "tiered", "shared_host": "tiered"}
+OF_TRACES = ("instances", "routing", "arrival")
+"""Options that say nothing to a ledger of token ids, which is replayed on one engine as it is."""
+OF_ONE = {"slots": "llamacpp", "host_capacity": "tiered"}
 """Option → the one engine it says something to."""
-SPELLED = {"policies": "policy", "orders": "order", "capacities": "capacity"}
-"""Option as it is kept → as it is written, where the two differ."""
+WRITTEN = {"policies": "policy", "capacities": "capacity"}
+"""Parameter → its option, where the two differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +45,20 @@ class Options:
 
     caches: tuple[str, ...]
     policies: tuple[str, ...]
-    orders: tuple[str, ...]
     capacities: tuple[int | None, ...]
     instances: int
     routing: str
     slots: int
     host_capacity: int | None
-    shared_host: bool
     arrival: str
     block_size: int | None
-    capacity_tokens: int | None
-    host_tokens: int | None
-    cache_reuse: int | None
-    engine_version: str | None
     model: str | None
-    servers: int | None
-    per_minute: int | None
-    bytes_per_token: int | None
-    per_session: bool
     html: str | None
     as_json: bool
 
 
 def _words(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    if not value.strip(" ,") and param.default and isinstance(param.default, str):
+    if isinstance(param.default, str) and param.default and not value.strip(" ,"):
         raise click.BadParameter(f"it is empty: leave it out for {param.default}")
     return tuple(dict.fromkeys(word.strip().lower() for word in value.split(",") if word.strip()))
 
@@ -123,17 +99,7 @@ def _capacity(word: str) -> int | None:
     callback=_words,
     help="vllm (default), sglang, llamacpp, tiered; anthropic, gemini, …",
 )
-@click.option(
-    "--policy", "policies", default="", callback=_words, help="lru, lfu, length-aware, fifo, …; each cache has its own."
-)
-@click.option(
-    "--order",
-    "orders",
-    default="tail-first",
-    show_default=True,
-    callback=_words,
-    help="tail-first, in-order: last used block.",
-)
+@click.option("--policy", "policies", default="", callback=_words, help="lru, lfu, fifo, …; each cache has its own.")
 @click.option(
     "--capacity",
     "capacities",
@@ -150,10 +116,9 @@ def _capacity(word: str) -> int | None:
 @click.option(
     "--host-capacity", type=click.IntRange(1), help="tiered: blocks below the GPU.  [default: twice --capacity]"
 )
-@click.option("--shared-host", is_flag=True, help="tiered: one host tier for all instances.")
 @click.option(
     "--arrival",
-    type=click.Choice(MOMENTS),
+    type=click.Choice(("in-turn", "together")),
     default="in-turn",
     show_default=True,
     help="How traces of several files follow.",
@@ -161,27 +126,7 @@ def _capacity(word: str) -> int | None:
 @click.option(
     "--block-size", type=click.IntRange(1), help="Ledgers of serve --cache: tokens in a block, page or chunk."
 )
-@click.option(
-    "--capacity-tokens", type=click.IntRange(1), help="Ledgers of serve --cache: tokens the engine's memory holds."
-)
-@click.option(
-    "--host-tokens", type=click.IntRange(0), help="Ledgers of serve --cache: tokens below it (llamacpp, tiered)."
-)
-@click.option(
-    "--cache-reuse",
-    type=click.IntRange(0),
-    help="Ledgers of serve --cache: shortest run of tokens reused at another position (llamacpp).",
-)
-@click.option("--engine-version", help="Ledgers of serve --cache: whose rules hold (vllm, sglang).")
 @click.option("--model", help="Hosted caches: the model to bill instead of the recorded one.")
-@click.option("--servers", type=click.IntRange(1), help="Hosted caches: machines, each with a cache of its own.")
-@click.option(
-    "--per-minute",
-    type=click.IntRange(0),
-    help="Hosted caches: calls with one beginning a machine takes; 0 for any number.",
-)
-@click.option("--bytes-per-token", type=click.IntRange(1), help="Size of one token's keys and values; adds bytes.")
-@click.option("--per-session", is_flag=True, help="Each session's figures too (with --json).")
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, writable=True),
@@ -189,35 +134,34 @@ def _capacity(word: str) -> int | None:
     help="Write a page: hit rate against capacity.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
-def command(traces: tuple[str, ...], **sizes: Any) -> None:
+def command(traces: tuple[str, ...], **given: Any) -> None:
     """Replay TRACEs through a model of a cache: block traces (Mooncake, kv-cache-tester, plain or .gz) and ledgers.
 
-    A TRACE is a file, a folder, a pattern, or - for standard input. Several caches, policies, orders and capacities,
-    divided by commas, are replayed side by side.
+    A TRACE is a file, a folder, a pattern, or - for standard input. Several caches, policies and capacities, divided by
+    commas, are replayed side by side.
 
     \b
     contextkit simulate traces/ --capacity 1k,10k,100k
-    contextkit simulate trace.jsonl.gz --policy lru,lfu,length-aware --capacity 10k,50k --html curve.html
+    contextkit simulate trace.jsonl.gz --cache sglang --policy lru,lfu --capacity 10k,50k --html curve.html
     contextkit simulate traces/ --instances 8 --routing prefix --capacity 20k --json
     contextkit simulate ledger.jsonl --cache anthropic --model claude-opus-4-5
-    contextkit simulate served.jsonl --cache vllm --block-size 16 --capacity-tokens 65536
+    contextkit simulate served.jsonl --cache vllm --block-size 16 --capacity 4k
     """
     from contextkit.report.progress import watching
-    from contextkit.report.simulation import as_json, show
+    from contextkit.report.simulation import as_json, page_of, show
 
-    options = Options(**sizes)
-    if options.per_session and not options.as_json:
-        raise UsageError("--per-session adds to what --json says: give --json as well")
+    options = Options(**given)
     with watching() as watch:
         comparison = _compared(traces, options, watch)
         watch.finish()
         if options.as_json:
-            document = as_json(comparison, options.bytes_per_token, has_sessions=options.per_session)
-            echo_json(canonical({**document, "interrupted": watch.is_stopped}))
+            echo_json(canonical({**as_json(comparison), "interrupted": watch.is_stopped}))
         else:
-            show(comparison, options.bytes_per_token)
+            show(comparison)
         if options.html and comparison.outcomes:
-            _write_page(comparison, traces, options.html)
+            with replacing(options.html) as file:
+                file.write(page_of(comparison, [Path(name).name or name for name in traces]).encode())
+            echo_error(f"{options.html} written")
         if watch.is_stopped:
             done = (
                 "these are the figures of the requests replayed so far"
@@ -229,6 +173,7 @@ def command(traces: tuple[str, ...], **sizes: Any) -> None:
 
 
 def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparison:
+    """Replay the traces on hosted caches, on engines over token ids, or on engines over block ids."""
     from contextkit.engines.compare import compare
     from contextkit.engines.hosted import PROVIDERS
     from contextkit.importers.block_trace import trace_files
@@ -239,81 +184,90 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
         raise UsageError(
             f"{hosted[0]} bills prompts, {settings[0].cache} holds blocks: no trace has both, replay one after the other"
         )
-    others = tuple(option for option, cache in OF_ONE.items() if cache not in options.caches)
-    odd = _first_option_set(OF_ENGINES if hosted else (*OF_HOSTS, *others))
-    if odd:
-        raise UsageError(f"{odd} says nothing to {', '.join(options.caches)}: leave it out")
+    unfit = [option for option, cache in OF_ONE.items() if cache not in options.caches]
+    _refuse(OF_ENGINES if hosted else ("model", *unfit), f"says nothing to {', '.join(options.caches)}: leave it out")
     names = [file for name in traces for file in (_ledger_in(name) or trace_files([name]))]
     if hosted:
-        return _billed(_joined(names, watch), hosted, options, watch)
+        return _on_hosted(_joined(names, watch), hosted, options, watch)
     tokens = _tokens_in(names, watch)
     if tokens is not None:
-        return _served(tokens, options, watch)
-    odd = _first_option_set(SERVED)
-    if odd:
-        raise UsageError(f"{odd} is for ledgers of contextkit serve --cache, and no trace here has token ids")
+        return _on_engines(tokens, options, watch)
+    _refuse(["block_size"], "is for ledgers of contextkit serve --cache, and no trace here has token ids")
+    has_room = any(setting.capacity is not None for setting in settings)
+    has_curve = options.html is not None and (not has_room or find_spec("numpy") is not None)
     requests = watch.stoppable(_requests(names, options.arrival, watch))
-    return compare(
-        requests, settings, options.routing, has_sessions=options.per_session, has_curve=_has_curve(settings, options)
-    )
+    return compare(requests, settings, options.routing, has_curve=has_curve)
 
 
-def _first_option_set(names: Sequence[str]) -> str | None:
-    """The first of these options that stands on the command line, as it is written there."""
+def _refuse(names: Sequence[str], why: str) -> None:
+    """Raise `UsageError` for the first of these options that stands on the command line."""
     source = click.get_current_context().get_parameter_source
-    odd = next((name for name in names if source(name) is ParameterSource.COMMANDLINE), None)
-    return odd and f"--{SPELLED.get(odd, odd).replace('_', '-')}"
-
-
-def _billed(ledger: Ledger, hosted: Sequence[str], options: Options, watch: Watch) -> Comparison:
-    """Hosted caches one after another."""
-    from contextkit.engines.compare import Comparison
-    from contextkit.engines.hosted import replay_hosted, why_no_price
-
-    host_options: dict[str, Any] = {"servers": options.servers, "per_minute": options.per_minute}
-    outcomes = []
-    for cache in watch.parts(hosted):
-        with watch.starting():
-            outcomes.append(
-                replay_hosted(
-                    ledger, cache, options.model, **host_options, watch=lambda calls: watch.share(calls, len(ledger))
-                )
-            )
-        if outcomes and outcomes[-1].setting.cache == cache and outcomes[-1].cost_usd is None:
-            echo_error(f"{cache}: no dollars: {why_no_price(ledger, cache, options.model)}")
-    return Comparison(_reported(outcomes, options), {}, ())
-
-
-def _reported(outcomes: Sequence[Outcome], options: Options) -> tuple[Outcome, ...]:
-    return tuple(outcome if options.per_session else replace(outcome, sessions={}) for outcome in outcomes)
-
-
-def _has_curve(settings: Sequence[Setting], options: Options) -> bool:
-    """A page shows the whole curve where that can be had.
-
-    Without NumPy it has to be the capacities asked for, if any were.
-    """
-    from importlib.util import find_spec
-
-    is_set = any(setting.capacity is not None for setting in settings)
-    return options.html is not None and (not is_set or find_spec("numpy") is not None)
+    for name in names:
+        if source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{WRITTEN.get(name, name).replace('_', '-')} {why}")
 
 
 def _settings(caches: Sequence[str], options: Options) -> list[Setting]:
-    """Every combination; raises `UsageError` naming what there is where one of them is none."""
+    """Every combination; raises `UsageError` naming the caches there are where one of them is none."""
     from contextkit.engines.hosted import PROVIDERS
-    from contextkit.engines.trace_engines import CACHES, Setting
+    from contextkit.engines.trace_engines import POLICIES, Setting
 
     for cache in caches:
-        if cache not in CACHES:
-            raise UsageError(f"{cache!r} is no cache: use one of {', '.join((*CACHES, *PROVIDERS))}")
-    rows = ((cache, policy) for cache in caches for policy in (options.policies or CACHES[cache].policies[:1]))
+        if cache not in POLICIES:
+            raise UsageError(f"{cache!r} is no cache: use one of {', '.join((*POLICIES, *PROVIDERS))}")
     return [
-        Setting(
-            cache, policy, order, capacity, options.instances, options.slots, options.host_capacity, options.shared_host
-        )
-        for (cache, policy), order, capacity in product(rows, options.orders, options.capacities or (None,))
+        Setting(cache, policy, capacity, options.instances, options.slots, options.host_capacity)
+        for cache in caches
+        for policy, capacity in product(options.policies or POLICIES[cache][:1], options.capacities or (None,))
     ]
+
+
+def _on_hosted(ledger: Ledger, hosted: Sequence[str], options: Options, watch: Watch) -> Comparison:
+    """Replay prompts on hosted caches, one after another."""
+    from contextkit.engines.compare import Comparison
+    from contextkit.engines.hosted import replay_hosted, why_no_price
+
+    outcomes = []
+    for cache in watch.parts(hosted):
+        with watch.starting():
+            outcome = replay_hosted(ledger, cache, options.model, watch=lambda calls: watch.share(calls, len(ledger)))
+            outcomes.append(outcome)
+            if outcome.cost_usd is None:
+                echo_error(f"{cache}: no dollars: {why_no_price(ledger, cache, options.model)}")
+    return Comparison(tuple(outcomes), None, ())
+
+
+def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
+    """Replay token ids on engines, each as `serve` would have run it."""
+    from contextkit.engines.compare import Comparison
+    from contextkit.engines.replay import block_tokens, replay_engine, room_of
+
+    _refuse(OF_TRACES, "says nothing to a ledger of token ids, which is replayed on one engine as it is: leave it out")
+    if None in options.capacities:
+        raise UsageError("--capacity unbounded: an engine over token ids has an end, so give a number of blocks")
+    outcomes = []
+    rows = list(product(options.caches, options.policies or (None,), options.capacities or (None,)))
+    for cache, policy, capacity in watch.parts(rows):
+        size = block_tokens(cache, options.block_size)
+        sizes: dict[str, Any] = {"block_size": options.block_size}
+        if capacity is not None:
+            sizes[room_of(cache)] = capacity * size
+        if options.host_capacity is not None:
+            sizes["host_tokens"] = options.host_capacity * size
+        if options.slots > 1:
+            sizes["slots"] = options.slots
+        if policy not in (None, "lru"):  # every engine's own
+            sizes["policy"] = policy
+        with watch.starting():
+            outcomes.append(replay_engine(ledger, cache, watch=lambda calls: watch.share(calls, len(ledger)), **sizes))
+    blocks = dict.fromkeys(block_tokens(cache, options.block_size) for cache in options.caches)
+    return Comparison(tuple(outcomes), None, tuple(blocks))
+
+
+def _ledger_in(name: str) -> list[str]:
+    """The ledger of a context's folder, which has other files too."""
+    ledger = Path(name) / "ledger.jsonl"
+    return [str(ledger)] if ledger.is_file() else []
 
 
 def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
@@ -336,56 +290,6 @@ def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
     if other is not None:
         raise UsageError(f"{other}: no token ids, which the other ledgers have: replay one after the other")
     return _joined(names, watch)
-
-
-def _served(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
-    """Engines over token ids, each as `serve` would have run it.
-
-    Raises `UsageError` for what such a ledger cannot be asked.
-    """
-    from contextkit.engines.compare import Comparison
-    from contextkit.engines.replay import block_tokens, replay_engine
-
-    for option, is_set in (
-        ("--instances", options.instances > 1),
-        ("--order in-order", "in-order" in options.orders),
-        ("--shared-host", options.shared_host),
-        ("--arrival together", options.arrival == "together"),
-        ("--capacity unbounded", None in options.capacities),
-        ("--capacity beside --capacity-tokens", bool(options.capacities) and options.capacity_tokens is not None),
-    ):
-        if is_set:
-            raise UsageError(
-                f"{option}: a ledger of token ids is replayed on one engine as it is, its memory in blocks or in tokens"
-            )
-    rows = list(product(options.caches, options.policies or (None,), options.capacities or (None,)))
-    outcomes = []
-    for cache, policy, capacity in watch.parts(rows):
-        sizes = _sizes(cache, policy, capacity, options)
-        with watch.starting():
-            outcomes.append(replay_engine(ledger, cache, watch=lambda calls: watch.share(calls, len(ledger)), **sizes))
-    blocks = dict.fromkeys(block_tokens(cache, options.block_size) for cache in options.caches)
-    return Comparison(_reported(outcomes, options), {}, tuple(blocks))
-
-
-def _sizes(cache: str, policy: str | None, capacity: int | None, options: Options) -> dict[str, Any]:
-    """What the engine is given: sizes as `serve` takes them, those in blocks made tokens."""
-    from contextkit.engines.replay import block_tokens, room_of
-
-    size = block_tokens(cache, options.block_size)
-    engine_options = {option: getattr(options, option) for option in SERVED}
-    if capacity is not None:
-        engine_options[room_of(cache)] = capacity * size
-    if options.host_capacity is not None:
-        engine_options["host_tokens"] = options.host_capacity * size
-    has_slots, has_policy = options.slots > 1, policy not in (None, "lru")  # the first is every engine's own
-    return engine_options | {"slots": options.slots if has_slots else None, "policy": policy if has_policy else None}
-
-
-def _ledger_in(name: str) -> list[str]:
-    """The ledger of a context's folder, which has other files too."""
-    ledger = Path(name) / "ledger.jsonl"
-    return [str(ledger)] if ledger.is_file() else []
 
 
 def _requests(names: Sequence[str], arrival: str, watch: Watch) -> Iterator[BlockRequest]:
@@ -444,42 +348,3 @@ def _joined(names: Sequence[str], watch: Watch) -> Ledger:
                 exchange if len(names) == 1 else replace(exchange, session=f"{labels[name]}:{exchange.session}")
             )
     return joined
-
-
-def _write_page(comparison: Comparison, traces: Sequence[str], path: str) -> None:
-    from contextkit.report.simulation import page
-
-    counts = comparison.outcomes[0].counts
-    title = f"Hit rate by capacity: {', '.join(Path(name).name or name for name in traces)}"
-    sizes = ", ".join(map(str, comparison.sizes))
-    subtitle = f"{counts.requests:,} requests, {counts.blocks or 0:,} blocks of {sizes} tokens, {counts.tokens:,} tokens of prompt"
-    with replacing(path) as file:
-        file.write(page(title, subtitle, _lines(comparison)).encode())
-    echo_error(f"{path} written")
-
-
-def _lines(comparison: Comparison) -> list[Any]:
-    """A line for each cache and policy, the capacities that were asked for marked on it."""
-    from contextkit.report.simulation import Line, label
-
-    groups: dict[str, list[Any]] = {}
-    for outcome in comparison.outcomes:
-        groups.setdefault(label(outcome, comparison.outcomes), []).append(outcome)
-    lines = []
-    for name, outcomes in groups.items():
-        setting = outcomes[0].setting
-        curve = (
-            comparison.curves.get(setting.order)
-            if (setting.cache, setting.policy, setting.instances) == ("vllm", "lru", 1)
-            else None
-        )
-        marks = sorted(
-            (outcome.setting.capacity, outcome.counts.hit_rate)
-            for outcome in outcomes
-            if outcome.setting.capacity is not None
-        )
-        ceilings = [outcome.counts.hit_rate for outcome in outcomes if outcome.setting.capacity is None]
-        ceiling = curve.hit_rate(None) if curve else next(iter(ceilings), None)
-        points = sorted({*curve.points(), *marks}) if curve else marks
-        lines.append(Line(name, tuple(points), tuple(marks), ceiling))
-    return lines

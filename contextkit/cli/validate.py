@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contextkit.analysis.validation import Lifetime, Score, Scoreboard, Validation
 from contextkit.cli.report import exit_if_incomplete, print_faults
 from contextkit.cli.terminal import for_programs
 from contextkit.errors import UnreadableLog
+from contextkit.ledger.validation import Lifetime, Score, Scoreboard, Validation
 from contextkit.report.markdown import escaped
 from contextkit.terminal import echo, echo_error, echo_json, rich_console, sanitize_for
 
@@ -31,10 +31,10 @@ Table = tuple[str, Sequence[str], list[list[str]]]
 @click.command("validate", hidden=True)
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="As a page, such as docs/research/validation.md.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="As a Markdown page.")
 @click.option("--verbose", is_flag=True, help="Tell each fault of the recordings, not only how many there are.")
 def command(paths: tuple[str, ...], as_json: bool, as_markdown: bool, verbose: bool) -> None:
-    """Predict what each recorded call reads from the cache, without being told, and score that against its bill.
+    """Predict what each recorded call reads from the cache, and score that against its bill.
 
     PATHS are files, folders, patterns, or - for standard input, in any known format. A call is predicted from the bills
     before it, the times, and what the record says of the call; beside it stands the trivial prediction, that everything

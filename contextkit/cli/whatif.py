@@ -5,29 +5,86 @@ The output is readable without colour, in forty columns and in ASCII. rich is im
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from contextkit.analysis.counterfactual.answer import Answer, WhatIf
-from contextkit.analysis.counterfactual.fix import ASSUMPTIONS
 from contextkit.canonical import canonical, parse
 from contextkit.cli.models import say_assumed
-from contextkit.cli.report import exit_if_incomplete, print_faults
-from contextkit.errors import UnreadableLog
+from contextkit.cli.report import exit_if_incomplete, print_faults, records_of
 from contextkit.ledger.summary import dollars
 from contextkit.terminal import echo_error, echo_json, rich_console, sanitize_for
+from contextkit.whatif.answer import Answer, WhatIf
+from contextkit.whatif.fix import ASSUMPTIONS
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 NARROW = 90
-"""Columns; below, a fix is told in lines instead of cells."""
-SESSIONS = 40
-"""Sessions told in a table; the dearest ones where there are more."""
+"""Columns; below, an answer is printed in lines instead of cells."""
+_HEADINGS = (("fix", False), ("from", False), ("before", True), ("after", True), ("low..high", True), ("saves", True))
+
+
+@click.command("whatif")
+@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "--fix", "fixes", multiple=True, metavar="NAME", help="One change; may be given more than once.  [default: all]"
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    help="Ask another model: its prices, its cache's rules, its tokenizer.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Everything as one JSON object, every reading of every assumption included."
+)
+@click.option("--verbose", is_flag=True, help="List each fault of the recordings, not only how many there are.")
+def command(
+    paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, ...], as_json: bool, verbose: bool
+) -> None:
+    """Print what PATHS would have cost with one thing changed: the bill before and after, with the spread over what has
+    to be assumed.
+
+    PATHS are files, folders, patterns, or - for standard input, in any known format. Fixes: lifetime, routing-key,
+    breakpoints, sorted-tools, clock-to-tail, no-pruning, leader-first.
+
+    \b
+    contextkit whatif ~/.claude/projects
+    contextkit whatif session.jsonl --fix lifetime --fix breakpoints
+    contextkit whatif session.jsonl --model claude-sonnet-5-5 --json
+    """
+    from contextkit.importers.collecting import seldom_collecting
+    from contextkit.importers.registry import check_any_read, files_at
+    from contextkit.importers.source import Faults
+    from contextkit.models import model_named
+    from contextkit.report.progress import watching
+    from contextkit.whatif.fixes import fixes_named
+    from contextkit.whatif.what_if import what_if
+
+    rows = [model_named(model) for model in models]
+    fixes_named(fixes, rows)  # a wrong name is reported before anything is read
+    faults = Faults()
+    with watching() as watch, seldom_collecting():
+        records = records_of(files_at(paths, faults), set(paths), faults, watch)
+        found = what_if(records, fixes, rows, watch=watch.stoppable)
+        say_assumed(*rows)
+        watch.finish()
+        if not watch.is_stopped:
+            check_any_read(faults)
+        if as_json:
+            echo_json(canonical({**parse(found.to_json().encode()), "interrupted": watch.is_stopped}))
+        else:
+            show(found)
+        print_faults(faults, is_verbose=verbose)
+        if watch.is_stopped:
+            echo_error("interrupted: these are the figures of what was read and replayed so far")
+            raise click.exceptions.Exit(130)
+    exit_if_incomplete(faults)
 
 
 def show(found: WhatIf, file: TextIO | None = None) -> None:
@@ -47,15 +104,11 @@ def _draw(found: WhatIf, console: Console) -> None:
         _print(console, line)
     if not found.calls_with_price:
         return
-    answered = [answer for answer in found.answers if answer.after_usd is not None]
-    _answers(answered, console, "")
-    sessions = sorted(found.groups.items(), key=lambda item: -(item[1][0].before_usd if item[1] else 0.0))
-    for name, answers in sessions[:SESSIONS]:
-        _print(console, "")
-        _print(console, f"session {name}", style="bold")
-        _answers([answer for answer in answers if answer.after_usd is not None], console, name)
-    if len(sessions) > SESSIONS:
-        _print(console, f"and {len(sessions) - SESSIONS:,} more sessions, less dear: --json has them all")
+    answered = sorted(
+        (answer for answer in found.answers if answer.after_usd is not None),
+        key=lambda answer: -(answer.saves_usd or 0.0),
+    )
+    _answers(answered, console)
     for line in _closing(found, answered):
         _print(console, line)
 
@@ -74,13 +127,13 @@ def _opening(found: WhatIf) -> Iterable[str]:
             f"{dollars(one.recorded_usd)}, predicted {dollars(one.predicted_usd)}, difference {dollars(one.difference_usd)}"
         )
     unexplained = found.unexplained
-    told = [
+    parts = [
         (unexplained.n_misses, "misses that nothing recorded explains"),
         (unexplained.n_reads, "reads longer than it remembers"),
     ]
-    said = " and ".join(f"{n:,} {what}" for n, what in told if n)
-    if said:
-        yield f"answers from usage and times start from the bills and take over {said}"
+    taken_over = " and ".join(f"{n:,} {what}" for n, what in parts if n)
+    if taken_over:
+        yield f"answers from usage and times start from the bills and take over {taken_over}"
 
 
 def _closing(found: WhatIf, answered: Sequence[Answer]) -> Iterable[str]:
@@ -104,40 +157,28 @@ def _closing(found: WhatIf, answered: Sequence[Answer]) -> Iterable[str]:
         yield from (f"  {answer.fix}: {answer.why_not}" for answer in partly)
 
 
-# Rows
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _answers(answers: Sequence[Answer], console: Console, group: str) -> None:
+def _answers(answers: Sequence[Answer], console: Console) -> None:
     if not answers:
         return
     if console.width < NARROW:
         for answer in answers:
             _print(console, "")
-            for line in _lines(answer, is_whole=not group):
+            for line in _lines(answer):
                 _print(console, line)
         return
     console.print()
-    console.print(_table(answers, console, is_whole=not group))
+    console.print(_table(answers, console))
 
 
-def _table(answers: Sequence[Answer], console: Console, *, is_whole: bool) -> Table:
+def _table(answers: Sequence[Answer], console: Console) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for heading, is_number in (
-        ("fix", False),
-        ("from", False),
-        ("before", True),
-        ("after", True),
-        ("low..high", True),
-        ("saves", True),
-    ):
+    for heading, is_number in _HEADINGS:
         table.add_column(heading, justify="right" if is_number else "left", no_wrap=is_number or heading == "fix")
-    if is_whole:
-        table.add_column("what to do", overflow="fold")
+    table.add_column("what to do", overflow="fold")
     for answer in answers:
         cells = [
             answer.fix,
@@ -147,16 +188,15 @@ def _table(answers: Sequence[Answer], console: Console, *, is_whole: bool) -> Ta
             _spread(answer),
             _saves(answer),
         ]
-        cells += ["; ".join(filter(None, (answer.to_do, _facts(answer))))] if is_whole else []
+        cells.append("; ".join(filter(None, (answer.to_do, _facts(answer)))))
         table.add_row(*(Text(_plain(cell, console)) for cell in cells))
     return table
 
 
-def _lines(answer: Answer, *, is_whole: bool) -> Iterable[str]:
+def _lines(answer: Answer) -> Iterable[str]:
     yield f"{answer.fix} (from {answer.answered_from})"
     yield f"  {dollars(answer.before_usd)} → {_after(answer)} ({_spread(answer)}), saves {_saves(answer)}"
-    if is_whole:
-        yield from (f"  {line}" for line in (answer.to_do, _facts(answer)) if line)
+    yield from (f"  {line}" for line in (answer.to_do, _facts(answer)) if line)
 
 
 def _facts(answer: Answer) -> str:
@@ -187,112 +227,3 @@ def _print(console: Console, line: str, style: str = "") -> None:
 def _plain(line: str, console: Console) -> str:
     """`line` in characters the terminal has, and none that it obeys: a newline in a name begins no line."""
     return sanitize_for(console.encoding, line, keep="")
-
-
-if TYPE_CHECKING:
-    from contextkit.analysis.counterfactual.answer import WhatIf
-    from contextkit.importers.source import Faults
-    from contextkit.ledger.calls import Record
-    from contextkit.report.progress import Watch
-
-
-@click.command("whatif")
-@click.argument("paths", nargs=-1, required=True, type=click.Path())
-@click.option(
-    "--fix",
-    "fixes",
-    multiple=True,
-    metavar="NAME",
-    help="One change; may be given more than once.  [default: all of them]",
-)
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    metavar="MODEL",
-    help="Ask another model: its prices, its cache's rules, its tokenizer.",
-)
-@click.option("--by", type=click.Choice(["session"]), help="A row for each session under each change.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Everything as one JSON object, every reading of every assumption included."
-)
-@click.option("--verbose", is_flag=True, help="Tell each fault of the recordings, not only how many there are.")
-def command(
-    paths: tuple[str, ...],
-    fixes: tuple[str, ...],
-    models: tuple[str, ...],
-    by: str | None,
-    as_json: bool,
-    verbose: bool,
-) -> None:
-    """What PATHS would have cost with one thing changed: the bill before and after, with the spread over what has to be
-    assumed.
-
-    PATHS are files, folders, patterns, or - for standard input, in any known format. Fixes: ttl-1h, ttl-1h-per-lane,
-    keep-alive, bridging-marker, sorted-tools, clock-to-tail, no-pruning, leader-first.
-
-    \b
-    contextkit whatif ~/.claude/projects
-    contextkit whatif session.jsonl --fix ttl-1h --fix keep-alive
-    contextkit whatif session.jsonl --model claude-sonnet-5-5 --json
-    """
-    from contextkit.importers.collecting import seldom_collecting
-    from contextkit.importers.registry import check_any_read
-    from contextkit.importers.source import Faults
-    from contextkit.report.progress import watching
-
-    faults = Faults()
-    with watching() as watch, seldom_collecting():
-        found = _answered(paths, fixes, models, faults, watch, by_session=by is not None)
-        watch.finish()
-        if not watch.is_stopped:
-            check_any_read(faults)
-        _show(found, as_json=as_json, is_whole=not watch.is_stopped)
-        print_faults(faults, is_verbose=verbose)
-        if watch.is_stopped:
-            echo_error("interrupted: these are the figures of what was read and replayed so far")
-            raise click.exceptions.Exit(130)
-    exit_if_incomplete(faults)
-
-
-def _answered(
-    paths: tuple[str, ...],
-    fixes: tuple[str, ...],
-    models: tuple[str, ...],
-    faults: Faults,
-    watch: Watch,
-    *,
-    by_session: bool,
-) -> WhatIf:
-    from contextkit.analysis.counterfactual.fixes import fixes_named
-    from contextkit.analysis.counterfactual.what_if import what_if
-    from contextkit.models import model_named
-
-    rows = [model_named(model) for model in models]
-    fixes_named(fixes, rows)  # a wrong name is said before anything is read
-    read = watch.stoppable(_records(paths, faults, watch))
-    found = what_if(read, fixes, rows, by_session=by_session, watch_replay=watch.stoppable)
-    say_assumed(*rows)
-    return found
-
-
-def _records(paths: tuple[str, ...], faults: Faults, watch: Watch) -> Iterator[Record]:
-    """The records of all files, each file a part of the work."""
-    from contextkit.importers.parallel import reading
-    from contextkit.importers.registry import files_at
-
-    files = files_at(paths, faults)
-    with reading(files, faults) as read:
-        for name in watch.parts(files):
-            try:
-                yield from read(name)
-            except UnreadableLog as error:
-                faults.refuse(name, error, paths)
-
-
-def _show(found: WhatIf, *, as_json: bool, is_whole: bool) -> None:
-
-    if as_json:
-        echo_json(canonical({**parse(found.to_json().encode()), "interrupted": not is_whole}))
-    else:
-        show(found)

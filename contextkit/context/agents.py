@@ -68,7 +68,7 @@ class AgentLimits:
     """Sub-agents that are open and not finished at one time; None: as many as `count`."""
     wait_seconds: float = 10.0
     """Longest that a call waits until the response to another one begins, which writes the prefix they share; 0: no
-    call waits (`docs/guides/branches.md`, Many at once)."""
+    call waits (`docs/guides/branches.md`, Ask in parallel)."""
 
     def __post_init__(self) -> None:
         """Raises `UsageError` for what is no limit."""

@@ -17,8 +17,7 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, parse
-from contextkit.economics.break_even import OUTPUT_RESERVE, judge
-from contextkit.economics.keep_alive import MARGIN_SECONDS
+from contextkit.economics.break_even import OUTPUT_RESERVE, pays_from
 from contextkit.economics.residency import Prices
 from contextkit.economics.rewrite import Bills, Rewrite
 from contextkit.errors import InvalidCall, UnknownModel, UnusableSummary, UsageError
@@ -272,8 +271,16 @@ class CompactionState:
                 penalty_usd=0.0 if other is None else _summary_usd(other.model, sizes.prompt),
             )
             bills = Bills(model, planning.price, ttl_seconds)
-            advice = judge(rewrite, planning.rhythm.outlook(ttl_seconds, MARGIN_SECONDS), bills, limit)
-            warm, cold = (float("inf") if size is None else size for size in (advice.warm_tokens, advice.cold_tokens))
+            session = planning.rhythm
+            thresholds = pays_from(
+                rewrite,
+                bills,
+                limit,
+                growths=session.growths,
+                cold_share=session.longer_than(ttl_seconds),
+                remaining_turns=session.remaining_turns,
+            )
+            warm, cold = (float("inf") if size is None else size for size in thresholds)
             self._pays_from, self._weighed_at = (warm, cold), self.n_replies
         return sizes.prompt >= self._pays_from[is_cold]
 

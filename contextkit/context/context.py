@@ -60,7 +60,6 @@ from contextkit.context.compaction import (
     shortened_tokens,
 )
 from contextkit.context.fan_out import FanOut
-from contextkit.context.messages import message_fields
 from contextkit.context.reducers import (
     NO_READER,
     ChangeEvents,
@@ -120,6 +119,7 @@ from contextkit.providers.adoption import (
     opening,
     renewed,
 )
+from contextkit.providers.keyed_blocks import RAW, unpacked
 from contextkit.providers.provider import Provider
 from contextkit.providers.rendering import PromptStore, binds_reasoning
 from contextkit.providers.request import Request
@@ -442,7 +442,9 @@ class Context:
         with self._lock:
             self._settle()
             layout = self._layout()
-        return message_fields(self._provider.wire, layout)
+        fields: dict[str, Json] = parse(PromptLayout(layout.columns, layout.n).body(b"{}"))  # without breakpoints
+        raw = RAW.get(self._provider.wire)  # where the SDK takes `bytes`
+        return fields if raw is None else unpacked(fields, raw)
 
     def prewarm(self, **overrides: Json) -> Request:
         """A request that writes what the next one will read and is answered with nothing.
@@ -519,27 +521,19 @@ class Context:
         body = self._result_body(call_id, value, is_error=is_error)
         return self._append("result", self._memory.written(body, source, self._surroundings))
 
-    def residency(self, call: Call | str, value: object, *, is_error: bool = False) -> ResidencyKind:
+    def residency(self, call: Call | str, value: object) -> ResidencyKind:
         """How the result of a call would live: `stay`, `pass`, `reference` or `delegate`.
 
         `stay` for what is not large. Where it is `delegate`, `delegate(call, value)` makes the side call; a result that
         is given without one lives as the cheapest of the others.
         """
-        body = self._result_body(_call_id(call), value, is_error=is_error)
+        body = self._result_body(_call_id(call), value)
         decision = self._memory.residency(body, self._surroundings, can_delegate=True)
         if decision is not None:
             return decision.kind
         return "reference" if self._memory.is_large(body) else "stay"
 
-    def delegate(
-        self,
-        call: Call | str,
-        value: object,
-        question: Any = EXTRACT,
-        *,
-        is_error: bool = False,
-        source: str | None = None,
-    ) -> Self:
+    def delegate(self, call: Call | str, value: object, question: Any = EXTRACT) -> Self:
         """A branch that reads a large result whole and answers with an extract, on the prefix that is cached already.
 
         Send its request, give it the reply, then answer the call with it: `context.result(call, side)`. The result is
@@ -551,8 +545,8 @@ class Context:
         call_id = _call_id(call)
         if call_id not in self._turns.open:
             raise InvalidCall(f"call {call_id!r} is not open: context.calls names those that are")
-        body = self._result_body(call_id, value, is_error=is_error)
-        written = self._memory.written(body, source, self._surroundings, "pass")
+        body = self._result_body(call_id, value)
+        written = self._memory.written(body, None, self._surroundings, "pass")
         if "whole" not in written or not self._memory.is_large(body):
             raise UsageError(
                 "delegate takes a result that the memory's offload rule calls large, and that its files take: "
@@ -768,7 +762,7 @@ class Context:
     def late_tools(self, tools: Iterable[Any], *, allow_epoch: bool = False) -> Entry:
         """Tools that have come since the conversation began join behind the prompt.
 
-        The static prefix stays as it is (`docs/guides/late-tools.md`).
+        The static prefix stays as it is (`docs/guides/tools.md`).
 
         Tools announced before are bound anew, which is what a resumed conversation needs. Where the model takes none in
         band: raises `UsageError`, or, with `allow_epoch`, opens a new epoch with a larger head, whose price is in the

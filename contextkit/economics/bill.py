@@ -28,10 +28,3 @@ def call_usage(read: int, rest: int, row: Model, ttl_seconds: int | None = None,
     if row.cache in FREE_WRITES:
         return Usage(rest, read, 0, 0, output)
     return Usage(0, read, output=output, writes={ttl_seconds or row.default_ttl_seconds: rest})
-
-
-def cold_usage(n_tokens: int, row: Model, ttl_seconds: int | None = None) -> Usage:
-    """What sending a prefix costs that is not in the cache: a write of the lifetime's class, or plain input where
-    writing is free.
-    """
-    return call_usage(0, n_tokens, row, ttl_seconds)

@@ -1,8 +1,6 @@
-"""Chooses the lifetime a conversation's entries should be written with, and whether to keep them alive with pings.
+"""Prices the lifetimes that a conversation's entries can be written with, and contents that are stored by the hour.
 
-Takes the turns of one conversation as numbers, or what is expected of them, a model's row and its price; gives each
-option with its bill, the cheapest first. A longer lifetime costs more for each token written and saves the writes after
-gaps that exceed the shorter one; a ping costs a read, also where no call follows any more.
+A longer lifetime costs more for each token written and saves the writes after gaps that exceed the shorter one.
 
 `Coverage` computes how much of a prompt is worth the long lifetime, call by call. Where a breakpoint reads entries of
 any lifetime (the rule `mixed_lifetimes` of `facts/rules.toml`), only what a call adds is billed at the long rate when its
@@ -14,15 +12,11 @@ the short lifetime.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from contextkit.cache.usage import Usage
-from contextkit.economics.bill import Price, call_usage
-from contextkit.economics.keep_alive import MARGIN_SECONDS, interval_seconds, most_pings, ping_usage
+from contextkit.economics.bill import Price
 from contextkit.economics.rhythm import Growths, Rhythm
-from contextkit.errors import UsageError
-from contextkit.models import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,62 +156,6 @@ def _at(losses: list[float], low: int, part: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One call of a conversation."""
-
-    gap_seconds: float
-    """From the start of the call before to its own start; infinite for the first."""
-    prefix_tokens: int
-    """Size of the entry that the calls before wrote, if it is still alive."""
-    new_tokens: int
-    """What it adds to that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lifetime:
-    """One lifetime that can be asked for."""
-
-    ttl_seconds: int
-    """How long an entry lives after it was written or read."""
-    cost_usd: float | None
-    """The bill of the turns' input; None where the model has no price."""
-    n_expired: int
-    """Turns whose prefix had expired."""
-
-
-def lifetimes(turns: Iterable[Turn], row: Model, price: Price) -> list[Lifetime]:
-    """Compute the bill of these turns for every lifetime of the model, cheapest first (shortest first without a
-    price).
-    """
-    all_turns = list(turns)
-    rows = [_lifetime(all_turns, ttl, row, price) for ttl in row.ttls_seconds]
-    return sorted(rows, key=lambda one: (one.cost_usd is not None and one.cost_usd, one.ttl_seconds))
-
-
-def break_even_share(prefix_tokens: int, new_tokens: int, row: Model, price: Price) -> float | None:
-    """Compute the share of gaps between the shortest and the longest lifetime above which the longest is cheaper.
-
-    For turns that add `new_tokens` to a prefix of `prefix_tokens`; above 1 it never is. None where the model has one
-    lifetime or no price.
-
-    >>> from contextkit.models import model_named
-    >>> from contextkit.prices import cost_usd
-    >>> opus = lambda usage: cost_usd("anthropic", "claude-opus-4-5", usage)
-    >>> round(break_even_share(100_000, 2_000, model_named("claude-opus-4-5"), opus), 4)
-    0.013
-    """
-    if len(row.ttls_seconds) < 2:
-        return None
-    short, long = (_written(new_tokens, ttl) for ttl in (row.ttls_seconds[0], row.ttls_seconds[-1]))
-    bills = [
-        price(usage)
-        for usage in (short, long, _written(prefix_tokens, row.ttls_seconds[0]), Usage(0, prefix_tokens, 0, 0, 0))
-    ]
-    cheap, dear, lost, read = (bill if bill is not None else float("nan") for bill in bills)
-    return None if None in bills or lost <= read else (dear - cheap) / (lost - read)
-
-
-@dataclass(frozen=True, slots=True)
 class Storage:
     """Cost of a content that is made by a call of its own and stored by the hour (Gemini)."""
 
@@ -250,86 +188,3 @@ def storage(n_tokens: int, ttl_seconds: float, usd_per_mtok_hour: float, price: 
     if plain is not None and read is not None and plain > read:
         reads_to_pay = (plain + stored) / (plain - read)
     return Storage(n_tokens, ttl_seconds, plain, stored, reads_to_pay)
-
-
-@dataclass(frozen=True, slots=True)
-class Upkeep:
-    """One way to keep the prefix in the cache until the next call, with its cost."""
-
-    ttl_seconds: int
-    """The lifetime that is asked for."""
-    pings: int
-    """How many are sent into a gap at most."""
-    cost_usd: float
-    """What the next call's input costs on average, with the pings before it."""
-    kept_seconds: float
-    """The longest gap after which the prefix is still cached."""
-    alive: float
-    """Share of gaps after which it is."""
-
-
-def upkeeps(
-    prefix_tokens: int, rhythm: Rhythm, row: Model, price: Price, margin_seconds: float = MARGIN_SECONDS
-) -> list[Upkeep]:
-    """Compute every lifetime without pings, and with the best number of them for this rhythm where one pays.
-
-    Cheapest first.
-
-    A session that is over pays for pings too, since nobody knows that it is. Raises `UsageError` where the
-    model has no price.
-
-    >>> from contextkit.models import model_named
-    >>> from contextkit.prices import cost_usd
-    >>> opus = lambda usage: cost_usd("anthropic", "claude-opus-4-5", usage)
-    >>> for way in upkeeps(100_000, Rhythm(), model_named("claude-opus-4-5"), opus):
-    ...     print(way.ttl_seconds, way.pings, f"{way.cost_usd:.4f}", f"{way.alive:.3f}")
-    3600 2 0.0721 0.997
-    3600 0 0.0733 0.994
-    300 3 0.0810 0.979
-    300 0 0.0919 0.945
-    """
-    ways = []
-    for ttl in row.ttls_seconds:
-        counts = range(most_pings(prefix_tokens, ttl, row, price) + 1)
-        costs = [_upkeep(prefix_tokens, pings, ttl, rhythm, row, price, margin_seconds) for pings in counts]
-        best = min(costs, key=lambda way: (way.cost_usd, way.pings))
-        ways += [costs[0], best] if best.pings else [costs[0]]
-    return sorted(ways, key=lambda way: (way.cost_usd, way.ttl_seconds))
-
-
-def _upkeep(
-    prefix_tokens: int, pings: int, ttl: int, rhythm: Rhythm, row: Model, price: Price, margin: float
-) -> Upkeep:
-    wait = interval_seconds(ttl, margin)
-    goes_on = rhythm.remaining_turns / (1 + rhythm.remaining_turns)
-    sent = sum(1 - goes_on + goes_on * rhythm.longer_than((number + 1) * wait) for number in range(pings))
-    kept = pings * wait + ttl
-    dead, new = rhythm.longer_than(kept), round(rhythm.growth_tokens)
-    bills = [
-        ping_usage(prefix_tokens),
-        call_usage(prefix_tokens, new, row, ttl),
-        call_usage(0, prefix_tokens + new, row, ttl),
-    ]
-    ping, warm, cold = (price(bill) for bill in bills)
-    if ping is None or warm is None or cold is None:
-        raise UsageError(
-            f"no price for {row.name}: what keeping a prefix alive is worth is money, so pass a price, a function of Usage"
-        )
-    return Upkeep(ttl, pings, sent * ping + goes_on * ((1 - dead) * warm + dead * cold), kept, 1 - dead)
-
-
-def _lifetime(turns: list[Turn], ttl: int, row: Model, price: Price) -> Lifetime:
-    expired = [turn.gap_seconds >= ttl for turn in turns]
-    bills = [price(_bill(turn, is_expired, ttl, row)) for turn, is_expired in zip(turns, expired, strict=True)]
-    paid = [bill for bill in bills if bill is not None]
-    return Lifetime(ttl, sum(paid) if len(paid) == len(bills) else None, sum(expired))
-
-
-def _bill(turn: Turn, is_expired: bool, ttl: int, row: Model) -> Usage:
-    read = 0 if is_expired else turn.prefix_tokens
-    rest = turn.prefix_tokens + turn.new_tokens - read
-    return call_usage(read, rest, row, ttl)
-
-
-def _written(n_tokens: int, ttl: int) -> Usage:
-    return Usage(0, 0, output=0, writes={ttl: n_tokens})

@@ -50,11 +50,6 @@ class Rewrite:
         return self.unchanged_tokens + self.rewritten_tokens
 
     @property
-    def removed_tokens(self) -> int:
-        """What no later call carries any more; negative where the rewrite makes the prompt longer."""
-        return self.context_tokens - self.after_tokens
-
-    @property
     def has_call(self) -> bool:
         """Whether the model is asked for a summary."""
         return self.summary_output_tokens > 0
@@ -114,8 +109,3 @@ class Bills:
         are kept.
         """
         return not is_cold or (rewrite.has_call and self.row.cache in (*FREE_WRITES, "billed"))
-
-    def rewritten(self, rewrite: Rewrite, new_tokens: int, *, is_cold: bool) -> float:
-        """Summary and next call together."""
-        is_front_cold = not self.leaves_warm(rewrite, is_cold=is_cold)
-        return self.summary(rewrite, is_cold=is_cold) + self.after(rewrite, new_tokens, is_cold=is_front_cold)

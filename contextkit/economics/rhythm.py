@@ -9,11 +9,8 @@ prompts or prices.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log
-
-from contextkit.errors import UsageError
 
 Survival = tuple[tuple[float, float], ...]
 """(seconds, share of gaps longer than that), by seconds."""
@@ -65,50 +62,6 @@ class Prior:
     """After t turns (`remaining_turns` · this + t) / this are expected to follow; measured: 58 at first, 68 after 80.
     """
 
-    @classmethod
-    def of(cls, sessions: Iterable[Sequence[tuple[float, float]]]) -> Prior:
-        """What past sessions were like, each as (gap, growth) of its calls after the first.
-
-        Raises `UsageError` where they hold no such call.
-
-        >>> Prior.of([[(20.0, 900.0)] * 30, [(400.0, 1_100.0)] * 10]).remaining_turns
-        20.0
-        """
-        known = [list(turns) for turns in sessions]
-        turns = [turn for session in known for turn in session]
-        if not turns:
-            raise UsageError(
-                "no session has a second call: nothing can be learned of gaps and growth; use Prior() as it is"
-            )
-        gaps = tuple(
-            (seconds, (sum(gap > seconds for gap, _ in turns) or 0.5) / len(turns)) for seconds, _ in SEEN_GAPS[1:]
-        )
-        return cls(((0.0, 1.0), *gaps), growths_of([growth for _, growth in turns]), len(turns) / len(known))
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What is expected of a session from here on; made by a `Rhythm`, or by whoever knows better."""
-
-    remaining_turns: float
-    """Calls that follow the next one, on average."""
-    growths: Growths
-    """What each adds to the context: sizes and their shares, which sum to 1."""
-    cold: float
-    """Share of gaps that outlive the cache: the next call finds nothing."""
-    idle: float
-    """Share of gaps that reach the moment `idle_seconds`, shortly before the cache lapses."""
-    far: float
-    """Share of gaps that outlive a cache renewed at that moment."""
-    idle_seconds: float
-    """How long nothing was sent when a rewrite still reads a warm prefix and the next call is likely to find a cold
-    one."""
-
-    @property
-    def growth_tokens(self) -> float:
-        """What a call adds on average."""
-        return sum(share * tokens for share, tokens in self.growths)
-
 
 class Rhythm:
     """A session's habits as far as they are known.
@@ -146,12 +99,6 @@ class Rhythm:
         self._added[kind] += max(0.0, growth_tokens)
         self.turns += 1
 
-    def see_all(self, turns: Iterable[tuple[float, float]]) -> Rhythm:
-        """Several, as (gap, growth); the rhythm itself."""
-        for gap, growth in turns:
-            self.see(gap, growth)
-        return self
-
     def longer_than(self, seconds: float) -> float:
         """Share of gaps longer than that.
 
@@ -182,12 +129,6 @@ class Rhythm:
         """How many calls are still to come."""
         return self.prior.remaining_turns + self.turns / self.prior.turns_weight
 
-    def outlook(self, ttl_seconds: float, margin_seconds: float = 30.0) -> Outlook:
-        """What that means for a cache whose entries live `ttl_seconds` after they were last used."""
-        idle = max(ttl_seconds - margin_seconds, ttl_seconds / 2)
-        cold, reached, far = (self.longer_than(seconds) for seconds in (ttl_seconds, idle, idle + ttl_seconds))
-        return Outlook(self.remaining_turns, self.growths, cold, reached, far, idle)
-
     def _n_gaps_reaching(self) -> list[int]:
         """How many own gaps reached each known length."""
         reached, above = [], 0
@@ -195,15 +136,6 @@ class Rhythm:
             above += n
             reached.append(above)
         return reached[::-1]
-
-
-def growths_of(tokens: Sequence[float]) -> Growths:
-    """What these turns added, by kind; a kind that none of them is of has no share."""
-    kinds = [[max(0.0, one) for one in tokens if _kind(one) == kind] for kind in range(len(SIZES))]
-    return tuple(
-        (len(kind) / len(tokens), sum(kind) / len(kind) if kind else low)
-        for kind, low in zip(kinds, SIZES, strict=True)
-    )
 
 
 def _kind(tokens: float) -> int:

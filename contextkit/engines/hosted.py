@@ -1,8 +1,7 @@
 """A recorded ledger on a hosted provider's cache: what it would have read, and what it would have cost.
 
-Takes a ledger whose prompts are outlines, gives an `Outcome`; knows nothing of files. Blocks are none of the hosted
-caches' business: everything is counted in tokens. `anthropic` and `openai` follow the row of each call's model; every
-other name is a row of `cache.hosted.rules`.
+Blocks are none of the hosted caches' business: everything is counted in tokens. `anthropic` and `openai` follow the row
+of each call's model; every other name is a row of `cache.hosted.rules`.
 
 Assumed where a trace does not say: a mark stands on the last segment, with the shortest lifetime on offer; a mark that
 asks for a lifetime nobody offers there gets the next longer one; a host that is asked to cache by a key is asked; calls
@@ -11,13 +10,12 @@ are routed by what they begin with; a reply began when it ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contextkit.cache.hosted.content_cache import Contents
-from contextkit.cache.hosted.hosted_cache import Routed, head_of, hosted_cache
-from contextkit.cache.hosted.rules import HOSTED, Rule
+from contextkit.cache.hosted.hosted_cache import hosted_cache
+from contextkit.cache.hosted.rules import HOSTED
 from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import ZERO, Usage
@@ -33,9 +31,8 @@ from contextkit.prices import cost_usd
 
 _OPEN = ("deepseek", "mistral", "moonshotai", "zai")
 """Whose models others may serve."""
-_BY_MODEL = {"anthropic": 0, "openai": HOSTED["openai"].per_minute}
-"""Providers whose models each have rules of their own → requests of one prefix a minute that one of several servers
-takes, 0 for any."""
+_BY_MODEL = ("anthropic", "openai")
+"""Providers whose models each have rules of their own."""
 _SELLS: Mapping[str, tuple[str, ...]] = {
     "azure-openai": ("openai",),
     "bedrock-claude": ("anthropic", "aws"),
@@ -61,8 +58,6 @@ class _Host:
     """A model's name → an empty cache."""
     outline_for: Callable[[Exchange, Outline], Outline]
     """A prompt as this provider would have been sent it."""
-    storage_usd_per_mtok_hour: float = 0.0
-    """What storing costs."""
 
 
 def replay_hosted(
@@ -70,18 +65,15 @@ def replay_hosted(
     provider: str,
     model: str | None = None,
     *,
-    servers: int | None = None,
-    per_minute: int | None = None,
     watch: Watch = iter,
 ) -> Outcome:
     """Send every outlined call of `ledger` to `provider` again, to `model` or else to the model it was sent to.
 
-    `servers` have a cache each, and beyond `per_minute` requests of one beginning another one answers; None for what
-    the provider's row says. Where `watch` stops, the figures are those of the calls before. Raises `UsageError` where
+    Where `watch` stops, the figures are those of the calls before. Raises `UsageError` where
     there is no such provider, a model is another one's or no call has an outline, `UnknownModel` for a model that has
     to have a row and has none.
     """
-    host = _host(provider, model, servers, per_minute)
+    host = _host(provider, model)
     calls = Ledger()
     for exchange in ledger:
         if isinstance(exchange.prompt, Outline):
@@ -90,15 +82,19 @@ def replay_hosted(
         has_ids = any(isinstance(exchange.prompt, BlockIds | Tokens) for exchange in ledger)
         way = "replay it on an engine, as vllm" if has_ids else "contextkit whatif FILE works with bodies and bills"
         raise UsageError(f"{provider} bills prompts, and no call of this trace has the outline of one: {way}")
-    caches: dict[str, Any] = {}
-    replayed = simulate(calls, cache_of=lambda name: caches.setdefault(name, host.cache_of(name)), watch=watch)
-    return _outcome(provider, servers, replayed, _extra_usd(host, caches, replayed))
+    replayed = simulate(calls, cache_of=host.cache_of, watch=watch)
+    total = summarise(replayed).total
+    usages = [exchange.usage or ZERO for exchange in replayed]
+    n_tokens, n_read = sum(usage.prompt or 0 for usage in usages), sum(usage.read or 0 for usage in usages)
+    setting = Setting(provider, "ttl", instances=HOSTED[provider].n_servers if provider in HOSTED else 1)
+    counts = Counts(len(usages), None, None, n_tokens, n_read)
+    return Outcome(setting, counts, None, total.list_cost_usd, total.cost_uncached_usd)
 
 
 def why_no_price(ledger: Ledger, provider: str, model: str | None = None) -> str:
     """Why `replay_hosted` gives no dollars for the same; empty where nothing is missing."""
     calls = [exchange for exchange in ledger if isinstance(exchange.prompt, Outline)]
-    vendor = _host(provider, model, None, None).provider
+    vendor = _host(provider, model).provider
     names = dict.fromkeys(model or exchange.model for exchange in calls)
     if provider in HOSTED and not HOSTED[provider].provider:
         return f"prices of {provider} are not known here"
@@ -113,45 +109,29 @@ def why_no_price(ledger: Ledger, provider: str, model: str | None = None) -> str
     )
 
 
-def _host(provider: str, model: str | None, servers: int | None, per_minute: int | None) -> _Host:
+def _host(provider: str, model: str | None) -> _Host:
     if provider in _BY_MODEL:
-        return _by_model(provider, model, servers, per_minute)
+        return _by_model(provider, model)
     if provider not in HOSTED:
         raise UsageError(f"{provider!r} is no provider: use one of {', '.join(PROVIDERS)}")
     rule = HOSTED[provider]
-    options = {"n_servers": servers, "per_minute": per_minute}
-    rule = replace(rule, **{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
 
     def cache_of(name: str) -> Any:
         row = MODELS.get(name)
         if row and rule.provider not in ("", _ANY):
             _check_sold(provider, row, rule.provider)
-        fitting = replace(rule, min_tokens=row.min_tokens) if row and row.provider == rule.provider else rule
-        is_stored = rule.kind == "contents"
-        return Contents(fitting.min_tokens, fitting.ttl_seconds) if is_stored else hosted_cache(fitting)
+        has_own_minimum = row and row.provider == rule.provider
+        return hosted_cache(replace(rule, min_tokens=row.min_tokens) if row and has_own_minimum else rule)
 
     marks = rule.kind == "breakpoints" or rule.is_opt_in
     offered = rule.ttls_seconds or (rule.ttl_seconds,)
     host = rule.provider or provider
-    return _Host(
-        host,
-        model,
-        cache_of,
-        lambda exchange, outline: _marked(outline, offered, marks),
-        rule.storage_usd_per_mtok_hour,
-    )
+    return _Host(host, model, cache_of, lambda exchange, outline: _marked(outline, offered, marks))
 
 
-def _by_model(provider: str, model: str | None, servers: int | None, per_minute: int | None) -> _Host:
-    n_servers, limit = servers or 1, _BY_MODEL[provider] if per_minute is None else per_minute
-
+def _by_model(provider: str, model: str | None) -> _Host:
     def cache_of(name: str) -> Any:
-        row = _row(provider, name)
-        return (
-            Routed(lambda: reference_cache(row), head_of, n_servers, per_minute=limit)
-            if n_servers > 1
-            else reference_cache(row)
-        )
+        return reference_cache(_row(provider, name))
 
     def outline_for(exchange: Exchange, outline: Outline) -> Outline:
         row = _row(provider, model) if model else _recorded(provider, exchange.model)
@@ -210,43 +190,8 @@ def _as_sent(exchange: Exchange, outline: Outline, host: _Host) -> Exchange:
     )
 
 
-def _outcome(provider: str, servers: int | None, replayed: Ledger, extra_usd: float | None) -> Outcome:
-    total = summarise(replayed).total
-    sessions: dict[str, list[Usage]] = {}
-    for exchange in replayed:
-        sessions.setdefault(exchange.session, []).append(exchange.usage or ZERO)
-    counts = {name: _counts(usages) for name, usages in sessions.items()}
-    everything = _counts(usage for usages in sessions.values() for usage in usages)
-    setting = Setting(provider, "ttl", "", instances=servers or HOSTED.get(provider, _ALONE).n_servers)
-    spent = None if total.list_cost_usd is None or extra_usd is None else total.list_cost_usd + extra_usd
-    return Outcome(setting, everything, None, counts, spent, total.cost_uncached_usd)
-
-
-_ALONE = Rule("implicit")
-
-
-def _extra_usd(host: _Host, caches: dict[str, Any], replayed: Ledger) -> float | None:
-    """Dollars for making and storing contents, None where making one has no price."""
-    until = max((exchange.ended_at or exchange.at for exchange in replayed), default=0.0)
-    extra = 0.0
-    for name, client in caches.items():
-        if isinstance(client, Contents):
-            made = _price(host.provider, name, Usage(client.created_tokens, 0, 0, 0, 0), until)
-            if made is None:
-                return None
-            extra += made + client.storage_usd(until, host.storage_usd_per_mtok_hour)
-    return extra
-
-
 def _price(provider: str, model: str, usage: Usage, at: float) -> float | None:
     try:
         return cost_usd(provider, model, usage, at)
     except UnknownModel:
         return None
-
-
-def _counts(usages: Iterable[Usage]) -> Counts:
-    counted = list(usages)
-    return Counts(
-        len(counted), None, None, sum(usage.prompt or 0 for usage in counted), sum(usage.read or 0 for usage in counted)
-    )

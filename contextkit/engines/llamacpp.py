@@ -17,21 +17,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import Any
-
-import orjson
+from dataclasses import dataclass, replace
 
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.usage import Usage
-from contextkit.engines.llamacpp_server import Checkpoint, Content, Plan, Slot, SlotRequest, SlotServer, SlotShape
-from contextkit.engines.token_ids import N_BYTES, TokenIds, pack, packed_bytes, unpack
-from contextkit.errors import StorageError, UsageError
+from contextkit.engines.llamacpp_server import Plan, SlotRequest, SlotServer, SlotShape
+from contextkit.engines.token_ids import N_BYTES, TokenIds, pack, packed_bytes
+from contextkit.errors import UsageError
 
 _COUNTERS = ("requests", "hits", "read_tokens", "approximate_tokens", "fresh_tokens", "output_tokens")
 """Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
-_FORMAT = {"kind": "slot_cache", "version": 1}
-"""What a snapshot says it is."""
 _NOWHERE = -1
 """The slot of a request that found none."""
 
@@ -138,52 +133,6 @@ class SlotCache:
         }
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | now | {"running": len(self._running)}
 
-    def snapshot(self) -> bytes:
-        """Everything `restore` needs, as JSON, requests under way included."""
-        server = self._server
-        slots = [(_row(slot.content), slot.is_busy, slot.used) for slot in server.slots]
-        running = {str(number): (request.slot, unpack(request.generated)) for number, request in self._running.items()}
-        numbers = {
-            "number": self._number,
-            "n_unnamed": self._n_unnamed,
-            "served": (server.n_started, server.n_released),
-        }
-        rows = {
-            "slots": slots,
-            "states": list(map(_row, server.host.states)),
-            "running": running,
-            "counters": dict(self._counters),
-        }
-        return orjson.dumps({**_FORMAT, "shape": repr(self._shape), **numbers, **rows})
-
-    def restore(self, state: bytes) -> None:
-        """Back to a snapshot.
-
-        Raises `StorageError`, and changes nothing, where `state` is not one of a cache of this shape.
-        """
-        other = SlotCache(self._shape)
-        try:
-            data = orjson.loads(state)
-            if {name: data[name] for name in _FORMAT} != _FORMAT or data["shape"] != repr(self._shape):
-                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}, {data['shape']}")
-            other._load(data)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise StorageError(
-                f"not a snapshot of this SlotCache ({error!r}): pass what its snapshot() gave"
-            ) from error
-        self._server, self._running, self._counters = other._server, other._running, other._counters
-        self._number, self._n_unnamed = other._number, other._n_unnamed
-
-    def _load(self, data: dict[str, Any]) -> None:
-        self._server.slots = [Slot(_content(content), is_busy, used) for content, is_busy, used in data["slots"]]
-        self._server.host.restore([_content(row) for row in data["states"]])
-        self._server.n_started, self._server.n_released = data["served"]
-        self._running = {
-            int(number): _Request(slot, pack(generated)) for number, (slot, generated) in data["running"].items()
-        }
-        self._counters = Counter(data["counters"])
-        self._number, self._n_unnamed = data["number"], data["n_unnamed"]
-
     def _hit(self, asked: SlotRequest, plan: Plan | None) -> Hit:
         if plan is None:
             return Hit(0, 0, None, "no_room", None)
@@ -215,12 +164,3 @@ def _slot_request(prompt: TokenIds, user_starts: Sequence[int]) -> SlotRequest:
 
 def _bill(n_tokens: int, read: int) -> Usage:
     return Usage(n_tokens - read, read, 0, 0, 0)
-
-
-def _row(content: Content) -> list[Any]:
-    return [unpack(content.tokens), content.n_exact, [astuple(point) for point in content.checkpoints], content.adapter]
-
-
-def _content(row: list[Any]) -> Content:
-    tokens, n_exact, points, adapter = row
-    return Content(pack(tokens), n_exact, tuple(Checkpoint(*point) for point in points), adapter)

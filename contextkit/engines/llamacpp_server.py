@@ -1,56 +1,39 @@
-"""Models llama.cpp's server: slots, their contents and checkpoints, context shift, and the host prompt cache.
+"""llama.cpp's server: slots and what they hold, checkpoints, context shift, and the host cache of whole states.
 
-What one slot holds, how much of it a prompt can go on with, and where a model that cannot roll back leaves
-checkpoints.
+Read in the source of llama.cpp's server, except what is named as assumed.
 
-Takes packed tokens, gives lengths; knows nothing of slots' choice.
+*Slots.* Among idle slots with something in them the one that shares the largest part of the prompt is chosen, if that
+is more than the threshold; else the one not used for longest, among equals the last; in the second case, and where less
+than half of a slot would be kept, its state is saved to the host cache first and a better one looked for there. A
+request that names its slot (`id_slot`, counted round where there are fewer) gets that one or waits; below the threshold
+that one counts as keeping nothing (releases of 2025 never saved for such a request). A change of adapter empties a
+slot. Assumed: `--cache-idle-slots` is off. Upstream computes the shares in 32-bit floats, here they are exact; a share
+equal to a threshold is above it in neither.
 
-Read in the source of llama.cpp's server: the common prefix counts token by token, without blocks; the last token of a
-prompt is computed in any case; a chunk of at least `n_reuse` tokens is kept behind a deletion, its keys turned to their
-new positions, the cursor in the prompt never skipping; where the memory cannot be rolled back (recurrent state, sliding
-window) the newest checkpoint not behind the difference is taken, or everything is computed again. Checkpoints are made
-at the starts of user messages and near the end of a prompt. Assumed: a sliding window keeps window + ubatch tokens;
-what was computed behind turned keys is as approximate as they are.
+*Contents.* The common prefix counts token by token, without blocks; the last token of a prompt is computed in any case;
+a chunk of at least `n_reuse` tokens is kept behind a deletion, its keys turned to their new positions, the cursor in
+the prompt never skipping; where the memory cannot be rolled back (recurrent state, sliding window) the newest
+checkpoint not behind the difference is taken, or everything is computed again. Checkpoints are made at the starts of
+user messages and near the end of a prompt. Assumed: a sliding window keeps window + ubatch tokens; what was computed
+behind turned keys is as approximate as they are.
 
-A slot's end: how many tokens it holds, and what becomes of generated ones beyond that (`--context-shift`).
+*End of a slot* (`Window`). A prompt as long as the slot, or longer, is refused; before each generated token is computed
+the slot must have room for two more, else generation stops there or, with `--context-shift`, half of what stands behind
+the first `n_keep` tokens is dropped and the rest turned to its new positions; the last sampled token is never computed.
+Models whose memory cannot be cut do not shift.
 
-Takes contents and generated tokens, gives contents; knows nothing of slots' choice.
-
-Read in the source of llama.cpp's server: a prompt as long as the slot, or longer, is refused; before each generated
-token is computed the slot must have room for two more, else generation stops there or, with `--context-shift`, half of
-what stands behind the first `n_keep` tokens is dropped and the rest turned to its new positions; the last sampled token
-is never computed. Models whose memory cannot be cut do not shift. What has been turned, and all that is computed behind
-it, is approximate.
-
-llama.cpp's host prompt cache (`--cache-ram`): whole states of slots, saved before they are lost, oldest dropped
-first.
-
-Takes contents and prompts, gives contents; knows nothing of slots.
-
-Read in the source of llama.cpp's server: a state that begins a saved one is not saved again; saving one drops those
-that begin it; a state is taken only if it is better than the slot in both ways, in the part of itself that is kept (at
-least a quarter) and in the part of the prompt that is served; taking it moves it out; at least one is kept, however
-large. An empty slot keeps nothing of itself, so any state serves it better. Assumed: sizes are counted in tokens,
-checkpoints left out; an empty slot is not saved.
-
-llama.cpp's server: a prompt gets a slot, the slot keeps what it can and holds what was computed.
-
-Takes packed prompts, gives what was kept; knows nothing of bills.
-
-Read in the source of llama.cpp's server: among idle slots with something in them the one that shares the largest part
-of the prompt is chosen, if that is more than the threshold; else the one not used for longest, among equals the last;
-in the second case, and where less than half of a slot would be kept, its state is saved to the host cache first and a
-better one looked for there. A request that names its slot (`id_slot`, counted round where there are fewer) gets that
-one or waits; below the threshold that one counts as keeping nothing (releases of 2025 never saved for such a request).
-A change of adapter empties a slot. Assumed: `--cache-idle-slots` is off. Upstream computes the shares in 32-bit floats,
-here they are exact; a share equal to a threshold is above it in neither.
+*Host cache* (`--cache-ram`). Whole states of slots, oldest dropped first: a state that begins a saved one is not saved
+again; saving one drops those that begin it; a state is taken only if it is better than the slot in both ways, in the
+part of itself that is kept (at least a quarter) and in the part of the prompt that is served; taking it moves it out;
+at least one is kept, however large. An empty slot keeps nothing of itself, so any state serves it better. Assumed:
+sizes are counted in tokens, checkpoints left out; an empty slot is not saved.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -320,14 +303,9 @@ class HostCache:
     def __init__(self, max_tokens: int | None) -> None:
         """`max_tokens`: as many are kept, None for all, 0 for none."""
         self._max_tokens = max_tokens
-        self.restore(())
-
-    def restore(self, states: Iterable[Content]) -> None:
-        """Hold these and no others, in the order they were saved."""
-        self._states = OrderedDict((state.tokens, (number, state)) for number, state in enumerate(states))
-        self._sorted = sorted(self._states)
-        self._n_saved = len(self._states)
-        self._n_tokens = sum(map(len, self._sorted)) // N_BYTES
+        self._states: OrderedDict[bytes, tuple[int, Content]] = OrderedDict()
+        self._sorted: list[bytes] = []
+        self._n_saved = self._n_tokens = 0
 
     @property
     def is_on(self) -> bool:

@@ -19,9 +19,9 @@ from contextkit.engines.tier import Tier, TokenChunks
 from contextkit.engines.tiered import TieredCache
 from contextkit.engines.token_ids import TokenIds
 from contextkit.engines.vllm import BlockCache
+from contextkit.engines.vllm_engine import Shape
 from contextkit.engines.vllm_groups import Group
 from contextkit.engines.vllm_keys import rules_of
-from contextkit.engines.vllm_manager import Shape
 from contextkit.errors import UsageError
 
 CAPACITY_TOKENS = 1 << 20

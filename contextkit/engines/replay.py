@@ -1,17 +1,16 @@
 """A recorded ledger of token ids on a self-hosted engine's cache: the bills `contextkit serve --cache` made, made
 again.
 
-Takes a ledger whose prompts are token ids, gives an `Outcome`; knows nothing of files. Sizes are the engine's own, in
-tokens, those left out as `serve` leaves them out: with the same sizes every call is billed what the server billed it.
+Sizes are the engine's own, in tokens, those left out as `serve` leaves them out: with the same sizes every call is
+billed what the server billed it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
-from contextkit.cache.usage import ZERO, Usage
+from contextkit.cache.usage import ZERO
 from contextkit.engines.compare import Counts, Outcome
 from contextkit.engines.registry import engine, sizes_of
 from contextkit.engines.simulate import Watch, simulate
@@ -22,19 +21,10 @@ from contextkit.ledger.ledger import Ledger
 
 _ROOMS = ("capacity_tokens", "host_tokens")
 """Options that say how much is held; what an engine has of them, the first is its capacity."""
-_EVICTED: Mapping[str, Callable[[Mapping[str, int], int], int]] = MappingProxyType(
-    {
-        "vllm": lambda stats, size: stats["blocks_evicted"],
-        "sglang": lambda stats, size: stats["tokens_evicted"] // size,
-        "tiered": lambda stats, size: stats["evicted_tokens_host"] // size,
-    }
-)
-"""Engine → blocks it forgot to make room, of its counters and its block; those of an engine that is not here are not
-counted."""
 
 
 def has_tokens(ledger: Ledger) -> bool:
-    """Whether any of its prompts is recorded as token ids."""
+    """Return whether any of its prompts is recorded as token ids."""
     return any(type(exchange.prompt) is Tokens for exchange in ledger)
 
 
@@ -55,15 +45,21 @@ def replay_engine(ledger: Ledger, name: str, *, watch: Watch = iter, **options: 
             f"{name} reads token ids, and no call of this ledger recorded any: record one with `contextkit serve --cache`"
         )
     cache = engine(name, **options).cache
-    setting, size = _setting(name, options), block_tokens(name, options.get("block_size"))
-    sessions: dict[str, list[Usage]] = {}
-    for exchange in simulate(calls, cache, watch=watch):
-        sessions.setdefault(exchange.session, []).append(exchange.usage or ZERO)
-    everything = _counts((usage for usages in sessions.values() for usage in usages), size)
-    evicted = _EVICTED[name](cache.stats(), size) if name in _EVICTED else None
-    return Outcome(
-        setting, everything, evicted, {session: _counts(usages, size) for session, usages in sessions.items()}
-    )
+    size = block_tokens(name, options.get("block_size"))
+    usages = [exchange.usage or ZERO for exchange in simulate(calls, cache, watch=watch)]
+    sizes = [(usage.prompt or 0, usage.read or 0) for usage in usages]
+    blocks, hit_blocks = (sum(-(-row[place] // size) for row in sizes) for place in (0, 1))
+    tokens, hit_tokens = (sum(row[place] for row in sizes) for place in (0, 1))
+    counts = Counts(len(sizes), blocks, hit_blocks, tokens, hit_tokens)
+    return Outcome(_setting(name, options), counts, _n_evicted(name, cache.stats(), size))
+
+
+def _n_evicted(name: str, stats: Mapping[str, int], size: int) -> int | None:
+    """Blocks the engine forgot to make room, by its counters; None for llama.cpp, which does not count them."""
+    if name == "vllm":
+        return stats["blocks_evicted"]
+    counter = {"sglang": "tokens_evicted", "tiered": "evicted_tokens_host"}.get(name)
+    return stats[counter] // size if counter else None
 
 
 def block_tokens(name: str, size: int | None = None) -> int:
@@ -92,10 +88,4 @@ def _setting(name: str, options: Mapping[str, Any]) -> Setting:
     sizes = {**sizes_of(name), **{option: value for option, value in options.items() if value is not None}}
     size, room = block_tokens(name, sizes.get("block_size")), room_of(name)
     host = sizes["host_tokens"] // size if "host_tokens" in sizes and room != "host_tokens" else None
-    return Setting(name, sizes.get("policy", "lru"), "", sizes[room] // size, 1, sizes.get("slots", 1), host)
-
-
-def _counts(usages: Iterable[Usage], size: int) -> Counts:
-    sizes = [(usage.prompt or 0, usage.read or 0) for usage in usages]
-    blocks, hit_blocks = (sum(-(-row[place] // size) for row in sizes) for place in (0, 1))
-    return Counts(len(sizes), blocks, hit_blocks, sum(prompt for prompt, _ in sizes), sum(read for _, read in sizes))
+    return Setting(name, sizes.get("policy", "lru"), sizes[room] // size, 1, sizes.get("slots", 1), host)

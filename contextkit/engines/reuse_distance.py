@@ -1,7 +1,6 @@
 """Every capacity of an LRU at once: how far back each block was last used, instead of one replay a capacity.
 
-Takes requests as block ids, gives a `Curve`: hits and evictions for every capacity, exactly those of a replay. Knows
-nothing of files. NumPy is imported when a curve is made.
+A `Curve` has the hits and evictions of every capacity, exactly those of a replay. NumPy is imported when one is made.
 
 An LRU of C blocks holds the C blocks used last (Mattson 1970), so a block is there when a request begins exactly if at
 most C blocks were used since its last use, itself included: its distance. A request reads its leading blocks up to the
@@ -22,8 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from contextkit.engines.block_trace import BlockRequest
-from contextkit.engines.trace_engines import ORDERS
-from contextkit.errors import MissingExtra, UsageError
+from contextkit.errors import MissingExtra
 
 if TYPE_CHECKING:
     from numpy import int64
@@ -104,14 +102,12 @@ class Distances:
         self._sizes.append(request.size)
         self._tokens.append(request.n_tokens)
 
-    def curve(self, order: str = "tail-first") -> Curve:
-        """Hits for every capacity; raises `MissingExtra` without NumPy, `UsageError` for an order there is not."""
-        if order not in ORDERS:
-            raise UsageError(f"{order!r} is no order: use one of {', '.join(ORDERS)}")
+    def curve(self) -> Curve:
+        """Hits for every capacity; raises `MissingExtra` without NumPy."""
         np = _numpy()
         lengths, sizes, tokens = (np.array(column, np.int64) for column in (self._lengths, self._sizes, self._tokens))
         ids = np.frombuffer(self._ids, np.int64) if self._ids else np.empty(0, np.int64)
-        return _curve(np, ids, lengths, sizes, tokens, order)
+        return _curve(np, ids, lengths, sizes, tokens)
 
     def _numbered(self, ids: Sequence[int]) -> array[int]:
         numbers = self._numbers if self._numbers is not None else {}
@@ -126,20 +122,18 @@ def _numpy() -> Any:
     return np
 
 
-def _curve(np: Any, ids: Ints, lengths: Ints, sizes: Ints, tokens: Ints, order: str) -> Curve:
+def _curve(np: Any, ids: Ints, lengths: Ints, sizes: Ints, tokens: Ints) -> Curve:
     ends = np.cumsum(lengths)
     starts = ends - lengths
-    is_reversed = order == "tail-first"
     request = np.repeat(np.arange(len(lengths)), lengths)
     place = np.arange(len(ids)) - starts[request]
-    turned = starts[request] + lengths[request] - 1 - place if is_reversed else None
-    previous, n_distinct = _previous(np, ids if turned is None else ids[turned])
-    distance, at_use = _distances(np, previous, starts, request, n_distinct)
-    reach = _running_maximum(np, distance if turned is None else distance[turned], request, n_distinct)
+    turned = starts[request] + lengths[request] - 1 - place  # a request's last block counts as used first
+    previous, n_distinct = _previous(np, ids[turned])
+    distance = _distances(np, previous, starts, request, n_distinct)
+    reach = _running_maximum(np, distance[turned], request, n_distinct)
     weights = np.minimum(sizes[request], np.maximum(0, tokens[request] - place * sizes[request]))
     hits, hit_tokens = _cumulative(np, reach, n_distinct), _cumulative(np, reach, n_distinct, weights)
-    in_time = hits if is_reversed else _cumulative(np, at_use, n_distinct)
-    evicted = np.maximum(0, len(ids) - in_time - np.arange(n_distinct + 1))
+    evicted = np.maximum(0, len(ids) - hits - np.arange(n_distinct + 1))
     return Curve(len(ids), int(tokens.sum()), n_distinct, hits, hit_tokens, evicted)
 
 
@@ -157,8 +151,8 @@ def _previous(np: Any, ids: Ints) -> tuple[Ints, int]:
     return previous, n - len(again)
 
 
-def _distances(np: Any, previous: Ints, starts: Ints, request: Ints, n_distinct: int) -> tuple[Ints, Ints]:
-    """Distance of each use when its request begins, and when its own turn comes; more than there is for a first use."""
+def _distances(np: Any, previous: Ints, starts: Ints, request: Ints, n_distinct: int) -> Ints:
+    """Distance of each use when its request begins; more than there is for a first use."""
     n = len(previous)
     is_first_of_stretch = np.ones(n, bool)
     is_first_of_stretch[1:] = (previous[1:] != previous[:-1] + 1) | (previous[1:] < 1) | (request[1:] != request[:-1])
@@ -168,13 +162,11 @@ def _distances(np: Any, previous: Ints, starts: Ints, request: Ints, n_distinct:
     first, length = first[is_repeat], length[is_repeat]
     last_use, begins = previous[first], starts[request[first]]
     at_begin = begins - last_use - _again_since(np, request[first], last_use, length)
-    at_use = first - last_use - _again_since(np, np.arange(len(first)), last_use, length)
     inside = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-    places = np.repeat(first, length) + inside
-    both = np.full((2, n), n_distinct + 1, np.int64)
-    both[0, places] = np.maximum(1, np.repeat(at_begin, length) - inside)  # below 1: used twice in one request
-    both[1, places] = np.repeat(at_use, length)
-    return both[0], both[1]
+    distance: Ints = np.full(n, n_distinct + 1, np.int64)
+    # below 1: used twice in one request
+    distance[np.repeat(first, length) + inside] = np.maximum(1, np.repeat(at_begin, length) - inside)
+    return distance
 
 
 def _again_since(np: Any, times: Ints, last_use: Ints, length: Ints) -> Ints:

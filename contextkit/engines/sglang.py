@@ -19,20 +19,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import orjson
 
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.usage import Usage
-from contextkit.engines.sglang_tree import NO_SPACE, Match, Node, RadixTree, Space, parent_of, rules_of
-from contextkit.engines.token_ids import N_BYTES, TokenIds, pack, packed_view, unpack
-from contextkit.errors import StorageError, UsageError
+from contextkit.engines.sglang_tree import Match, Node, RadixTree, Space, rules_of
+from contextkit.engines.token_ids import N_BYTES, TokenIds, pack, packed_view
+from contextkit.errors import UsageError
 
 _COUNTERS = ("requests", "hits", "read_tokens", "fresh_tokens", "output_tokens", "tokens_evicted")
 """Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
-_FORMAT = {"kind": "radix_cache", "version": 1}
-"""What a snapshot says it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,61 +176,6 @@ class RadixCache:
         }
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | now | {"nodes": tree.n_nodes}
 
-    def snapshot(self) -> bytes:
-        """Everything `restore` needs, as JSON, requests under way included."""
-        numbers = {self._tree.root: 0} | {node: number for number, node in enumerate(self._tree.nodes(), 1)}
-        nodes = [_node_row(node, numbers) for node in list(numbers)[1:]]
-        running = {
-            str(number): _request_row(request, self._all_tokens(request), numbers)
-            for number, request in self._running.items()
-        }
-        state = {
-            "clock": self._tree.counters(),
-            "number": self._number,
-            "n_unnamed": self._n_unnamed,
-            "shape": repr(self._shape),
-        }
-        return orjson.dumps({**_FORMAT, **state, "nodes": nodes, "running": running, "counters": dict(self._counters)})
-
-    def restore(self, state: bytes) -> None:
-        """Back to a snapshot.
-
-        Raises `StorageError`, and changes nothing, where `state` is not one of a cache of this shape.
-        """
-        other = RadixCache(self._shape)
-        try:
-            data = orjson.loads(state)
-            if {name: data[name] for name in _FORMAT} != _FORMAT or data["shape"] != repr(self._shape):
-                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}, {data['shape']}")
-            other._load(data)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise StorageError(
-                f"not a snapshot of this RadixCache ({error!r}): pass what its snapshot() gave"
-            ) from error
-        self._tree, self._running, self._counters = other._tree, other._running, other._counters
-        self._number, self._n_unnamed, self._held = other._number, other._n_unnamed, other._held
-
-    def _load(self, data: dict[str, Any]) -> None:
-        nodes = [self._tree.root]
-        for row in data["nodes"]:
-            nodes.append(_node(row, nodes, self._shape.page))
-        self._tree.load(nodes[1:], *data["clock"])
-        self._running = {int(number): self._request(row, nodes) for number, row in data["running"].items()}
-        self._held = sum(request.held for request in self._running.values())
-        self._counters = Counter(data["counters"])
-        self._number, self._n_unnamed = data["number"], data["n_unnamed"]
-
-    def _request(self, row: list[Any], nodes: list[Node]) -> _Request:
-        tokens, n_prompt, (extra_key, salt), priority, number, *figures = row
-        depth = sum(map(len, self._tree.edges(nodes[number]))) // N_BYTES
-        return _Request(
-            pack(tokens[depth:]), len(tokens), n_prompt, (extra_key, salt), priority, nodes[number], depth, *figures
-        )
-
-    def _all_tokens(self, request: _Request) -> bytes:
-        """All its tokens."""
-        return b"".join([*self._tree.edges(request.node), request.rest])
-
     def _readable(self, prompt: TokenIds) -> int:
         """All but the last token: its logits are wanted, so it is computed in any case."""
         return max(0, len(prompt.tokens) - 1) if self._shape.is_caching and not prompt.is_read_skipped else 0
@@ -324,21 +264,3 @@ def _space(prompt: TokenIds) -> Space:
 
 def _bill(n_tokens: int, read: int, output: int = 0) -> Usage:
     return Usage(n_tokens - read, read, 0, 0, output)
-
-
-def _node_row(node: Node, numbers: dict[Node, int]) -> list[Any]:
-    space = NO_SPACE if isinstance(node.key, bytes) else node.key[0]
-    figures = [node.slot, node.priority, node.accessed, node.created, node.n_locks, node.n_hits]
-    return [numbers[parent_of(node)], space, unpack(node.edge), *figures]
-
-
-def _node(row: list[Any], nodes: list[Node], page: int) -> Node:
-    parent, (extra_key, salt), tokens, *figures = row
-    edge, space = pack(tokens), (extra_key, salt)
-    first = edge[: page * N_BYTES]
-    return Node(nodes[parent], first if space == NO_SPACE else (space, first), edge, 0, len(edge), *figures)
-
-
-def _request_row(request: _Request, tokens: bytes, numbers: dict[Node, int]) -> list[Any]:
-    figures = [request.held, request.n_kept, request.has_room]
-    return [unpack(tokens), request.n_prompt, request.space, request.priority, numbers[request.node], *figures]

@@ -1,25 +1,14 @@
-"""Models SGLang's radix tree and its eviction orders.
-
-A node of the tree, in what order nodes are forgotten, and what changed between SGLang's versions.
-
-Takes a node, gives the key by which the smallest goes first; knows nothing of the tree.
-
-Measured (SGLang 0.5.23, executed on its Python tree and its Rust core): the keys of all policies; a node's hits are
-counted by insertions, once a request, never by lookups; a split gives the upper half fresh times and the lower half
-keeps its own, only that in the Rust core, which alone has tlru, the upper half is as old as the whole was (fifo sees
-that). Read in its source: up to 0.5.9 there is no slru and no tlru, and nothing counts hits, so that lfu is lru there.
-
-SGLang's radix tree: prompts that share a prefix share its nodes.
-
-Takes packed tokens, namespaces and locks, gives lengths and what was forgotten; knows nothing of requests, capacity or
-text.
+"""SGLang's radix tree: prompts that share a prefix share its nodes, and leaves are forgotten by the rank of a policy.
 
 Measured (SGLang 0.5.23, executed on its Python tree and its Rust core): a lookup ends on a page, and where it ends
 inside a node it splits that node; all nodes it comes by are stamped before that, so the part that did not match is
 refreshed too; an insertion gives the length that was there already; a lock holds the path to the root; forgetting takes
 whole unlocked leaves, the smallest rank first, until at least so many tokens are gone, and a parent that becomes a leaf
-joins the others at once. Read in the source of versions up to 0.5.9: a last page that is cut short matches only one cut
-at the same place, and counts as a whole page.
+joins the others at once; the keys of all policies; a node's hits are counted by insertions, once a request, never by
+lookups; a split gives the upper half fresh times and the lower half keeps its own, only that in the Rust core, which
+alone has tlru, the upper half is as old as the whole was (fifo sees that). Read in the source of versions up to 0.5.9:
+a last page that is cut short matches only one cut at the same place, and counts as a whole page; there is no slru and
+no tlru, and nothing counts hits, so that lfu is lru there.
 
 An edge is compared as memory, not page by page; leaves wait in a heap whose outdated entries are skipped when they come
 up, where the engine builds a new heap of all leaves for every eviction. Ticks stand for the engine's clock: one for
@@ -377,19 +366,6 @@ class RadixTree:
     def edges(self, node: Node) -> list[bytes]:
         """The packed tokens on the way to this node, from the front, one for each node."""
         return [step.edge for step in self._path(node)][::-1]
-
-    def counters(self) -> tuple[int, int]:
-        """Ticks and KV slots counted so far."""
-        return self._clock, self._n_slots
-
-    def load(self, nodes: list[Node], clock: int, n_slots: int) -> None:
-        """Take over nodes whose parents are `self.root` or one another."""
-        self._clock, self._n_slots, self.n_nodes = clock, n_slots, len(nodes)
-        for node in nodes:
-            parent_of(node).children[node.key] = node
-            self._changed[node] = None
-        self.protected = sum(node.size for node in nodes if node.n_locks) // self._unit
-        self.evictable = sum(node.size for node in nodes if not node.n_locks) // self._unit
 
     def _tick(self) -> int:
         self._clock += 1

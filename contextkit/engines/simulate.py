@@ -1,8 +1,8 @@
 """What a cache would have done with a recorded trace.
 
-Takes a ledger and a cache, gives the same exchanges with the usage that cache bills. Prompts may be recorded as
-outlines (for the caches of hosted providers), as token ids or as block ids (for those of engines). Times come from the
-trace; nothing is sent.
+The exchanges of a ledger come back with the usage that a cache bills. Prompts may be recorded as outlines (for the
+caches of hosted providers) or as token ids (for those of engines); a trace of block ids goes through `compare`. Times
+come from the trace; nothing is sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.reference import reference_cache
-from contextkit.engines.token_ids import BlockIds as Blocks
 from contextkit.engines.token_ids import TokenIds
 from contextkit.engines.token_lanes import TokenLanes
 from contextkit.errors import UsageError
@@ -24,8 +23,8 @@ from contextkit.ledger.calls import BlockIds, Exchange, Outline, Tokens
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import model_named
 
-Cache = PrefixCache[Prompt] | PrefixCache[TokenIds] | PrefixCache[Blocks]
-"""Of a hosted provider, of an engine, of a trace of blocks."""
+Cache = PrefixCache[Prompt] | PrefixCache[TokenIds]
+"""Of a hosted provider, of an engine."""
 _Row = tuple[Exchange, Any]
 """An exchange and its prompt in a cache's words; None where it recorded none."""
 Watch = Callable[[Iterable[Any]], Iterable[Any]]
@@ -53,6 +52,10 @@ def simulate(
     caches: dict[str, Any] = {}
     replayed, under_way, answers = Ledger(), _UnderWay(), _Answers()
     for exchange, prompt in watch(_in_order(ledger)):
+        if cache is not None and type(exchange.prompt) is BlockIds:
+            raise UsageError(
+                f"exchange {exchange.id!r} recorded block ids: replay them with `contextkit.engines.compare.compare`"
+            )
         if prompt is None or (cache is None and type(exchange.prompt) is not Outline):
             continue
         if cache is None and exchange.model not in caches:
@@ -116,7 +119,7 @@ def _begun(cache: Any, exchange: Exchange, prompt: Any) -> Lease:
         kind = type(exchange.prompt).__name__
         raise UsageError(
             f"{type(cache).__name__} does not read what exchange {exchange.id!r} recorded ({kind}): outlines go through caches of hosted "
-            "providers, token and block ids through those of engines (contextkit.engines.registry)"
+            "providers, token ids through those of engines (contextkit.engines.registry)"
         ) from error
     return lease
 
@@ -173,10 +176,8 @@ def _in_order(ledger: Ledger) -> Iterable[_Row]:
 
 def _prompts(ledger: Ledger) -> Iterator[_Row]:
     lanes = TokenLanes()
-    readers: dict[type, Callable[[Exchange, Any], Any]] = {Tokens: lanes.read, BlockIds: lanes.read_blocks}
     for exchange, prompt in ledger.prompts():
-        read = readers.get(type(exchange.prompt))
-        yield exchange, read(exchange, exchange.prompt) if read else prompt
+        yield exchange, lanes.read(exchange, exchange.prompt) if type(exchange.prompt) is Tokens else prompt
 
 
 def _copied(prompt: Any) -> Any:

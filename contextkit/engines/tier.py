@@ -1,33 +1,17 @@
-"""Models one tier of KV memory: the chunks of a prompt, their keys, and the order of eviction.
+"""One tier of KV memory: a prompt's chunks and their keys, the order of eviction, and what the tier holds.
 
-A prompt cut into chunks, each with the key a tier stores it under.
-
-Takes token ids or block ids, gives chunks; knows nothing of tiers. A chunk's key is chained to the key before it, so
-two prompts have equal keys at a place exactly when they agree up to there. Its content is a key without that chain, for
-re-use at another place.
+A chunk's key is chained to the key before it, so two prompts have equal keys at a place exactly when they agree up to
+there. Its content is a key without that chain, for re-use at another place. A `TierStore` may be shared: several caches
+given the same one see each other's chunks.
 
 Executed on LMCache 0.5.6: chunks of 256 tokens, the last one only if it is full unless `save_unfull_chunk`; a hit on
 the whole prompt reads one token less; the chunk's key holds model and tokens only, not the adapter
-(`is_isolating=False`). SGLang's lower tiers chain from extra key and salt (`is_isolating=True`). Documented for
+(`is_isolating=False`); the policies LRU, LFU, FIFO and MRU, of which LFU puts a key at frequency 1 and breaks ties by
+who reached the frequency first; a held chunk is skipped, eviction is best effort, a request larger than all the room
+leaves its head, a chunk that is there already is neither written nor renewed. SGLang's lower tiers chain from extra key
+and salt (`is_isolating=True`). `tail_first` is LRU whose requests renew all they used when they are stored, the last
+chunk first: what a radix tree that evicts leaves by age comes to (SGLang's device and host tiers). Documented for
 CacheBlend in LMCache: segments end at a separator and are known by their own tokens, from 256 tokens on.
-
-In which order a tier forgets.
-
-Takes keys as they are put, hit and dropped, gives them in the order they would be evicted; knows nothing of sizes or of
-who holds what.
-
-Executed on LMCache 0.5.6: its LRU, LFU, FIFO and MRU. LFU puts a key at frequency 1 and breaks ties by who reached the
-frequency first. `tail_first` is LRU whose requests renew all they used when they are stored, the last chunk first: what
-a radix tree that evicts leaves by age comes to (SGLang's device and host tiers).
-
-One tier of memory: what it is, and what it holds.
-
-Takes chunks, the keys nobody may evict now, and the clock; gives what had to go. Knows nothing of other tiers or of
-prompts. A `TierStore` may be shared: several caches given the same one see each other's chunks.
-
-Executed on LMCache 0.5.6: a held chunk is skipped, eviction is best effort, a request larger than all the room leaves
-its head, a chunk that is there already is neither written nor renewed. Documented for Mooncake's store: room is made
-above 90 % usage, 5 % at once, and not from objects read within the last 10 s.
 """
 
 from __future__ import annotations
@@ -38,9 +22,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice, pairwise
-from math import inf
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from contextkit.engines.token_ids import N_BYTES, BlockIds, TokenIds, pack, packed_bytes
 from contextkit.errors import UsageError
@@ -152,30 +135,24 @@ class TokenChunks:
 
 @dataclass(frozen=True, slots=True)
 class BlockChunks:
-    """Block ids, so and so many to a chunk.
+    """Block ids, one to a chunk.
 
-    >>> [chunk.n_tokens for chunk in BlockChunks(1, n_blocks=2).chunks(BlockIds(16, [4, 5, 6]))]
-    [32]
+    >>> [chunk.n_tokens for chunk in BlockChunks(1).chunks(BlockIds(16, [4, 5, 6]))]
+    [16, 16, 16]
     """
 
     bytes_per_token: int
     """Memory of one token's keys and values, all layers."""
-    n_blocks: int = 1
-    """Blocks in a chunk."""
-    saves_partial: bool = False
-    """Whether what is left at the end is a chunk too."""
-    namespace: bytes = b""
-    """What else must be equal."""
-    reuse: Reuse | None = None
-    """Whether and how chunks are re-used at another place; only where an id stands for its own tokens, not for all
-    before it."""
+
+    @property
+    def reuse(self) -> Reuse | None:
+        """None: an id stands for all blocks before it, so nothing is known by its own tokens."""
+        return None
 
     def chunks(self, prompt: BlockIds) -> list[Chunk]:
         """What of the prompt is stored, from the front."""
-        n_stored = len(prompt.ids) if self.saves_partial else len(prompt.ids) // self.n_blocks * self.n_blocks
-        groups = (prompt.ids[at : min(at + self.n_blocks, n_stored)] for at in range(0, n_stored, self.n_blocks))
-        pieces = ((len(ids) * prompt.size, array("q", ids).tobytes()) for ids in groups)
-        return _chained(repr((self.namespace, prompt.size)).encode(), pieces, self.bytes_per_token, self.reuse)
+        pieces = ((prompt.size, array("q", (block,)).tobytes()) for block in prompt.ids)
+        return _chained(repr(prompt.size).encode(), pieces, self.bytes_per_token, None)
 
     def n_tokens(self, prompt: BlockIds) -> int:
         """Its size, every id a full block."""
@@ -202,10 +179,6 @@ def _digest(before: bytes, data: bytes) -> bytes:
     return blake2b(before + data, digest_size=_KEY_BYTES).digest()
 
 
-Rows = list[tuple[bytes, int]]
-"""Keys and their frequencies, as `restore` wants them."""
-
-
 class Policy(Protocol):
     """The order of one tier."""
 
@@ -223,14 +196,6 @@ class Policy(Protocol):
 
     def order(self) -> Iterator[bytes]:
         """All keys, the next to be evicted first."""
-        ...
-
-    def to_rows(self) -> Rows:
-        """Everything `from_rows` needs."""
-        ...
-
-    def from_rows(self, rows: Rows) -> None:
-        """Fill an empty order."""
         ...
 
 
@@ -258,14 +223,6 @@ class Recency:
     def order(self) -> Iterator[bytes]:
         """From the front, or from the end."""
         return reversed(self._keys) if self._is_newest_first else iter(self._keys)
-
-    def to_rows(self) -> Rows:
-        """The row, from the front."""
-        return [(key, 1) for key in self._keys]
-
-    def from_rows(self, rows: Rows) -> None:
-        """The row again."""
-        self._keys.update((key, None) for key, _ in rows)
 
 
 class Frequency:
@@ -296,15 +253,6 @@ class Frequency:
         """Bucket by bucket."""
         for count in sorted(self._buckets):
             yield from self._buckets[count]
-
-    def to_rows(self) -> Rows:
-        """Bucket by bucket."""
-        return [(key, self._counts[key]) for key in self.order()]
-
-    def from_rows(self, rows: Rows) -> None:
-        """The buckets again."""
-        for key, count in rows:
-            self._to(key, count)
 
     def _to(self, key: bytes, count: int) -> None:
         self._counts[key] = count
@@ -339,10 +287,6 @@ class Tier:
     """As the counters call it."""
     capacity_tokens: int | None = None
     """Tokens it holds, None for no end."""
-    capacity_bytes: int | None = None
-    """Bytes it holds, None for no end."""
-    bytes_per_second: float = inf
-    """How fast it is read and written."""
     policy: str = "lru"
     """What goes first: a key of `POLICIES`."""
     write: Write = "through"
@@ -351,12 +295,6 @@ class Tier:
     """Whether what is read from a tier below is put here too."""
     min_read_tokens: int = 1
     """Fewer tokens are not worth reading from here."""
-    full_at: float = 1.0
-    """Share of the capacity above which room is made."""
-    freed_share: float = 0.0
-    """Share of the capacity that is freed beyond the need once room is made."""
-    lease_seconds: float = 0.0
-    """How long what was read is safe from eviction."""
 
 
 @dataclass(slots=True)
@@ -367,8 +305,6 @@ class _Entry:
     """What it is."""
     uses: int = 1
     """How often it was put or read here."""
-    leased_until: float = -inf
-    """Safe from eviction until then."""
 
 
 class TierStore:
@@ -376,9 +312,9 @@ class TierStore:
 
     >>> store = TierStore(Tier("host", capacity_tokens=2))
     >>> one, two, three = (Chunk(key, b"", 1, 8) for key in (b"1", b"2", b"3"))
-    >>> stored, evicted = store.put([one, two], held=(), now=0.0)
-    >>> store.hit(b"1", now=1.0)
-    >>> [gone.key for gone in store.put([three], held=(), now=2.0)[1]]
+    >>> stored, evicted = store.put([one, two], held=())
+    >>> store.hit(b"1")
+    >>> [gone.key for gone in store.put([three], held=())[1]]
     [b'2']
     """
 
@@ -400,7 +336,6 @@ class TierStore:
         self._entries: dict[bytes, _Entry] = {}
         self._contents: dict[bytes, dict[bytes, None]] = {}
         self.n_tokens = 0
-        self.n_bytes = 0
 
     def by_content(self, content: bytes) -> Chunk | None:
         """A chunk with these very tokens, wherever it stood."""
@@ -412,16 +347,13 @@ class TierStore:
         entry = self._entries.get(key)
         return entry.uses if entry else 0
 
-    def evictable(self, n: int, held: Collection[bytes], now: float) -> list[bytes]:
-        """The next `n` keys to go, fewer where the rest is held or leased."""
-        free = (key for key in self._policy.order() if key not in held and self._entries[key].leased_until <= now)
-        return list(islice(free, n))
+    def evictable(self, n: int, held: Collection[bytes]) -> list[bytes]:
+        """The next `n` keys to go, fewer where the rest is held."""
+        return list(islice((key for key in self._policy.order() if key not in held), n))
 
-    def hit(self, key: bytes, now: float) -> None:
+    def hit(self, key: bytes) -> None:
         """A chunk is read."""
-        entry = self._entries[key]
-        entry.uses += 1
-        entry.leased_until = now + self.tier.lease_seconds
+        self._entries[key].uses += 1
         self._policy.hit(key)
 
     def renew(self, chunks: Sequence[Chunk]) -> None:
@@ -430,17 +362,13 @@ class TierStore:
             if chunk.key in self._entries:
                 self._policy.hit(chunk.key)
 
-    def put(self, chunks: Sequence[Chunk], held: Collection[bytes], now: float) -> tuple[list[Chunk], list[Chunk]]:
+    def put(self, chunks: Sequence[Chunk], held: Collection[bytes]) -> tuple[list[Chunk], list[Chunk]]:
         """Store what is not there, from the front as far as there is room; gives what was stored and what had to go."""
         new = self._lacking(chunks)
-        evicted = (
-            self._make_room(sum(chunk.n_tokens for chunk in new), sum(chunk.n_bytes for chunk in new), held, now)
-            if new
-            else []
-        )
+        evicted = self._make_room(sum(chunk.n_tokens for chunk in new), held) if new else []
         stored = []
         for chunk in new:
-            if not self._fits(chunk.n_tokens, chunk.n_bytes, self.tier.full_at):
+            if not self._fits(chunk.n_tokens):
                 break
             self._add(chunk)
             stored.append(chunk)
@@ -450,34 +378,6 @@ class TierStore:
         """Forget these, where they are: somebody outside said so, or took them for eviction."""
         for entry in [self._entries[key] for key in keys if key in self._entries]:
             self._drop(entry.chunk)
-
-    def to_rows(self) -> list[list[Any]]:
-        """Everything `from_rows` needs, as JSON: chunks in the order they came, each with its frequency and place in
-        the policy's order.
-        """
-        places = {key: (count, place) for place, (key, count) in enumerate(self._policy.to_rows())}
-        return [
-            [
-                key.hex(),
-                *places[key],
-                entry.chunk.content.hex(),
-                entry.chunk.n_tokens,
-                entry.chunk.n_bytes,
-                entry.uses,
-                entry.leased_until,
-            ]
-            for key, entry in self._entries.items()
-        ]
-
-    def from_rows(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Hold this and nothing else."""
-        self.reset()
-        order = []
-        for key, count, place, content, n_tokens, n_bytes, uses, leased_until in rows:
-            chunk = Chunk(bytes.fromhex(key), bytes.fromhex(content), n_tokens, n_bytes)
-            self._index(chunk, _Entry(chunk, uses, -inf if leased_until is None else leased_until))
-            order.append((place, chunk.key, int(count)))
-        self._policy.from_rows([(key, count) for _, key, count in sorted(order)])
 
     def _lacking(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Those that are not there; one that is known by its own tokens only is there as soon as those are."""
@@ -493,40 +393,29 @@ class TierStore:
                 contents.add(chunk.content)
         return new
 
-    def _fits(self, n_tokens: int, n_bytes: int, share: float) -> bool:
-        tier = self.tier
-        has_tokens = tier.capacity_tokens is None or self.n_tokens + n_tokens <= tier.capacity_tokens * share
-        return has_tokens and (tier.capacity_bytes is None or self.n_bytes + n_bytes <= tier.capacity_bytes * share)
+    def _fits(self, n_tokens: int) -> bool:
+        capacity = self.tier.capacity_tokens
+        return capacity is None or self.n_tokens + n_tokens <= capacity
 
-    def _make_room(self, n_tokens: int, n_bytes: int, held: Collection[bytes], now: float) -> list[Chunk]:
-        tier = self.tier
+    def _make_room(self, n_tokens: int, held: Collection[bytes]) -> list[Chunk]:
         evicted: list[Chunk] = []
-        if self._fits(n_tokens, n_bytes, tier.full_at):
-            return evicted
-        n_before = self.n_tokens, self.n_bytes
+        freed = 0
         for key in self._policy.order():
-            entry = self._entries[key]
-            if key in held or entry.leased_until > now:
-                continue
-            evicted.append(entry.chunk)
-            self.n_tokens, self.n_bytes = self.n_tokens - entry.chunk.n_tokens, self.n_bytes - entry.chunk.n_bytes
-            if self._fits(n_tokens, n_bytes, tier.full_at - tier.freed_share):
+            if self._fits(n_tokens - freed):
                 break
-        self.n_tokens, self.n_bytes = n_before
+            if key not in held:
+                evicted.append(self._entries[key].chunk)
+                freed += evicted[-1].n_tokens
         for chunk in evicted:
             self._drop(chunk)
         return evicted
 
     def _add(self, chunk: Chunk) -> None:
-        self._index(chunk, _Entry(chunk))
         self._policy.put(chunk.key)
-
-    def _index(self, chunk: Chunk, entry: _Entry) -> None:
-        self._entries[chunk.key] = entry
+        self._entries[chunk.key] = _Entry(chunk)
         if chunk.content:
             self._contents.setdefault(chunk.content, {})[chunk.key] = None
         self.n_tokens += chunk.n_tokens
-        self.n_bytes += chunk.n_bytes
 
     def _drop(self, chunk: Chunk) -> None:
         del self._entries[chunk.key]
@@ -536,7 +425,6 @@ class TierStore:
             if not self._contents[chunk.content]:
                 del self._contents[chunk.content]
         self.n_tokens -= chunk.n_tokens
-        self.n_bytes -= chunk.n_bytes
 
 
 def _check(tier: Tier) -> None:
@@ -544,11 +432,7 @@ def _check(tier: Tier) -> None:
         raise UsageError(f"tier {tier.name!r} has policy {tier.policy!r}: use one of {', '.join(POLICIES)}")
     if tier.write not in _WRITES:
         raise UsageError(f"tier {tier.name!r} has write {tier.write!r}: use one of {', '.join(_WRITES)}")
-    for name in ("capacity_tokens", "capacity_bytes", "bytes_per_second"):
-        value = getattr(tier, name)
-        if value is not None and value <= 0:
-            raise UsageError(f"tier {tier.name!r} has {name} {value}: it must be above 0, or None for no end")
-    if not 0 <= tier.freed_share < tier.full_at <= 1:
+    if tier.capacity_tokens is not None and tier.capacity_tokens <= 0:
         raise UsageError(
-            f"tier {tier.name!r} frees {tier.freed_share} above {tier.full_at}: shares of the whole, the first the smaller"
+            f"tier {tier.name!r} has capacity_tokens {tier.capacity_tokens}: it must be above 0, or None for no end"
         )

@@ -1,7 +1,6 @@
 """Chunks of KV that sink from tier to tier and rise when they are read: LMCache, SGLang's HiCache, Mooncake's store.
 
-Takes prompts (token ids or block ids, by the chunking), gives hits, bills, bytes moved and the seconds that takes;
-knows nothing of text, models or prices. Several caches given one `TierStore` are instances that share it.
+Several caches given one `TierStore` are instances that share it.
 
 Read in the source of LMCache 0.5.6: a lookup walks the tiers once, each going on where the one above stopped, so a
 chunk that an upper tier holds behind a gap in it is not read from there; what is read is renewed tail first when the
@@ -12,9 +11,8 @@ CacheBlend: a chunk that stands behind another beginning is loaded and a share o
 `approximate_tokens`, never a hit, and billed as fresh.
 
 Assumed: the first tier is what computes (nothing is read from it in pieces); an operation never evicts the chunks of
-its own request, and nothing is held between `begin` and `publish`; bytes of one tier move one after another, and
-nothing overlaps with computing; behind an approximate chunk nothing is stored as exact, only what may be re-used
-elsewhere; a fetch for approximate re-use promotes nothing.
+its own request, and nothing is held between `begin` and `publish`; behind an approximate chunk nothing is stored as
+exact, only what may be re-used elsewhere; a fetch for approximate re-use promotes nothing.
 """
 
 from __future__ import annotations
@@ -25,31 +23,15 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Generic, TypeVar
 
-import orjson
-
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.usage import Usage
 from contextkit.engines.tier import RENEWING, Chunk, Chunking, Tier, TierStore
-from contextkit.errors import StorageError, UsageError
+from contextkit.errors import UsageError
 
 P = TypeVar("P")
 
 _COUNTERS = ("requests", "hits", "read_tokens", "fresh_tokens", "approximate_tokens", "output_tokens")
 """Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
-_FORMAT = {"kind": "tiered_cache", "version": 1}
-"""What a snapshot says it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What moves in or out of one tier."""
-
-    tier: str
-    """Its name."""
-    n_bytes: int
-    """How much."""
-    seconds: float
-    """How long that takes at the tier's speed, 0 where it has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +60,12 @@ class TieredCache(Generic[P]):
 
     >>> from contextkit.engines.token_ids import TokenIds
     >>> from contextkit.engines.tier import TokenChunks
-    >>> tiers = Tier("gpu", capacity_tokens=512), Tier("host", capacity_tokens=4096, bytes_per_second=25e9)
+    >>> tiers = Tier("gpu", capacity_tokens=512), Tier("host", capacity_tokens=4096)
     >>> cache = TieredCache(TokenChunks(bytes_per_token=131_072), tiers)
     >>> for start in (0, 10_000):
     ...     cache.publish(cache.begin(TokenIds(range(start, start + 600)), now=0.0), now=1.0)
     >>> cache.lookup(TokenIds(range(600)), now=2.0).read_tokens
     512
-    >>> cache.loads(TokenIds(range(600)), now=2.0)[1]
-    Load(tier='host', n_bytes=67108864, seconds=0.00268435456)
     """
 
     def __init__(self, chunking: Chunking[P], tiers: Sequence[Tier], shared: Sequence[TierStore] = ()) -> None:
@@ -94,8 +74,7 @@ class TieredCache(Generic[P]):
         Below them come `shared`; raises `UsageError` for tiers that cannot be.
         """
         self._chunking = chunking
-        self._own = [TierStore(tier) for tier in tiers]
-        self._stores = [*self._own, *shared]
+        self._stores = [*map(TierStore, tiers), *shared]
         self._in_flight: Counter[bytes] = Counter()
         self._counters: Counter[str] = Counter()
         _check([store.tier for store in self._stores])
@@ -103,12 +82,6 @@ class TieredCache(Generic[P]):
     def lookup(self, prompt: P, now: float) -> Hit:
         """What would be read now, in O(prompt); changes nothing. `segment` is the last chunk that is covered."""
         return self._hit(prompt, self._find(prompt))
-
-    def loads(self, prompt: P, now: float) -> tuple[Load, ...]:
-        """What a lookup would move out of each tier, approximate re-use included; changes nothing."""
-        found = self._find(prompt)
-        sizes = (sum(chunk.n_bytes for chunk in self._moved(found, level)) for level in range(len(self._stores)))
-        return tuple(_load(store.tier, n_bytes) for store, n_bytes in zip(self._stores, sizes, strict=True))
 
     def quote(self, prompt: P, now: float) -> Usage:
         """What sending it now would be billed, `output` 0; changes nothing."""
@@ -118,9 +91,9 @@ class TieredCache(Generic[P]):
         """A request starts: what it reads is renewed and rises to the tiers above."""
         found = self._find(prompt)
         hit = self._hit(prompt, found)
-        self._rise(found, now)
+        self._rise(found)
         for _, level, chunk in found.elsewhere:
-            self._stores[level].hit(chunk.key, now)
+            self._stores[level].hit(chunk.key)
         new = self._new(found)
         self._in_flight.update(chunk.key for chunk in new)
         lease = Lease(hit, self._bill(prompt, hit), now, (found.chunks[: found.n_read], new))
@@ -134,7 +107,7 @@ class TieredCache(Generic[P]):
         held = {chunk.key for chunk in (*read, *new)}
         for level, store in enumerate(self._stores):
             if not level or store.tier.write == "through":
-                self._put(level, new, held, now)
+                self._put(level, new, held)
             if store.tier.policy in RENEWING:
                 store.renew([*read, *new])
 
@@ -156,51 +129,9 @@ class TieredCache(Generic[P]):
         now = {f"tokens_{store.tier.name}": store.n_tokens for store in self._stores}
         return dict.fromkeys((*_COUNTERS, *names), 0) | dict(self._counters) | now
 
-    def moved(self) -> tuple[tuple[Load, Load], ...]:
-        """What this instance read from and wrote to each tier since the last reset."""
-        tiers = [store.tier for store in self._stores]
-        ways = [
-            [_load(tier, self._counters[f"{way}_bytes_{tier.name}"]) for tier in tiers] for way in ("read", "written")
-        ]
-        return tuple(zip(*ways, strict=True))
-
-    def snapshot(self) -> bytes:
-        """Everything `restore` needs, as JSON, shared tiers included."""
-        tiers = {store.tier.name: store.to_rows() for store in self._stores}
-        in_flight = {key.hex(): count for key, count in self._in_flight.items()}
-        return orjson.dumps({**_FORMAT, "tiers": tiers, "in_flight": in_flight, "counters": dict(self._counters)})
-
-    def restore(self, state: bytes) -> None:
-        """Back to a snapshot, shared tiers too.
-
-        Raises `StorageError`, and changes nothing, where `state` is not one of these tiers.
-        """
-        others = [TierStore(store.tier) for store in self._stores]
-        try:
-            data = orjson.loads(state)
-            if {name: data[name] for name in _FORMAT} != _FORMAT:
-                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
-            for store in others:
-                store.from_rows(data["tiers"][store.tier.name])
-            in_flight = Counter({bytes.fromhex(key): int(count) for key, count in data["in_flight"].items()})
-            counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StorageError(
-                f"not a snapshot of these tiers ({error!r}): pass what this cache's snapshot() gave"
-            ) from error
-        for store, other in zip(self._stores, others, strict=True):
-            store.from_rows(other.to_rows())
-        self._in_flight, self._counters = in_flight, counters
-
     def reset(self) -> None:
         """Forget everything, shared tiers too."""
-        self.restart()
         for store in self._stores:
-            store.reset()
-
-    def restart(self) -> None:
-        """The instance starts anew: its own tiers are empty, shared ones are as they were."""
-        for store in self._own:
             store.reset()
         self._in_flight.clear()
         self._counters.clear()
@@ -257,31 +188,31 @@ class TieredCache(Generic[P]):
     def _moved(self, found: _TierLookup, level: int) -> list[Chunk]:
         return [*found.at(level), *(chunk for _, there, chunk in found.elsewhere if there == level)]
 
-    def _rise(self, found: _TierLookup, now: float) -> None:
+    def _rise(self, found: _TierLookup) -> None:
         """From the lowest tier up: renew what is read there, the last chunk first, and take in what was read below."""
         held = {chunk.key for chunk in (*found.chunks, *(there for _, _, there in found.elsewhere))}
         for level in reversed(range(len(self._stores))):
             store, here = self._stores[level], found.at(level)
             for chunk in reversed(here):
-                store.hit(chunk.key, now)
+                store.hit(chunk.key)
             if store.tier.is_promoted_to:
-                self._put(level, found.chunks[found.ends[level] : found.n_read], held, now)
-            self._back_up(level + 1, here, held, now)
+                self._put(level, found.chunks[found.ends[level] : found.n_read], held)
+            self._back_up(level + 1, here, held)
 
-    def _put(self, level: int, chunks: Sequence[Chunk], held: set[bytes], now: float) -> None:
+    def _put(self, level: int, chunks: Sequence[Chunk], held: set[bytes]) -> None:
         """Store in a tier; what has to go sinks, where the tier below takes that."""
         store = self._stores[level]
-        stored, evicted = store.put(chunks, held, now)
+        stored, evicted = store.put(chunks, held)
         self._counters[f"written_bytes_{store.tier.name}"] += sum(chunk.n_bytes for chunk in stored)
         self._counters[f"evicted_tokens_{store.tier.name}"] += sum(chunk.n_tokens for chunk in evicted)
         if level + 1 < len(self._stores) and self._stores[level + 1].tier.write == "on_eviction":
             for chunk in evicted:
-                self._put(level + 1, [chunk], held, now)
+                self._put(level + 1, [chunk], held)
 
-    def _back_up(self, level: int, used: list[Chunk], held: set[bytes], now: float) -> None:
+    def _back_up(self, level: int, used: list[Chunk], held: set[bytes]) -> None:
         """A selective tier takes what the tier above saw used again."""
         if level < len(self._stores) and self._stores[level].tier.write == "selective":
-            self._put(level, [chunk for chunk in used if self._stores[level - 1].uses(chunk.key) > 1], held, now)
+            self._put(level, [chunk for chunk in used if self._stores[level - 1].uses(chunk.key) > 1], held)
 
     def _new(self, found: _TierLookup) -> list[Chunk]:
         """What is stored once it is computed: exact up to the first approximate chunk, known by its own tokens only
@@ -302,11 +233,7 @@ class TieredCache(Generic[P]):
             self._counters[f"read_bytes_{store.tier.name}"] += sum(chunk.n_bytes for chunk in self._moved(found, level))
 
 
-def _load(tier: Tier, n_bytes: int) -> Load:
-    return Load(tier.name, n_bytes, n_bytes / tier.bytes_per_second)
-
-
-def _check(tiers: list[Tier]) -> None:
+def _check(tiers: Sequence[Tier]) -> None:
     names = [tier.name for tier in tiers]
     if not tiers or len(set(names)) < len(names):
         raise UsageError(f"the tiers are {names}: give one or more, each with a name of its own")

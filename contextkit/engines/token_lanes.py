@@ -1,19 +1,16 @@
 """Prompts as engines read them, written into a ledger and read back.
 
-Takes token ids and what was generated, gives rows that grow by the turn; and the same the other way. Knows nothing of
-caches or text.
+A row holds what one call adds to the lane's last.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from functools import cached_property
 
-from contextkit.engines.token_ids import N_BYTES, Adapter, Item, TokenIds, shared
-from contextkit.engines.token_ids import BlockIds as Blocks
+from contextkit.engines.token_ids import N_BYTES, Adapter, TokenIds, shared
 from contextkit.errors import LogCorrupt
-from contextkit.ledger.calls import BlockIds, Exchange, Tokens
+from contextkit.ledger.calls import Exchange, Tokens
 
 Lane = tuple[str, str]
 """Session and lane of an exchange: where it looks for what came before."""
@@ -27,25 +24,6 @@ def token_prompt(model: str, ids: Sequence[int], space: str = "", *, is_read_ski
     return TokenIds(ids, Adapter(model, ""), (), space or None, is_read_skipped)
 
 
-class BlockPrompt(Blocks):
-    """Blocks somebody else hashed, for caches over blocks and, each id standing for `size` equal tokens, for caches
-    over tokens.
-
-    >>> BlockPrompt(2, (7, 9)).tokens
-    array('i', [7, 7, 9, 9])
-    """
-
-    adapter: Adapter | None = None
-    items: tuple[Item, ...] = ()
-    salt: str | None = None
-    is_read_skipped = False
-
-    @cached_property
-    def tokens(self) -> array[int]:
-        """As many equal tokens for each id as there are in a block."""
-        return array("i", b"".join(array("i", (name,)).tobytes() * self.size for name in self.ids))
-
-
 class TokenLanes:
     """What each lane's last exchange left: the difference to it is what a ledger keeps of the next.
 
@@ -57,7 +35,6 @@ class TokenLanes:
 
     def __init__(self) -> None:
         self._left: dict[Lane, array[int]] = {}
-        self._names: dict[int, int] = {}
 
     def write(self, lane: Lane, prompt: TokenIds, generated: Sequence[int]) -> Tokens:
         """What to record of this exchange, which is the lane's last from now on."""
@@ -82,8 +59,3 @@ class TokenLanes:
         ids = before[: tokens.keep] + array("i", tokens.ids)
         self._left[lane] = ids + array("i", tokens.generated)
         return token_prompt(exchange.model, ids, tokens.space, is_read_skipped=tokens.is_read_skipped)
-
-    def read_blocks(self, exchange: Exchange, blocks: BlockIds) -> BlockPrompt:
-        """The prompt of an exchange that names blocks, their ids replaced by small ones in order of appearance."""
-        names = self._names
-        return BlockPrompt(blocks.size, tuple(names.setdefault(block, len(names)) for block in blocks.ids))

@@ -1,33 +1,31 @@
-"""The engines that a trace of block ids can be replayed on, by name, with the orders of eviction each of them has.
+"""The engines that a trace of block ids can be replayed on, by name; several instances, and which one a request goes to.
 
-Takes a `Setting`, gives engines that are handed whole requests; knows nothing of files. Here a block is the unit:
-engines that count in tokens are given a block as one token, so every hit is in whole blocks. Assumed: requests do not
-overlap, and what is generated has no ids. llama.cpp always computes the last token of a prompt again, so there the last
-block of a repeated prompt is never read.
+Here a block is the unit: engines that count in tokens are given a block as one token, so every hit is in whole blocks.
+Assumed: requests do not overlap, and what is generated has no ids. llama.cpp always computes the last token of a prompt
+again, so there the last block of a repeated prompt is never read.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
 from typing import Protocol
+from zlib import crc32
 
-from contextkit.engines.block_runs import Order, TraceCache
+from contextkit.engines.block_runs import Runs
+from contextkit.engines.block_trace import BlockRequest
 from contextkit.engines.llamacpp import SlotCache
 from contextkit.engines.llamacpp_server import SlotShape
 from contextkit.engines.sglang_tree import POLICIES as RADIX_POLICIES
 from contextkit.engines.sglang_tree import RadixTree
 from contextkit.engines.tier import POLICIES as TIER_POLICIES
-from contextkit.engines.tier import BlockChunks, Tier, TierStore
+from contextkit.engines.tier import BlockChunks, Tier
 from contextkit.engines.tiered import TieredCache
 from contextkit.engines.token_ids import BlockIds, TokenIds, pack
 from contextkit.errors import UsageError
 
-ORDERS = ("tail-first", "in-order")
-"""Which block of a request counts as used last: its first one (vLLM, SGLang, LMCache), or its last."""
 HOST_RATIO = 2
 """Blocks of the host tier for each of the GPU where nobody says: the default of SGLang's HiCache (`--hicache-ratio`,
 0.5.23)."""
@@ -38,11 +36,9 @@ class Setting:
     """One cache to replay a trace on."""
 
     cache: str = "vllm"
-    """A key of `CACHES`."""
+    """A key of `POLICIES`, or a hosted provider."""
     policy: str = "lru"
     """What is forgotten first; each cache has its own list."""
-    order: str = "tail-first"
-    """One of `ORDERS`; it matters to `lru` of vllm and tiered."""
     capacity: int | None = None
     """Blocks one instance holds, None for no end; for llamacpp those of its host cache."""
     instances: int = 1
@@ -51,8 +47,6 @@ class Setting:
     """llamacpp: requests served at a time."""
     host_capacity: int | None = None
     """tiered: blocks of the tier below the GPU; None for `HOST_RATIO` times as many as the GPU has."""
-    is_host_shared: bool = False
-    """tiered: whether all instances have one host tier together."""
 
 
 class Engine(Protocol):
@@ -70,48 +64,6 @@ class Engine(Protocol):
     def n_evicted(self) -> int | None:
         """Blocks forgotten to make room, None where the engine does not count them."""
         ...
-
-
-class TraceEngine:
-    """vLLM's pool over block ids, or that pool under another policy."""
-
-    def __init__(self, capacity: int | None, order: Order) -> None:
-        self._cache = TraceCache(capacity, order)
-        self.admit = self._cache.admit
-        """Use a whole request at once."""
-
-    def find(self, ids: Sequence[int]) -> int:
-        """How many leading blocks are there; changes nothing."""
-        return self._cache.lookup(BlockIds(1, ids), 0.0).read_tokens
-
-    @property
-    def n_evicted(self) -> int:
-        """Blocks forgotten to make room."""
-        return self._cache.stats()["blocks_evicted"]
-
-
-class QueueEngine:
-    """Blocks go in the order they came, used since or not (FIFO): no engine does that, it is here to compare with."""
-
-    def __init__(self, capacity: int | None) -> None:
-        self._capacity = inf if capacity is None else capacity
-        self._held: OrderedDict[int, None] = OrderedDict()
-        self.n_evicted = 0
-
-    def admit(self, ids: Sequence[int]) -> int:
-        """Use a whole request at once: how many leading blocks were there."""
-        n_hits = self.find(ids)
-        for block in ids:
-            if block not in self._held:
-                if len(self._held) >= self._capacity:
-                    self._held.popitem(last=False)
-                    self.n_evicted += 1
-                self._held[block] = None
-        return n_hits
-
-    def find(self, ids: Sequence[int]) -> int:
-        """How many leading blocks are there; changes nothing."""
-        return next((index for index, block in enumerate(ids) if block not in self._held), len(ids))
 
 
 class _Numbered:
@@ -176,9 +128,9 @@ class SlotEngine:
 class TieredEngine:
     """GPU blocks above host blocks, as with LMCache; gone is what the host tier forgot."""
 
-    def __init__(self, tiers: Sequence[Tier], shared: Sequence[TierStore]) -> None:
-        self._cache = TieredCache(BlockChunks(bytes_per_token=1), tiers, shared)
-        self._lowest = (shared[-1].tier if shared else tiers[-1]).name
+    def __init__(self, tiers: Sequence[Tier]) -> None:
+        self._cache = TieredCache(BlockChunks(bytes_per_token=1), tiers)
+        self._lowest = tiers[-1].name
 
     def admit(self, ids: Sequence[int]) -> int:
         """Use a whole request at once: how many leading blocks were there."""
@@ -197,78 +149,97 @@ class TieredEngine:
         return self._cache.stats()[f"evicted_tokens_{self._lowest}"]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What can be asked of one cache."""
-
-    policies: tuple[str, ...]
-    """Its orders of eviction; the first is its own."""
-    build: Callable[[Setting], list[Engine]]
-    """Empty instances."""
-
-
-_POOLS: Mapping[tuple[str, str], Callable[[int | None], Engine]] = MappingProxyType(
+POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        ("lru", "tail-first"): lambda capacity: TraceEngine(capacity, "tail_first"),
-        ("lru", "in-order"): lambda capacity: TraceEngine(capacity, "in_order"),
-        **{("lfu", order): lambda capacity: TraceEngine(capacity, "lfu") for order in ORDERS},
-        **{("length-aware", order): lambda capacity: TraceEngine(capacity, "length_aware") for order in ORDERS},
-        **{("fifo", order): QueueEngine for order in ORDERS},
+        "vllm": ("lru",),
+        "sglang": tuple(name for name in RADIX_POLICIES if name != "priority"),
+        "llamacpp": ("lru",),
+        "tiered": tuple(name for name in TIER_POLICIES if name != "tail_first"),
     }
 )
-
-
-def _pools(setting: Setting) -> list[Engine]:
-    build = _POOLS[setting.policy, setting.order]
-    return [build(setting.capacity) for _ in range(setting.instances)]
-
-
-def _trees(setting: Setting) -> list[Engine]:
-    return [RadixEngine(setting.capacity, setting.policy) for _ in range(setting.instances)]
-
-
-def _slots(setting: Setting) -> list[Engine]:
-    return [SlotEngine(setting.capacity, setting.n_slots) for _ in range(setting.instances)]
-
-
-def _tiered(setting: Setting) -> list[Engine]:
-    policy = "tail_first" if (setting.policy, setting.order) == ("lru", "tail-first") else setting.policy
-    room = setting.host_capacity
-    if room is None and setting.capacity is not None:
-        room = HOST_RATIO * setting.capacity
-    gpu, host = Tier("gpu", setting.capacity, policy=policy), Tier("host", room, policy=policy)
-    if setting.is_host_shared:
-        store = TierStore(host)
-        return [TieredEngine((gpu,), (store,)) for _ in range(setting.instances)]
-    return [TieredEngine((gpu, host), ()) for _ in range(setting.instances)]
-
-
-CACHES: Mapping[str, Kind] = MappingProxyType(
-    {
-        "vllm": Kind(("lru", "lfu", "length-aware", "fifo"), _pools),
-        "sglang": Kind(tuple(name for name in RADIX_POLICIES if name != "priority"), _trees),
-        "llamacpp": Kind(("lru",), _slots),
-        "tiered": Kind(tuple(name for name in TIER_POLICIES if name != "tail_first"), _tiered),
-    }
-)
-"""Name → what it is. A trace holds no priorities, so that policy of SGLang's is left out; `tail_first` is an order
-here."""
+"""Engine → its orders of eviction, its own first. A trace holds no priorities, so that policy of SGLang's is left out;
+`lru` of a tier is its `tail_first`."""
 
 
 def build(setting: Setting) -> list[Engine]:
     """Empty instances of a cache.
 
-    Raises `UsageError` for a name, a policy, an order or a size there is not, naming those there are.
+    Raises `UsageError` for a name, a policy or a size there is not, naming those there are.
     """
-    if setting.cache not in CACHES:
-        raise UsageError(f"{setting.cache!r} is no engine for block ids: use one of {', '.join(CACHES)}")
-    kind = CACHES[setting.cache]
-    if setting.policy not in kind.policies:
-        raise UsageError(f"{setting.cache} has no policy {setting.policy!r}: use one of {', '.join(kind.policies)}")
-    if setting.order not in ORDERS:
-        raise UsageError(f"{setting.order!r} is no order: use one of {', '.join(ORDERS)}")
+    if setting.cache not in POLICIES:
+        raise UsageError(f"{setting.cache!r} is no engine for block ids: use one of {', '.join(POLICIES)}")
+    if setting.policy not in POLICIES[setting.cache]:
+        names = ", ".join(POLICIES[setting.cache])
+        raise UsageError(f"{setting.cache} has no policy {setting.policy!r}: use one of {names}")
     if setting.instances < 1 or (setting.capacity is not None and setting.capacity < 1):
         raise UsageError(
             f"{setting.instances} instances of {setting.capacity} blocks hold nothing: pass 1 or more of each"
         )
-    return kind.build(setting)
+    return [_instance(setting) for _ in range(setting.instances)]
+
+
+def _instance(setting: Setting) -> Engine:
+    capacity = setting.capacity
+    if setting.cache == "vllm":
+        return Runs(inf if capacity is None else capacity)
+    if setting.cache == "sglang":
+        return RadixEngine(capacity, setting.policy)
+    if setting.cache == "llamacpp":
+        return SlotEngine(capacity, setting.n_slots)
+    room = setting.host_capacity
+    if room is None and capacity is not None:
+        room = HOST_RATIO * capacity
+    policy = "tail_first" if setting.policy == "lru" else setting.policy
+    return TieredEngine((Tier("gpu", capacity, policy=policy), Tier("host", room, policy=policy)))
+
+
+class Fleet:
+    """Instances behind a router."""
+
+    def __init__(self, setting: Setting, routing: str) -> None:
+        """Empty instances; raises `UsageError` for a setting or a routing there is not."""
+        if routing not in ROUTINGS:
+            raise UsageError(f"{routing!r} is no routing: use one of {', '.join(ROUTINGS)}")
+        self.engines = engines = build(setting)
+        self.served = [0] * len(engines)
+        """Blocks each instance was asked for."""
+        self.n_requests = 0
+        self._route = ROUTINGS[routing]
+        self._is_single = len(engines) == 1
+
+    def admit(self, request: BlockRequest) -> int:
+        """Send a request to its instance: how many leading blocks were there."""
+        chosen = 0 if self._is_single else self._route(self, request)
+        self.served[chosen] += len(request.ids)
+        self.n_requests += 1
+        return self.engines[chosen].admit(request.ids)
+
+    @property
+    def n_evicted(self) -> int | None:
+        """Blocks all of them forgot to make room, None where they do not count."""
+        counts = [engine.n_evicted for engine in self.engines]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _round_robin(fleet: Fleet, request: BlockRequest) -> int:
+    return fleet.n_requests % len(fleet.engines)
+
+
+def _session(fleet: Fleet, request: BlockRequest) -> int:
+    return crc32(request.session.encode()) % len(fleet.engines)
+
+
+def _prefix(fleet: Fleet, request: BlockRequest) -> int:
+    """Where most of it is; where several have as much, the one that served least."""
+    hits = [engine.find(request.ids) for engine in fleet.engines]
+    return max(range(len(hits)), key=lambda index: (hits[index], -fleet.served[index]))
+
+
+ROUTINGS: Mapping[str, Callable[[Fleet, BlockRequest], int]] = MappingProxyType(
+    {
+        "round-robin": _round_robin,
+        "session": _session,
+        "prefix": _prefix,
+    }
+)
+"""Name → index of the instance: in turn; by a hash of the session; where the longest prefix is."""

@@ -1,7 +1,6 @@
 """vLLM's prefix cache as any other: `BlockEngine` behind `PrefixCache[TokenIds]`.
 
-Takes prompts as token ids and what was generated, gives hits and bills; knows nothing of text, models or prices, and no
-clock: nothing here dies of age.
+Nothing here dies of age: `now` counts for nothing.
 
 Documented: blocks are kept until room is needed, least recently released first. Measured (vLLM 0.33.0): what a request
 writes is readable when it begins; its blocks stay out of the queue until it ends; the last sampled token has no KV, so
@@ -14,21 +13,16 @@ left out, where the engine would preempt somebody.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, replace
-from typing import Any
-
-import orjson
+from dataclasses import replace
 
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.usage import Usage
-from contextkit.engines.token_ids import Adapter, Item, TokenIds
-from contextkit.engines.vllm_manager import BlockEngine, Pending, Request, Shape, State
-from contextkit.errors import StorageError, UsageError
+from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.vllm_engine import BlockEngine, Request, Shape
+from contextkit.errors import UsageError
 
 _COUNTERS = ("requests", "hits", "read_tokens", "fresh_tokens", "output_tokens", "blocks_evicted")
 """Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
-_FORMAT = {"kind": "block_cache", "version": 2}
-"""What a snapshot says it is."""
 
 
 class BlockCache:
@@ -46,12 +40,7 @@ class BlockCache:
         """An empty cache; raises `UsageError` for a shape no engine has."""
         self._shape = shape
         self._size = min(group.size for group in shape.groups)
-        self._engine: BlockEngine
-        self._running: dict[int, Request]
-        self._counters: Counter[str]
-        self._number: int
-        self._n_unnamed: int
-        self._start()
+        self.reset()
 
     def lookup(self, prompt: TokenIds, now: float) -> Hit:
         """What would be read now, in O(prompt); changes nothing. `segment` is the last block that is covered."""
@@ -113,53 +102,13 @@ class BlockCache:
         }
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | now
 
-    def snapshot(self) -> bytes:
-        """Everything `restore` needs, as JSON, requests under way included."""
-        running = {str(number): _request_row(request) for number, request in self._running.items()}
-        numbers = {"number": self._number, "n_unnamed": self._n_unnamed, "n_blocks": self._shape.n_blocks}
-        rows = {"pool": self._engine.pool.to_rows(), "running": running, "lookups": self._engine.counters}
-        rows["pending"] = {
-            "fresh": list(self._engine.pending.fresh),
-            "copied": list(self._engine.pending.copied.items()),
-        }
-        return orjson.dumps({**_FORMAT, **numbers, **rows, "counters": dict(self._counters)})
-
-    def restore(self, state: bytes) -> None:
-        """Back to a snapshot.
-
-        Raises `StorageError`, and changes nothing, where `state` is not one of a cache of this shape.
-        """
-        other = BlockCache(self._shape)
-        try:
-            data = orjson.loads(state)
-            if {name: data[name] for name in _FORMAT} != _FORMAT or data["n_blocks"] != self._shape.n_blocks:
-                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}, {data['n_blocks']} blocks")
-            other._load(data)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise StorageError(
-                f"not a snapshot of this BlockCache ({error!r}): pass what its snapshot() gave"
-            ) from error
-        self._engine, self._running, self._counters = other._engine, other._running, other._counters
-        self._number, self._n_unnamed = other._number, other._n_unnamed
-
     def reset(self) -> None:
         """Forget everything, requests under way included."""
-        self._start()
-
-    def _start(self) -> None:
         self._engine = BlockEngine(self._shape)
-        self._running = {}
-        self._counters = Counter()
+        self._running: dict[int, Request] = {}
+        self._counters: Counter[str] = Counter()
         self._number = 0
         self._n_unnamed = 1  # unnamed tokens count down from -2: Python gives -1 and -2 the same hash
-
-    def _load(self, data: dict[str, Any]) -> None:
-        self._engine.pool.from_rows(**data["pool"])
-        self._engine.counters = data["lookups"]
-        self._engine.pending = Pending(set(data["pending"]["fresh"]), dict(data["pending"]["copied"]))
-        self._running = {int(number): _request(row) for number, row in data["running"].items()}
-        self._counters = Counter(data["counters"])
-        self._number, self._n_unnamed = data["number"], data["n_unnamed"]
 
     def _hit(self, read: int) -> Hit:
         return Hit(read, 0, read // self._size - 1, "hit", None) if read else Hit(0, 0, None, "first_write", None)
@@ -193,31 +142,3 @@ class BlockCache:
 
 def _bill(prompt: TokenIds, read: int) -> Usage:
     return Usage(len(prompt.tokens) - read, read, 0, 0, 0)
-
-
-def _request_row(request: Request) -> dict[str, Any]:
-    """As JSON holds it, which knows no numbers as names."""
-    row = asdict(request)
-    return {
-        **row,
-        "prompt": _prompt_row(request.prompt),
-        "tails": list(row["tails"].items()),
-        "states": list(row["states"].items()),
-    }
-
-
-def _request(row: dict[str, Any]) -> Request:
-    tails = {int(number): (int(place), int(block)) for number, (place, block) in row["tails"]}
-    states = {int(number): State(**state) for number, state in row["states"]}
-    return Request(**{**row, "prompt": _prompt(row["prompt"]), "tails": tails, "states": states})
-
-
-def _prompt_row(prompt: TokenIds) -> dict[str, Any]:
-    return {**asdict(replace(prompt, tokens=())), "tokens": list(prompt.tokens)}
-
-
-def _prompt(row: dict[str, Any]) -> TokenIds:
-    adapter = row["adapter"] and Adapter(**row["adapter"])
-    return TokenIds(
-        row["tokens"], adapter, tuple(Item(**item) for item in row["items"]), row["salt"], row["is_read_skipped"]
-    )

@@ -1,36 +1,18 @@
-"""Holds the blocks of vLLM's cache: who uses each, its key, the index from keys to blocks, and the queue of free ones.
-
-Free blocks in a row, the next to be taken first.
-
-Takes block numbers, gives block numbers; knows nothing of keys, users or requests.
-
-Which block serves which key, where every block has one key and follows another: 12 bytes a block instead of an entry
-in a map.
-
-Takes keys of a prompt from the front, gives block numbers; knows nothing of queues, users or requests. For one group of
-full attention.
-
-A block remembers the block that follows it, and its own key; a lookup steps from block to block and compares. Only what
-cannot be found so has an entry in `heads`: all but one of those that follow the same block, blocks whose predecessor is
-gone, and keys with several blocks. A remembered follower may be stale (gone, or used for something else); the key
-tells.
-
-Which block serves which key, as a map: for windows, chunks, recurrent states and several groups, whose keys are
-asked for one by one.
-
-Takes keys, gives block numbers; knows nothing of queues, users or requests.
-
-A block may also be cached where a prompt ended inside it (`register_part`), beside its own key or before it has one.
-
-The blocks themselves: who uses them, what they are cached under, which one goes next.
-
-Takes block numbers and keys, gives block numbers; knows nothing of requests, tokens or groups.
+"""The blocks of vLLM's cache: who uses each, what it is cached under, and the queue of free ones.
 
 Measured on vLLM 0.33.0: block 0 is set aside as the null block; the queue of free blocks starts in ascending order;
 whoever is freed joins its end, blocks without a key its front (`Rules.is_unhashed_first`; with caching off that is
 every block); new blocks come from its front and lose their key there; a hit leaves the queue; equal blocks are never
 merged, so a key may have several blocks: the first one serves, and the key goes with the last one. A reset is refused
 while any block is used.
+
+There are two indexes from keys to blocks. `ByChain`, for one group of full attention, needs 12 bytes a block instead of
+an entry in a map: a block remembers the block that follows it, and its own key; a lookup steps from block to block and
+compares. Only what cannot be found so has an entry in `heads`: all but one of those that follow the same block, blocks
+whose predecessor is gone, and keys with several blocks. A remembered follower may be stale (gone, or used for something
+else); the key tells. `ByKey` is a map, for windows, chunks, recurrent states and several groups, whose keys are asked
+for one by one; a block may also be cached where a prompt ended inside it (`register_part`), beside its own key or
+before it has one.
 """
 
 from __future__ import annotations
@@ -39,7 +21,6 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any
 
 from contextkit.engines.vllm_groups import NULL
 
@@ -281,16 +262,6 @@ class ByChain:
         self._heads[key] = block
         self._n_hidden -= 1
 
-    def to_rows(self) -> dict[str, Any]:
-        """Everything `from_rows` needs, as JSON would hold it."""
-        rows = {"heads": list(self._heads.items()), "spares": list(self._spares.items())}
-        return {"keys": self.keys.tolist(), "next": self._next.tolist(), **rows}
-
-    def from_rows(self, rows: dict[str, Any]) -> None:
-        """Back to what `to_rows` gave."""
-        self.keys, self._next = array("q", rows["keys"]), array("i", rows["next"])
-        self._heads, self._spares = dict(rows["heads"]), dict(rows["spares"])
-
     def _parent(self, table: Sequence[int], keys: Sequence[int], start: int) -> int | None:
         """The block that serves the key before `start`: the null block at the front, None where none does."""
         if start == 0:
@@ -454,22 +425,6 @@ class ByKey:
         """Bring back what was hidden."""
         self.serves[key] = block
 
-    def to_rows(self) -> dict[str, Any]:
-        """Everything `from_rows` needs, as JSON would hold it."""
-        rows: dict[str, dict[int, Any]] = {
-            "serves": self.serves,
-            "spares": self._spares,
-            "more": self._more,
-            "n_tokens": self._n_tokens,
-        }
-        return {"keys": self.keys.tolist(), **{name: list(row.items()) for name, row in rows.items()}}
-
-    def from_rows(self, rows: dict[str, Any]) -> None:
-        """Back to what `to_rows` gave."""
-        self.keys = array("q", rows["keys"])
-        self.serves, self._spares = dict(rows["serves"]), dict(rows["spares"])
-        self._more, self._n_tokens = dict(rows["more"]), dict(rows["n_tokens"])
-
     def _serve(self, blocks: Iterable[int], keys: Iterable[int]) -> None:
         for block, key in zip(blocks, keys, strict=True):
             if self.serves.setdefault(key, block) != block:
@@ -557,13 +512,3 @@ class Pool:
             return False
         self.index.clear()
         return True
-
-    def to_rows(self) -> dict[str, Any]:
-        """Everything `from_rows` needs, as JSON would hold it."""
-        return {"queue": list(self.queue), "shared": list(self.shared.items()), "index": self.index.to_rows()}
-
-    def from_rows(self, queue: list[int], shared: list[tuple[int, int]], index: dict[str, Any]) -> None:
-        """Back to what `to_rows` gave."""
-        self.queue = FreeQueue(queue, self.n_blocks)
-        self.shared = dict(shared)
-        self.index.from_rows(index)

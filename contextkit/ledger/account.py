@@ -26,7 +26,7 @@ from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.economics.bill import Price
-from contextkit.economics.rhythm import Prior, Rhythm
+from contextkit.economics.rhythm import Rhythm
 from contextkit.errors import (
     BudgetExceeded,
     ColdCacheRefused,
@@ -77,9 +77,9 @@ class Pace:
         "_states",
     )
 
-    def __init__(self, lane: tuple[str, str], prior: Prior | None = None) -> None:
+    def __init__(self, lane: tuple[str, str]) -> None:
         """`lane`: session and lane."""
-        self._lane, self._rhythm = lane, Rhythm(prior)
+        self._lane, self._rhythm = lane, Rhythm()
         self._ledger: Ledger | None = None
         self._n, self._size = 0, 0
         self._n_left = 0

@@ -36,7 +36,7 @@ Period = Literal["session", "day"]
 CHARGE: Final = "charge"
 """Kind of the remark that keeps what a call was charged, where its bill does not say."""
 MARGIN = 1.1
-"""Reserved prompt tokens over estimated ones: token counts are estimates (docs/explanation/validation.md)."""
+"""Reserved prompt tokens over estimated ones: token counts are estimates (docs/research/validation.md#token-estimates)."""
 MIN_OUTPUT = 256
 """Fewest tokens of output that a request is capped to: with fewer a reply is of little use."""
 _RECENT = 20

@@ -56,7 +56,7 @@ def n_not_read(n_cached: int, usage: Usage) -> int:
 
 def rewarming_usd(usage: Usage, n_tokens: int, price: Price) -> float | None:
     """What a cold call costs more than one that reads `n_tokens` of what it pays for."""
-    return _difference(price(_with_output(usage)), price(_with_output(_as_read(usage, n_tokens))))
+    return _difference(price(_with_output(usage)), price(_with_output(as_read(usage, n_tokens))))
 
 
 def at_risk_usd(usage: Usage, row: Model, ttl_seconds: int, price: Price) -> float | None:
@@ -77,8 +77,8 @@ def n_left(usage: Usage, row: Model) -> int:
     return (usage.read or 0) + (usage.written or 0)
 
 
-def _as_read(usage: Usage, n_tokens: int) -> Usage:
-    """`usage` with `n_tokens` read that it writes or processes."""
+def as_read(usage: Usage, n_tokens: int) -> Usage:
+    """Return `usage` with `n_tokens` read that it writes or processes."""
     left, writes = n_tokens, dict(usage.writes or ())
     for ttl in sorted(writes, reverse=True):
         moved = min(left, writes[ttl] or 0)

@@ -19,7 +19,7 @@ from threading import Lock
 from time import monotonic
 
 from contextkit.economics.bill import Price
-from contextkit.economics.fanout import plan_fan_out
+from contextkit.economics.fanout import readable_tokens
 from contextkit.providers.request import Request
 
 _N_BEGUN = 16
@@ -121,7 +121,4 @@ def _shared_tokens(leader: Request, follower: Request, price: Price) -> int:
     """Tokens that `follower` could read of what `leader` writes; 0 where reading them costs no less."""
     if (leader.provider, leader.model.name) != (follower.provider, follower.model.name):
         return 0
-    plan = plan_fan_out([leader.prompt, follower.prompt], leader.model, price)
-    if not plan.saved_usd or plan.saved_usd <= 0:
-        return 0
-    return max(sibling.read_tokens for sibling in plan.siblings)
+    return readable_tokens(leader.prompt, follower.prompt, leader.model, price)

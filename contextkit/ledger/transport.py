@@ -44,14 +44,6 @@ class Call(Protocol):
         ...
 
 
-class SideCall(Call, Protocol):
-    """A request that is sent, and its response read, before the one that was to be sent."""
-
-    def following(self) -> Call | None:
-        """The request to send after it, as `Watcher.start` gives one."""
-        ...
-
-
 class Watcher(Protocol):
     """Observer of requests."""
 
@@ -157,17 +149,6 @@ def _with_body(request: Any, body: bytes) -> Any:
     return type(request)(request.method, request.url, headers=headers, content=body, extensions=request.extensions)
 
 
-def _after(
-    request: Any, call: Call, status: int, headers: Mapping[str, str], content: bytes
-) -> tuple[Any, Call | None]:
-    """The request that follows a side call, whose response was read."""
-    call.began(status, {**headers, "content-encoding": ""})
-    call.feed(content)
-    call.ended(is_whole=True)
-    following = call.following()  # type: ignore[attr-defined]
-    return (request if following is None else _with_body(request, following.body)), following
-
-
 def _came(response: Any, call: Call, passing: Any) -> Any:
     """Look at a response while its bytes pass; one that is in memory already is looked at now."""
     if response.is_stream_consumed:
@@ -182,17 +163,7 @@ def _came(response: Any, call: Call, passing: Any) -> Any:
 
 class _Sync(_Around):
     def handle_request(self, request: Any) -> Any:
-        original = request
         request, call = self._start(request)
-        while call is not None and hasattr(call, "following"):
-            try:
-                response = self._inner.handle_request(request)
-                content = response.read()
-                response.close()
-            except BaseException as error:
-                call.ended(is_whole=False, error=unanswered(error), was_sent=may_be_billed(error))
-                raise
-            request, call = _after(original, call, response.status_code, response.headers, content)
         if call is None:
             return self._inner.handle_request(request)
         try:
@@ -217,17 +188,7 @@ class _Sync(_Around):
 
 class _Async(_Around):
     async def handle_async_request(self, request: Any) -> Any:
-        original = request
         request, call = self._start(request)
-        while call is not None and hasattr(call, "following"):
-            try:
-                response = await self._inner.handle_async_request(request)
-                content = await response.aread()
-                await response.aclose()
-            except BaseException as error:
-                call.ended(is_whole=False, error=unanswered(error), was_sent=may_be_billed(error))
-                raise
-            request, call = _after(original, call, response.status_code, response.headers, content)
         if call is None:
             return await self._inner.handle_async_request(request)
         try:

@@ -1,16 +1,9 @@
-"""How many tokens a picture, a document or a sound is, whatever its base64 weighs; and whether it is base64 at all.
+"""Parts of a message: text, images, documents and a provider's own blocks.
 
-Takes base64 text, gives tokens by pixels, pages or seconds; estimates, each with its source. Knows nothing of blocks.
-
-What bytes become that a tool returned: a picture or a PDF that a model looks at, or a document that only a memory
-takes.
-
-Takes bytes, gives a part. Looks at the first bytes, and at what providers take: a picture that is refused would be
-refused in every request from then on.
-
-What a user may say: text, images, documents, as neutral parts.
-
-Takes a string, one part or a list of them; gives a list of parts. The part forms are listed in `entry.py`.
+`content_parts` checks what a user says, `binary_part` turns bytes that a tool returned into a part, and the counts give
+the tokens of a picture, a document or a sound, whatever its base64 weighs: estimates, each with its source. What a
+provider would refuse raises `InvalidContent`, as it would be refused in every request from then on. The forms of parts
+are listed in `entry.py`.
 """
 
 from __future__ import annotations

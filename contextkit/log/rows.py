@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from contextkit.canonical import parse
-from contextkit.errors import LogCorrupt, NewerFormat, NotSerialisable
+from contextkit.errors import LogCorrupt, NewerFormat, NotSerialisable, UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.storage import GENESIS, check
 
@@ -16,6 +16,21 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 """(sequence, kind, time, body, digest before, digest) of entries."""
 Parameters: TypeAlias = dict[str, Any]
 """Session, entry after which to read, last entry, rows at once: the values of one query."""
+
+
+def checked_session(session: str, most_bytes: int | None = None) -> str:
+    """`session`, if it can name one. Raises `UsageError`."""
+    if not isinstance(session, str) or not session or "\0" in session:
+        raise UsageError(f"a session is text with no zero byte in it, not {session!r:.60}")
+    try:
+        n_bytes = len(session.encode())
+    except UnicodeEncodeError:
+        raise UsageError(
+            "a session's name holds a lone surrogate, which has no UTF-8 form: give another name"
+        ) from None
+    if most_bytes is not None and n_bytes > most_bytes:
+        raise UsageError(f"a session's name of {n_bytes} bytes: give one of at most {most_bytes}")
+    return session
 
 
 def read(

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from contextkit.canonical import canonical
 from contextkit.errors import LogCorrupt, LogLocked, StorageError, UsageError
 from contextkit.log.entry import Entry
-from contextkit.log.rows import Parameters, Rows, read
+from contextkit.log.rows import Parameters, Rows, checked_session, read
 from contextkit.log.storage import GENESIS, FileLock, Storage, folder_at, real_path
 from contextkit.private_files import connect_private, own_path
 
@@ -68,11 +68,6 @@ _NOTED = "select sequence, digest from last_entry where session = ?"
 _HOLDS = "select 1 from entry where session = ? and sequence = ? and digest = ?"
 
 
-def is_sqlite_url(place: object) -> bool:
-    """Whether this names a session in a SQLite file, and no folder."""
-    return isinstance(place, str) and place.startswith("sqlite:")
-
-
 def parse_url(url: str) -> tuple[Path, str]:
     """File and session of `sqlite:///relative.db?session=x` or `sqlite:////absolute/path.db?session=x`.
 
@@ -104,7 +99,7 @@ class SQLiteStorage:
 
     def __init__(self, file: str | os.PathLike[str], session: str) -> None:
         """Open the session, or begin it; the file is made where it is not there."""
-        self.session = _checked_session(session)
+        self.session = checked_session(session)
         """Whose entries these are."""
         self.file = own_path(folder_at(file))
         """The file, links of its folders resolved."""
@@ -435,18 +430,6 @@ def _identity(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _checked_session(session: str) -> str:
-    if not isinstance(session, str) or not session or "\0" in session:
-        raise UsageError(f"a session is text with no zero byte in it, not {session!r:.60}")
-    try:
-        session.encode()
-    except UnicodeEncodeError:
-        raise UsageError(
-            "a session's name holds a lone surrogate, which has no UTF-8 form: give another name"
-        ) from None
-    return session
 
 
 @contextmanager

@@ -1,29 +1,36 @@
-"""One confined folder of files, by path and by content: what an agent keeps outside its window.
+"""One confined folder of files, by path and by content: what an agent stores outside its window.
 
-Takes paths and contents, gives them back; no path leads out of the root, and no write is half done. Knows nothing of
-what the files mean.
-
-Every content is kept twice: at its path, where people and other programs read it, and under its digest, where a
-reference finds it after the path was overwritten. What is kept under digests grows until `sweep` or `forget` takes it
-away.
+No path leads out of the root, and no write is half done. Every content is stored twice: at its path, where people and
+other programs read it, and under its digest, where a reference finds it after the path was overwritten. Versions under
+digests grow until `sweep` or `forget` removes them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from threading import RLock
+from urllib.parse import unquote
 
-from contextkit.errors import FileMissing, NotText, PathOccupied, PathRefused, UsageError
+from contextkit.errors import FileMissing, NotText, PathOccupied, PathRefused, QuotaExceeded, UsageError
 from contextkit.memory.files.folder import Folder, Sight, Slate, look, spelled, walk
+from contextkit.memory.files.local import LocalFolder
 from contextkit.memory.files.names import Names, names_of, quoted_path
 from contextkit.memory.files.objects import Objects, check_digest, digest_of
-from contextkit.memory.files.opening import folder_at
-from contextkit.memory.files.quota import OPEN, Quota, Tally, read_tally
+from contextkit.memory.files.remote import RemoteFolder
+
+ENTRY_BYTES = 256
+"""What a file or folder at a path counts beside its content, so that a quota bounds how many there are."""
+_OPEN = b"open"
+"""On the slate while a change is under way, or after one that failed."""
+_COUNTED = re.compile(rb"closed (\d+) bytes")
+"""On the slate: the bytes that the store holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +61,9 @@ class Listed:
 class FileMemory:
     """Files in one folder that no path leads out of.
 
-    `root` is a local folder, made where it is not there yet, or an `fsspec` URL (`s3://bucket/agent`; extra `files`).
-    `max_bytes` counts all files at paths and all versions underneath, `max_files` files and folders at paths,
-    `max_file_bytes` one file. Threads share one object; processes may each open the same local folder.
+    `root` is a local folder, created if it is missing, or an `fsspec` URL (`s3://bucket/agent`; extra `files`).
+    `quota_bytes` counts all files at paths and all versions, and 256 bytes for each file or folder at a path. Threads
+    share one object; processes may each open the same local folder.
 
     >>> import tempfile
     >>> memory = FileMemory(tempfile.mkdtemp())
@@ -66,26 +73,15 @@ class FileMemory:
     ('H200: 1.95 $/h', b'H200: 2.10 $/h')
     """
 
-    def __init__(
-        self,
-        root: str | os.PathLike[str],
-        *,
-        max_bytes: int = 1 << 30,
-        max_files: int = 10_000,
-        max_file_bytes: int = 1 << 26,
-    ) -> None:
-        """Open or make the store. Raises `UsageError`, `MissingExtra`, `StorageError` where nobody may write."""
-        limits = {"max_bytes": max_bytes, "max_files": max_files, "max_file_bytes": max_file_bytes}
-        wrong = next(
-            (f"{name}={limit!r}" for name, limit in limits.items() if type(limit) is not int or limit < 0), None
-        )
-        if wrong:
-            raise UsageError(f"{wrong}: a limit is a whole number, 0 or more")
-        self._folder: Folder = folder_at(root)
+    def __init__(self, root: str | os.PathLike[str], *, quota_bytes: int = 1 << 30) -> None:
+        """Open or create the store. Raises `UsageError`, `MissingExtra`, `StorageError` if it cannot be written."""
+        if type(quota_bytes) is not int or quota_bytes < 0:
+            raise UsageError(f"quota_bytes={quota_bytes!r}: a quota is a whole number of bytes, 0 or more")
+        self.quota_bytes = quota_bytes
+        self._folder = _folder_at(root)
         self.root = os.fspath(root)
         """Where it is, as it was named."""
-        self._quota = Quota(**limits)
-        self._objects = Objects(self._folder, max_file_bytes)
+        self._objects = Objects(self._folder, quota_bytes)
         self._lock = RLock()
         self._slate: Slate | None = None
         self._has_counted = False
@@ -130,7 +126,7 @@ class FileMemory:
         if self._folder.folds:
             look(self._folder, names)
         try:
-            return self._folder.read(names, self._quota.max_file_bytes)
+            return self._folder.read(names, self.quota_bytes)
         except FileMissing:
             look(self._folder, names)  # says which name is spelled otherwise, where one is
             raise
@@ -208,7 +204,7 @@ class FileMemory:
                 names_of(
                     "/".join((*target, *at[len(source) :]))
                 )  # what is in a folder must be within reach where the folder goes
-            with self._changing(0, sight.n_missing):
+            with self._changing(ENTRY_BYTES * sight.n_missing):
                 self._folder.move(source, target)
 
     def delete(self, path: str) -> None:
@@ -222,8 +218,8 @@ class FileMemory:
             if found is None:
                 raise _missing(path)
             inside = [one for _, one in walk(self._folder, names)] if found.kind == "folder" else []
-            n_files = len(inside) + (found.kind != "other")
-            with self._changing(-sum(one.n_bytes for one in [found, *inside]), -n_files):
+            n_entries = len(inside) + (found.kind != "other")
+            with self._changing(-sum(one.n_bytes for one in [found, *inside]) - ENTRY_BYTES * n_entries):
                 self._folder.discard(names)
 
     def keep(self, data: bytes) -> Stored:
@@ -233,10 +229,9 @@ class FileMemory:
         """
         content = _content(data)
         with self.alone():
-            self._quota.check_file(len(content))
             digest = digest_of(content)
             is_new = not self._objects.has(digest, content)
-            with self._changing(len(content) * is_new, 0):
+            with self._changing(len(content) * is_new):
                 self._keep(digest, content, is_new)
         return Stored(None, digest, len(content))
 
@@ -274,7 +269,7 @@ class FileMemory:
                 raise PathOccupied(
                     f"{quoted_path(holder)} still holds content {digest[:12]}…: delete or overwrite it first, then forget it"
                 )
-            with self._changing(-n_bytes, 0):
+            with self._changing(-n_bytes):
                 self._folder.clear()  # a writer that died may have left a copy
                 self._objects.erase(digest)
 
@@ -289,7 +284,7 @@ class FileMemory:
             needed.update(digest for _, digest in self._digests())
             unneeded = [(digest, n_bytes) for digest, n_bytes in self._objects.all() if digest not in needed]
             for digest, n_bytes in unneeded:
-                with self._changing(-n_bytes, 0):
+                with self._changing(-n_bytes):
                     self._objects.drop(digest)
         return sum(n_bytes for _, n_bytes in unneeded)
 
@@ -297,12 +292,12 @@ class FileMemory:
         """Content first, path second: a process that dies between leaves a version nobody names, never a path without
         one.
         """
-        self._quota.check_file(len(content))
         sight = self._sight(path, names)
         digest = digest_of(content)
         is_new = not self._objects.has(digest, content)
         n_before = sight.found.n_bytes if sight.found else 0
-        with self._changing(len(content) * (1 + is_new) - n_before, sight.n_missing + (sight.found is None)):
+        n_entries = sight.n_missing + (sight.found is None)
+        with self._changing(len(content) * (1 + is_new) - n_before + ENTRY_BYTES * n_entries):
             self._keep(digest, content, is_new)
             self._folder.put(names, content)
         return Stored(path, digest, len(content))
@@ -314,33 +309,36 @@ class FileMemory:
             self._objects.settle(digest)
 
     @contextmanager
-    def _changing(self, n_bytes: int, n_files: int) -> Iterator[None]:
-        """Hold a change against the quota, and count it when it is done.
+    def _changing(self, n_bytes: int) -> Iterator[None]:
+        """Check a change against the quota, and count it when it is done.
 
-        A change that fails leaves the count open, to be done anew.
+        A change that fails leaves the slate open: the next writer counts anew. One that makes the store smaller is
+        never refused.
         """
         slate = self._slate
         assert slate is not None, "a change is made alone"  # noqa: S101 - for the type checker
-        before = self._tally(slate)
-        after = before.plus(n_bytes, n_files)
-        self._quota.check(after, before)
-        slate.write(OPEN)
+        before = self._n_bytes(slate)
+        if n_bytes > 0 and before + n_bytes > self.quota_bytes:
+            raise QuotaExceeded(
+                f"the store holds {before:,} bytes (old versions included) and may hold {self.quota_bytes:,}; this needs "
+                f"{n_bytes:,} more: sweep old versions, or raise quota_bytes"
+            )
+        slate.write(_OPEN)
         yield
-        slate.write(after.text())
+        slate.write(b"closed %d bytes" % (before + n_bytes))
 
-    def _tally(self, slate: Slate) -> Tally:
-        known = read_tally(slate.read()) if self._has_counted else None
-        if known is not None:
-            return known
+    def _n_bytes(self, slate: Slate) -> int:
+        """Return what the store holds, as the slate says; counted anew by a process that is new or finds it open."""
+        counted = _COUNTED.fullmatch(slate.read()) if self._has_counted else None
+        if counted is not None:
+            return int(counted[1])
         self._folder.clear()
         self._objects.finish()
-        found = [one for _, one in walk(self._folder, ())]
-        counted = Tally(
-            sum(one.n_bytes for one in found) + sum(n_bytes for _, n_bytes in self._objects.all()), len(found)
-        )
-        slate.write(counted.text())
+        entries = [one for _, one in walk(self._folder, ())]
+        n_bytes = sum(one.n_bytes + ENTRY_BYTES for one in entries) + sum(size for _, size in self._objects.all())
+        slate.write(b"closed %d bytes" % n_bytes)
         self._has_counted = True
-        return counted
+        return n_bytes
 
     def _sight(self, path: str, names: Names) -> Sight:
         """What stands where a file is to be put. Raises `PathOccupied`, `PathRefused` where none can."""
@@ -366,6 +364,18 @@ class FileMemory:
         for names, one in walk(self._folder, ()):
             if one.kind == "file" and n_bytes in (None, one.n_bytes):
                 yield "/".join(names), digest_of(self._folder.read(names, sys.maxsize))
+
+
+def _folder_at(root: str | os.PathLike[str]) -> Folder:
+    place = os.fspath(root) if isinstance(root, str | os.PathLike) else None
+    if not isinstance(place, str) or not place or "\0" in place:
+        raise UsageError(f"a file store's root is a folder or a URL, not {root!r}")
+    local = next(
+        (unquote(place.removeprefix(start)) for start in ("file://", "local://") if place.startswith(start)), None
+    )
+    if local is None and "://" in place:
+        return RemoteFolder(place)
+    return LocalFolder(Path(os.path.realpath(place if local is None else local)))
 
 
 def _missing(path: str) -> FileMissing:

@@ -287,7 +287,7 @@ _WINDOW_TOKENS = 131_072
 
 class OpenAICompatible(OpenAIAdapter):
     """A model behind vLLM, SGLang, llama.cpp, Ollama, or an OpenAI-compatible host: `host` is a row of
-    `docs/guides/openai-compatible.md`.
+    `docs/reference/providers.md`.
 
     `session` keeps a conversation on the server that has its prefix (`"auto"`, or a `CacheKey`, derives it), `salt`
     keeps tenants apart, each in the field its host has for it. `call_format` is how the model writes a call

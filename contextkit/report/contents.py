@@ -31,6 +31,7 @@ from contextkit.ledger.summary import (
     dollars,
 )
 from contextkit.redact import redact_text
+from contextkit.report.pauses import Pauses, PauseSavings
 
 RAMP = "▁▂▃▄▅▆▇█"
 """From 0 to 1."""
@@ -284,6 +285,8 @@ class Contents:
     """Session → what is known of it besides its calls."""
     agents: Mapping[str, str] = field(default_factory=dict)
     """`session/lane` → the name of the agent that the lane is, where one was recorded."""
+    pauses: PauseSavings | None = None
+    """What compacting before pauses would have saved; None if nothing."""
 
 
 @dataclass(slots=True)
@@ -312,6 +315,7 @@ class Gathering:
         "_left_out",
         "_lost",
         "_parts",
+        "_pauses",
         "_sessions",
         "_tally",
         "_verdicts",
@@ -336,6 +340,7 @@ class Gathering:
         self._by_session: RowSums[str] = RowSums()
         self._parts: RowSums[tuple[str, str]] = RowSums()
         self._lost: dict[tuple[str, str], _Losses] = {}
+        self._pauses = Pauses()
 
     def add_remark(self, record: Record) -> None:
         """Take note of what a record says of its session; to be called before the call of the record is added."""
@@ -364,6 +369,7 @@ class Gathering:
             return
         self._tally.add(call)
         self._add_to_session(call)
+        self._pauses.add(call)
         if call.miss:
             self._note(call.miss, call)
         if _lacks_writes(call):
@@ -412,6 +418,7 @@ class Gathering:
         ahead._without_writes, ahead._without_usage = self._without_writes.copy(), self._without_usage.copy()
         ahead._about, ahead._agents = deepcopy(self._about), dict(self._agents)
         ahead._by_session, ahead._parts, ahead._lost = deepcopy((self._by_session, self._parts, self._lost))
+        ahead._pauses = deepcopy(self._pauses)
         return ahead
 
     def add_all(self, calls: Iterable[AnalyzedCall]) -> None:
@@ -444,6 +451,7 @@ class Gathering:
             tuple(self._by_session.rows(str).values()),
             self._about,
             self._agents,
+            self._pauses.savings(),
         )
 
 
@@ -501,11 +509,15 @@ _NO_CAUSE = (
 )
 
 
-def notes(summary: Summary) -> list[str]:
-    """What recorded costs differ from list prices, and what placeholder counts leave out, a line each."""
+def notes(contents: Contents) -> list[str]:
+    """Say what recorded costs differ from list prices, what placeholder counts leave out, and what compacting before
+    pauses would have saved, a line each.
+    """
+    summary = contents.summary
     recorded, placeholders = summary.total.recorded, summary.total.placeholders
     lines = [_recorded_text(recorded, summary.total.calls)] if recorded.usd is not None else []
-    return lines + ([_placeholder_text(placeholders)] if placeholders.calls else [])
+    lines += [_placeholder_text(placeholders)] if placeholders.calls else []
+    return lines + ([str(contents.pauses)] if contents.pauses else [])
 
 
 def _recorded_text(recorded: RecordedCost, n_calls: int) -> str:

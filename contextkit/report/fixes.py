@@ -58,7 +58,7 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
         ),
         "ttl_expired": Fix(
             "longer lifetime",
-            "Ask for the 1-hour lifetime in this lane, or send a keep-alive where the pause is shorter than that.",
+            "Ask for the longer lifetime in this conversation, or compact before the pause.",
         ),
         "cold_fan_out": Fix(
             "leader first",
@@ -99,7 +99,7 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
     }
 )
 """Cause → its fix."""
-_UNNAMED = Fix("see docs", "docs/guides/report.md names the causes.", saves=False)
+_UNNAMED = Fix("see docs", "docs/explanation/architecture.md names the causes.", saves=False)
 
 
 def fix_of(cause: str) -> Fix:

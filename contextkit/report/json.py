@@ -1,7 +1,7 @@
 """A report as one JSON object: everything `Summary` says, each miss with its fix, and what was wrong with the
 recordings.
 
-Takes `Contents`, gives text. The fields are listed in docs/guides/report.md.
+Takes `Contents`, gives text. The fields are listed in docs/reference/report-json.md.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def document(contents: Contents) -> str:
         "sessions": [_session(contents, row) for row in contents.session_rows],
         "causes": [_cause(loss) for loss in dearest_losses(contents.summary)],
         "by": contents.by or None,
+        "compacting_before_pauses": asdict(contents.pauses) if contents.pauses else None,
         "partial": contents.is_partial,
         "n_faults": contents.n_faults,
         "calls_without_writes": contents.calls_without_writes,

@@ -53,7 +53,7 @@ def _lines(contents: Contents) -> Iterator[str]:
     if not summary.calls:
         return
     yield from ["", f"Counted: {escaped(contents.counted)}"] if contents.counted else []
-    yield from (part for line in notes(summary) for part in ("", escaped(line)))
+    yield from (part for line in notes(contents) for part in ("", escaped(line)))
     yield from _parts(contents)
     yield from _causes(contents)
     lines = unknowns(contents)

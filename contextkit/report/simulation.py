@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
 from contextkit.canonical import Json
-from contextkit.engines.compare import Comparison, Counts, Outcome
+from contextkit.engines.compare import Comparison, Counts, Outcome, is_lru
 from contextkit.terminal import rich_console, sanitize_html
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from contextkit.engines.reuse_distance import Curve
 
 HOSTED = "bills of these caches for the trace's prompts, not the recorded ones"
 """What the sums of hosted caches are of."""
@@ -26,37 +27,18 @@ UNBOUNDED = "unbounded"
 """A capacity without end, in words; null in JSON."""
 
 
-def as_json(comparison: Comparison, bytes_per_token: int | None, *, has_sessions: bool) -> dict[str, Json]:
+def as_json(comparison: Comparison) -> dict[str, Json]:
     """The first outcome's figures, then every outcome's; what nobody counts is null."""
-    rows: list[dict[str, Json]] = [_row(outcome, comparison.sizes, bytes_per_token) for outcome in comparison.outcomes]
-    document: dict[str, Json] = {
-        "format": 1,
-        "block_tokens": list(comparison.sizes),
-        **(rows[0] if rows else {}),
-        "per_capacity": rows,
-    }
-    if has_sessions and comparison.outcomes:
-        document["per_session"] = [
-            {
-                "cache": outcome.setting.cache,
-                "policy": outcome.setting.policy,
-                "capacity": outcome.setting.capacity,
-                "session": name,
-            }
-            | _counts(counts)
-            for outcome in comparison.outcomes
-            for name, counts in outcome.sessions.items()
-        ]
-        document["session_hit_rate"] = spread([counts.hit_rate for counts in comparison.outcomes[0].sessions.values()])
-    return document
+    rows: list[dict[str, Json]] = [_row(outcome) for outcome in comparison.outcomes]
+    first = rows[0] if rows else {}
+    return {"format": 1, "block_tokens": list(comparison.sizes), **first, "per_capacity": rows}
 
 
-def _row(outcome: Outcome, sizes: Sequence[int], bytes_per_token: int | None) -> dict[str, Json]:
+def _row(outcome: Outcome) -> dict[str, Json]:
     setting, counts = outcome.setting, outcome.counts
     row: dict[str, Json] = {
         "cache": setting.cache,
         "policy": setting.policy,
-        "order": setting.order or None,
         "instances": setting.instances,
         "capacity": setting.capacity,
         **_counts(counts),
@@ -64,10 +46,6 @@ def _row(outcome: Outcome, sizes: Sequence[int], bytes_per_token: int | None) ->
     }
     if counts.blocks is None:
         row |= {"cost_usd": outcome.cost_usd, "cost_uncached_usd": outcome.cost_uncached_usd}
-    if bytes_per_token is not None:
-        size = sizes[0] if len(sizes) == 1 else None
-        room = None if setting.capacity is None or size is None else setting.capacity * size * bytes_per_token
-        row |= {"capacity_bytes": room, "hit_bytes": counts.hit_tokens * bytes_per_token}
     return row
 
 
@@ -83,24 +61,12 @@ def _counts(counts: Counts) -> dict[str, Json]:
     }
 
 
-def spread(rates: Sequence[float]) -> dict[str, Json]:
-    """Where the middle and the lower quarter of sessions are.
-
-    >>> spread([0.2, 0.4, 0.6, 0.8, 1.0])
-    {'sessions': 5, 'median': 0.6, 'p25': 0.4}
-    """
-    quarter = quantiles(rates, n=4, method="inclusive")[0] if len(rates) > 1 else None
-    return {"sessions": len(rates), "median": median(rates) if rates else None, "p25": quarter}
+def label(outcome: Outcome) -> str:
+    """Cache and policy: what tells this outcome from the others."""
+    return f"{outcome.setting.cache} {outcome.setting.policy}"
 
 
-def label(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:
-    """Cache, policy and order: what tells this outcome from the others."""
-    has_orders = len({other.setting.order for other in outcomes}) > 1
-    parts = [outcome.setting.cache, outcome.setting.policy, *([outcome.setting.order] if has_orders else [])]
-    return " ".join(part for part in parts if part)
-
-
-def show(comparison: Comparison, bytes_per_token: int | None) -> None:
+def show(comparison: Comparison) -> None:
     """Print one row per outcome to standard output."""
     console = rich_console(soft_wrap=False)
     if not comparison.outcomes:
@@ -115,19 +81,22 @@ def show(comparison: Comparison, bytes_per_token: int | None) -> None:
     console.print(line.replace("·", "-") if console.options.ascii_only else line, markup=False)
     console.print(f"counted: {HOSTED if counts.blocks is None else HELD}", markup=False)
     console.print()
-    console.print(_table(comparison, bytes_per_token))
+    console.print(_table(comparison))
 
 
-def _table(comparison: Comparison, bytes_per_token: int | None) -> Table:
+def _table(comparison: Comparison) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     is_hosted = any(outcome.counts.blocks is None for outcome in comparison.outcomes)
-    last = (
-        ("spent", "uncached") if is_hosted else ("evicted", *(("read bytes",) if bytes_per_token is not None else ()))
-    )
-    for heading in ("cache", "capacity", "blocks hit", "tokens hit", *last):
+    for heading in (
+        "cache",
+        "capacity",
+        "blocks hit",
+        "tokens hit",
+        *(("spent", "uncached") if is_hosted else ("evicted",)),
+    ):
         table.add_column(heading, justify="left" if heading == "cache" else "right", no_wrap=heading != "cache")
     for outcome in comparison.outcomes:
         counts = outcome.counts
@@ -137,9 +106,8 @@ def _table(comparison: Comparison, bytes_per_token: int | None) -> Table:
             if is_hosted
             else [_number(outcome.evictions)]
         )
-        cells += [] if is_hosted or bytes_per_token is None else [_number(counts.hit_tokens * bytes_per_token)]
         hit = "-" if counts.blocks is None else f"{counts.hit_rate:.4f}"
-        table.add_row(label(outcome, comparison.outcomes), room, hit, f"{counts.token_hit_rate:.4f}", *cells)
+        table.add_row(label(outcome), room, hit, f"{counts.token_hit_rate:.4f}", *cells)
     return table
 
 
@@ -173,6 +141,25 @@ class Line:
     """The points that get a dot: capacities somebody asked for."""
     ceiling: float | None
     """Hit rate without an end of room, None where it was not replayed."""
+
+
+def page_of(comparison: Comparison, names: Sequence[str]) -> str:
+    """The page of traces with these names: a line for each cache and policy, the capacities asked for marked on it."""
+    counts, sizes = comparison.outcomes[0].counts, ", ".join(map(str, comparison.sizes))
+    title = f"Hit rate by capacity: {', '.join(names)}"
+    subtitle = f"{counts.requests:,} requests, {counts.blocks or 0:,} blocks of {sizes} tokens, {counts.tokens:,} tokens of prompt"
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in comparison.outcomes:
+        groups.setdefault(label(outcome), []).append(outcome)
+    return page(title, subtitle, [_line(name, outcomes, comparison.curve) for name, outcomes in groups.items()])
+
+
+def _line(name: str, outcomes: Sequence[Outcome], whole: Curve | None) -> Line:
+    curve = whole if is_lru(outcomes[0].setting) else None
+    rates = [(outcome.setting.capacity, outcome.counts.hit_rate) for outcome in outcomes]
+    marks = sorted((capacity, rate) for capacity, rate in rates if capacity is not None)
+    ceiling = curve.hit_rate(None) if curve else next((rate for capacity, rate in rates if capacity is None), None)
+    return Line(name, tuple(sorted({*curve.points(), *marks}) if curve else marks), tuple(marks), ceiling)
 
 
 def page(title: str, subtitle: str, lines: Sequence[Line]) -> str:

@@ -91,7 +91,7 @@ def draw(contents: Contents, console: Console, n_misses: int = MISSES) -> None:
         return
     if contents.counted:
         _print_line(console, f"counted: {contents.counted}")
-    for line in notes(summary):
+    for line in notes(contents):
         _print_line(console, line)
     _parts(contents, console)
     _causes(contents, console)

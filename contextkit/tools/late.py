@@ -1,18 +1,11 @@
-"""The bridge: one tool that stands in the head from the beginning and calls those that came later.
+"""Tools that a prompt does not hold from the beginning, and the three ways to call them.
 
-Takes calls of `call_tool(name, arguments)`; gives calls of the tool they name. Knows nothing of logs or providers.
-
-Tools that are declared from the beginning and loaded when a search finds them.
-
-Takes tools; gives their deferred definitions, and what a search tool of your own returns to load some. A deferred
-definition is in the request and not in the prompt: it costs nothing, keys nothing, and is expanded where it is
-referenced (Claude: tool-search docs; OpenAI: responses/function_tool_param.py). At least one tool must not be deferred.
-
-A search for tools that the model asks for and the program runs: what it finds stands in the log behind the question.
-
-Takes tools that stand in no request; gives one tool, `tool_search`, whose result is the definitions that match.
-OpenAI's Responses have an item for it (responses/tool_search_tool_param.py, `execution: "client"`); elsewhere it is a
-function, and what it finds is called through `call_tool`. Knows nothing of logs.
+`call_tool` stands in the head from the beginning and calls tools that were announced later. `deferred` declares tools
+whose definitions are in the request and not in the prompt: they cost nothing and key nothing, and are expanded where a
+search references them (Claude: tool-search docs; OpenAI: responses/function_tool_param.py). `tool_search` is a search
+that the program runs; its result is the definitions that match. OpenAI's Responses have an item for it
+(responses/tool_search_tool_param.py, `execution: "client"`); elsewhere it is a function, and what it finds is called
+through `call_tool`.
 """
 
 from __future__ import annotations

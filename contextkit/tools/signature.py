@@ -1,26 +1,11 @@
-"""What a docstring tells a model: what the function does, and what each parameter is.
+"""What a function's docstring and signature tell a model, and a model's arguments as what the function takes.
 
-Takes a docstring in Google, NumPy or Sphinx style, gives the text before its first section and one text per parameter;
-knows nothing of functions or schemas. The parser is our own because its output stands in every request: another
-library's release must not move it.
-
-A function's typed signature as JSON Schema, and a model's arguments as what the function takes.
-
-Takes a function and what its docstring says of the parameters, gives `Parameters`; knows nothing of tools or providers.
-The schema is the same bytes in every process: properties in the order of the signature, keywords of nested schemas
-sorted, no titles.
-
-Whether arguments fit a schema somebody wrote by hand.
-
-Takes a JSON Schema and what a model wrote; gives the first place where it does not fit, in words for the model. Looks
-at what decides whether a call can be made (types, what is required, what is listed) and passes over what it does not
-know (`$ref`, `anyOf`, formats): nothing that fits is ever refused.
-
-Tools that are called with text instead of named arguments: free text, or text that a grammar allows.
-
-Takes a format and a function's schema; gives the definition of a custom tool, which a wire without custom tools takes
-as a function of one text. Knows no wire. The format is spelled as
-`openai/types/shared_params/custom_tool_input_format.py` (3.52) spells it.
+`read_docstring` reads Google, NumPy and Sphinx style; the parser is our own because its output stands in every request:
+another library's release must not move it. `read_signature` gives JSON Schema, the same bytes in every process:
+properties in the order of the signature, keywords of nested schemas sorted, no titles. `misfit` gives the first place
+where arguments do not fit a schema somebody wrote by hand; it passes over what it does not know (`$ref`, `anyOf`,
+formats), so nothing that fits is ever refused. `custom` makes the definition of a tool that is called with text, free or
+in a grammar, in the form of `openai/types/shared_params/custom_tool_input_format.py` (3.52).
 """
 
 from __future__ import annotations

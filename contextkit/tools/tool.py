@@ -1,20 +1,9 @@
-"""One tool: what the model reads of it, and what runs when the model calls it.
+"""Tools: what the model reads of one, what runs when it is called, a call of it, and all tools of a conversation.
 
-Takes a typed, documented function, a definition somebody wrote by hand, or an MCP listing; gives a `Tool` whose
-definition is frozen bytes. Knows nothing of conversations: a call's place in the log, its result and its errors are the
-caller's.
-
-A call the model made, in the hands of the loop that answers it.
-
-Takes the call and what to do with it as functions, so that it knows no log and no provider.
-
-All tools of a conversation, in one order that never changes.
-
-Takes functions, tools and raw definitions; gives them sealed, in order, by name and by family. Knows nothing of who may
-use which.
-
-Tools stand first in every prompt: another order, or one tool more, and nothing after them is read from the cache. Give
-a fixed order; for lists whose order drifts (MCP servers after a reconnect) use `Toolbox.sorted`.
+A `Tool` is made of a typed, documented function, a definition somebody wrote by hand, or an MCP listing; its definition
+is frozen bytes. A `Call` is in the hands of the loop that answers it. A `Toolbox` holds the tools in one order that
+never changes: they stand first in every prompt, so another order, or one tool more, and nothing after them is read from
+the cache. For lists whose order drifts (MCP servers after a reconnect) there is `Toolbox.sorted`.
 """
 
 from __future__ import annotations

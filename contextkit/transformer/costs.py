@@ -1,7 +1,7 @@
-"""What a KV cache holds, what a prompt costs to compute, and what losing the cache costs: formulas.
+"""What a KV cache holds and what a prompt costs to compute: formulas.
 
-Takes shapes and numbers, gives bytes, operations, seconds, dollars; knows nothing of caches that run. On a shape the
-engine can run, each formula equals what the engine counts. L layers, H query heads, G KV heads, d_h head width, P
+On a shape the engine can run, each formula equals what the engine counts. `REAL` has shapes of models that people run,
+as their makers publish them; none of these can be run here. L layers, H query heads, G KV heads, d_h head width, P
 parameters, s bytes a number.
 """
 
@@ -24,35 +24,20 @@ def layer_parameters(shape: Shape) -> int:
     return d * h * (dh + shape.d_rope) + keys_and_values + h * dh * d + 3 * d * shape.d_ff
 
 
-def parameters(shape: Shape) -> int:
-    """All weights: products, embedding, output, gains, learned positions. What a model card calls its size."""
-    tables = shape.vocabulary * (1 if shape.is_tied else 2) + (
-        shape.max_positions if shape.positions == "learned" else 0
-    )
-    return shape.n_layers * (layer_parameters(shape) + 2 * shape.d_model) + (tables + 1) * shape.d_model
-
-
-def kv_bytes(
-    shape: Shape, n_tokens: int, batch: int = 1, element_bytes: int = 2, windowed: tuple[int, int] = (0, 0)
-) -> int:
+def kv_bytes(shape: Shape, n_tokens: int, batch: int = 1, element_bytes: int = 2) -> int:
     """What the cache holds: 2·L·G·d_h·tokens·batch·s.
 
-    Of MLA L·(d_latent + d_rope)·tokens·batch·s, for all heads together.
-
-    `windowed` is (layers, window): so many layers keep only their last tokens. 16,384 elements in float32 are 65,536
-    bytes:
+    Of MLA L·(d_latent + d_rope)·tokens·batch·s, for all heads together. 16,384 elements in float32 are 65,536 bytes:
 
     >>> kv_bytes(Shape(n_layers=4, n_heads=4, n_kv_heads=4, d_head=16), 32, element_bytes=4)
     65536
     """
-    n_windowed, window = windowed
-    rows = (shape.n_layers - n_windowed) * n_tokens + n_windowed * min(n_tokens, window)
-    return rows * shape.n_kv_heads * sum(shape.cached_widths) * batch * element_bytes
+    return shape.n_layers * n_tokens * shape.n_kv_heads * sum(shape.cached_widths) * batch * element_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One accelerator, or several that share the work perfectly."""
+    """One accelerator."""
 
     flops_per_second: float
     """Dense 16-bit matrix products."""
@@ -62,12 +47,8 @@ class Chip:
     """Who says so."""
 
 
-CHIPS = {
-    "A100": Chip(312e12, 2.039e12, "NVIDIA A100 80GB SXM data sheet"),
-    "H100": Chip(989.4e12, 3.35e12, "NVIDIA H100 SXM data sheet, dense BF16"),
-    "8xH100": Chip(8 * 989.4e12, 8 * 3.35e12, "eight times the above; nothing lost between them"),
-}
-"""Name → peak rates. Real kernels reach a part of them."""
+H100 = Chip(989.4e12, 3.35e12, "NVIDIA H100 SXM data sheet, dense BF16")
+"""Peak rates; real kernels reach a part of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +85,6 @@ def forward(
     mixture of experts the active ones) every weight counts for every row, as published estimates do. Prefill of 4,096
     tokens by Llama-2-7B:
 
-    >>> from contextkit.transformer.real_shapes import REAL
     >>> model = REAL["Llama-2-7B"]
     >>> f"{forward(model.shape, 4096, n_parameters=model.n_active).flops:.4g}"
     '5.96e+13'
@@ -121,17 +101,6 @@ def decode(shape: Shape, context: int, batch: int = 1, n_parameters: int | None 
     return forward(shape, 1, context - 1, batch, n_parameters, element_bytes)
 
 
-def attention_intensity(shape: Shape, element_bytes: int = 2) -> float:
-    """Operations a byte of cache when decoding: H/G at 2 bytes, whatever the length. That is why heads share keys.
-
-    >>> [attention_intensity(Shape(n_heads=32, n_kv_heads=n)) for n in (32, 8, 1)]
-    [1.0, 4.0, 32.0]
-    """
-    return (
-        2 * shape.n_heads * sum(shape.attended_widths) / (shape.n_kv_heads * sum(shape.cached_widths) * element_bytes)
-    )
-
-
 def vector_computations(shape: Shape, n_rows: int) -> int:
     """Rows times layers times query heads: how articles count what an edit before `n_rows` tokens costs."""
     return shape.n_layers * shape.n_heads * n_rows
@@ -143,41 +112,32 @@ def stored_vectors(shape: Shape, n_rows: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class PriceRow:
-    """List price of a model, dollars a million input tokens."""
+class RealModel:
+    """One published model."""
 
-    fresh: float
-    """Not cached."""
-    read: float
-    """Read from the cache."""
-
-
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """What reading a prefix would have saved."""
-
-    cost_usd: float
-    """Dollars more."""
-    seconds: float
-    """Longer until the first token."""
-    hit_share_of_seconds: float
-    """Time to the first token with the prefix read, as a share of the time without."""
+    shape: Shape
+    """Of its attention; of a dense model of all of it."""
+    n_active: int
+    """Parameters a token passes through; of a dense model all."""
+    source: str
+    """Where the figures stand."""
 
 
-def miss(
-    shape: Shape,
-    lost: int,
-    new: int,
-    price: PriceRow,
-    chip: Chip,
-    n_parameters: int | None = None,
-    other_seconds: float = 0.0,
-) -> Miss:
-    """A prompt of `lost + new` tokens of which `lost` could have been read.
+_LLAMA2 = (
+    "arXiv 2307.09288; meta-llama/Llama-2-*-hf config.json, as in github.com/Lightning-AI/litgpt, litgpt/config.py"
+)
+_LLAMA31 = "github.com/meta-llama/llama-models, models/llama3_1/api/sku_list.py"
 
-    `other_seconds` pass whatever is cached (network, queue).
-    """
-    without = forward(shape, lost + new, 0, 1, n_parameters).seconds(chip) + other_seconds
-    with_it = forward(shape, new, lost, 1, n_parameters).seconds(chip) + other_seconds
-    full, reduced = (lost + new) * price.fresh / 1e6, (lost * price.read + new * price.fresh) / 1e6
-    return Miss(full - reduced, without - with_it, with_it / without)
+REAL = {
+    "Llama-2-7B": RealModel(Shape(32, 4096, 32, 32, 128, 11008, 32_000), 6_738_415_616, _LLAMA2),
+    "Llama-2-70B": RealModel(Shape(80, 8192, 64, 8, 128, 28672, 32_000), 68_976_648_192, _LLAMA2),
+    "Llama-3.1-8B": RealModel(Shape(32, 4096, 32, 8, 128, 14336, 128_256), 8_030_261_248, _LLAMA31),
+    "Llama-3.1-70B": RealModel(Shape(80, 8192, 64, 8, 128, 28672, 128_256), 70_553_706_496, _LLAMA31),
+    "Llama-3.1-405B": RealModel(Shape(126, 16384, 128, 8, 128, 53248, 128_256), 405_853_388_800, _LLAMA31),
+    "DeepSeek-V3": RealModel(
+        Shape(61, 7168, 128, 1, 128, 2048, 129_280, d_latent=512, d_rope=64),
+        37_000_000_000,
+        "arXiv 2412.19437, section 4.2",
+    ),
+}
+"""Name → its row; `d_ff` of DeepSeek-V3, a mixture of experts, is one expert's."""

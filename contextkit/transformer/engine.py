@@ -16,14 +16,6 @@ from contextkit.transformer.kv_cache import ContiguousCache, KvCache
 from contextkit.transformer.model import Model, Step, Work
 from contextkit.transformer.ops import Array
 
-Choose = Callable[[Array], int]
-"""Logits (vocabulary,) → the next token."""
-
-
-def likeliest(logits: Array) -> int:  # (vocabulary,) -> token
-    """Greedy decoding."""
-    return int(logits.argmax())
-
 
 def n_common(one: Sequence[object], other: Sequence[object]) -> int:
     """Length of the longest common prefix.
@@ -105,17 +97,6 @@ class Engine:
         made = [np.concatenate(parts) for parts in rows]
         logits = self.model.logits(np.concatenate(made), self.work)
         return np.split(logits, np.cumsum([len(x) for x in made])[:-1])
-
-    def generate(self, run: Run, logits: Array, n: int, choose: Choose = likeliest) -> list[int]:
-        """Up to `n` tokens behind `logits` (1, vocabulary), each fed back but the last: what was sampled last has no
-        row yet.
-        """
-        made: list[int] = []
-        for _ in range(n):
-            made.append(choose(logits[-1]))
-            if len(made) < n:
-                (logits,) = self.decode([run], made[-1:])
-        return made
 
     def _step(self, run: Run) -> Step:
         start = run.cache.n_rows

@@ -102,8 +102,6 @@ class Explanation:
     """For each layer the first row whose K or V is not what the cache holds at that place; None where there is none."""
     fates: NDArray[np.int8]  # (layers, n_after)
     """A `Fate` for each layer and row."""
-    recomputed: range
-    """Positions computed again."""
     work: Work
     """What the edited list took through the cache."""
     work_uncached: Work
@@ -139,7 +137,6 @@ def explain_edit(model: Model, tokens: Sequence[int], edit: Edit) -> Explanation
         n_kept,
         tuple(_first_different(old, new)),
         _fates(model, old, new, origins, n_kept),
-        range(n_kept, len(edited)),
         engine.work.since(started),
         fresh.work,
         max(float(abs(a - b).max()) for a, b in zip(_rows(model, run.cache, len(edited)), new, strict=True)),

@@ -41,10 +41,10 @@ class Format:
     n_scales: int = 0
     """Scales (float32) a row, a KV head, and each of K and V."""
 
-    def decode(self, data: NDArray[Any], scale: NDArray[np.float32], dtype: DTypeLike) -> Array:
-        """Rows to compute with; the very memory where nothing has to be converted."""
-        plain = data.astype(dtype, copy=False)
-        return plain * scale.astype(dtype) if self.n_scales else plain
+    def decode(self, data: NDArray[Any], scale: NDArray[np.float32]) -> Array:
+        """Rows to compute with, as float64; the very memory where nothing has to be converted."""
+        plain = data.astype(np.float64, copy=False)
+        return plain * scale if self.n_scales else plain
 
 
 FORMATS = {
@@ -66,9 +66,7 @@ class KvCache(Protocol):
     def write(self, layer: int, start: int, k: Array, v: Array) -> None:  # (g, n, a), (g, n, b)
         """Rows from `start` on, in reserved room."""
 
-    def read(
-        self, layer: int, end: int, dtype: DTypeLike = np.float64
-    ) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
+    def read(self, layer: int, end: int) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
         """Rows 0 to `end`."""
 
     def cut(self, n_rows: int) -> None:
@@ -107,11 +105,9 @@ class ContiguousCache:
             place = np.s_[layer, :, start : start + rows.shape[1]]
             data[place], scales[place] = self._kind.encode(rows)
 
-    def read(
-        self, layer: int, end: int, dtype: DTypeLike = np.float64
-    ) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
+    def read(self, layer: int, end: int) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
         """Rows 0 to `end`; a view where they are stored as they are computed with."""
-        k, v = (self._kind.decode(data[layer, :, :end], scales[layer, :, :end], dtype) for data, scales in self._parts)
+        k, v = (self._kind.decode(data[layer, :, :end], scales[layer, :, :end]) for data, scales in self._parts)
         return k, v
 
     def cut(self, n_rows: int) -> None:
@@ -219,13 +215,11 @@ class PagedCache:
         for (data, scales), new in zip(self.pool.parts, (k, v), strict=True):
             data[layer, blocks, inside], scales[layer, blocks, inside] = self.pool.kind.encode(new.swapaxes(0, 1))
 
-    def read(
-        self, layer: int, end: int, dtype: DTypeLike = np.float64
-    ) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
+    def read(self, layer: int, end: int) -> tuple[Array, Array]:  # -> (g, end, a), (g, end, b)
         """Rows 0 to `end`, gathered."""
         table = self.table[: -(-end // self.pool.block)]
         k, v = (
-            self.pool.kind.decode(_gathered(d[layer], table, end), _gathered(s[layer], table, end), dtype)
+            self.pool.kind.decode(_gathered(d[layer], table, end), _gathered(s[layer], table, end))
             for d, s in self.pool.parts
         )
         return k, v

@@ -1,7 +1,6 @@
 """Decoding under a mask: tokens that may not come next get no probability, and nothing before them moves.
 
-Takes `allowed(made) -> ids` and logits, gives tokens; knows nothing of toolboxes or phases, only of names. Calls are
-written as Hermes models write them (`<tool_call>` around JSON,
+Calls are written as Hermes models write them (`<tool_call>` around JSON,
 https://github.com/NousResearch/Hermes-Function-Calling).
 """
 
@@ -13,10 +12,12 @@ from typing import Literal
 import numpy as np
 
 from contextkit.errors import UsageError
-from contextkit.transformer.engine import Choose, Engine, Run, likeliest, n_common
+from contextkit.transformer.engine import Engine, Run, n_common
 from contextkit.transformer.model import Tokenizer
 from contextkit.transformer.ops import Array
 
+Choose = Callable[[Array], int]
+"""Logits (vocabulary,) → the next token."""
 Allowed = Callable[[Sequence[int]], Collection[int]]
 """Tokens generated so far → those that may come next."""
 Mode = Literal["auto", "required", "specified", "none"]
@@ -31,6 +32,11 @@ def masked(logits: Array, ids: Collection[int]) -> Array:  # (vocabulary,) -> (v
     out = np.full_like(logits, -np.inf)
     out[list(ids)] = logits[list(ids)]
     return out
+
+
+def likeliest(logits: Array) -> int:  # (vocabulary,) -> token
+    """Greedy decoding."""
+    return int(logits.argmax())
 
 
 def sampled(seed: int, temperature: float = 1.0) -> Choose:
@@ -49,28 +55,11 @@ def prefill(names: Sequence[str], mode: Mode) -> str:
     return {"auto": "", "none": "", "required": HEAD, "specified": HEAD + first[: n_common(first, last)]}[mode]
 
 
-def calls(names: Sequence[str], mode: Mode, tokenizer: Tokenizer) -> Allowed:
-    """The mask of a mode over calls of `names`: holds from where a call opens to the quote that ends its name.
-
-    Names are compared token by token, so the tokenizer must cut a call's head in one way only, as bytes do.
-    """
-    heads = [tokenizer.encode(f'{HEAD}{name}"') for name in names]
-    anything = range(tokenizer.size)
-
-    def in_call(call: Sequence[int]) -> Collection[int]:
-        inside = [head for head in heads if list(call) == head[: len(call)]]
-        is_named = any(list(call[: len(head)]) == head for head in heads)
-        return anything if is_named else {head[len(call)] for head in inside}
-
-    return by_mode(in_call, mode, tokenizer)
-
-
 def by_mode(in_call: Allowed, mode: Mode, tokenizer: Tokenizer) -> Allowed:
     """The mask of a mode, made of one over a call: `in_call(ids)` is asked with the tokens from the call's opening on.
 
     `contextkit.tools.token_mask.TokenMask(…, before=HEAD).allowed_token_ids` is one, for any tokenizer; `auto` and
-    `none`
-    know an opening by its tokens, so `<tool_call>` must be cut in one way, as where it is a token.
+    `none` know an opening by its tokens, so `<tool_call>` must be cut in one way, as where it is a token.
     """
     opened, anything = tokenizer.encode(OPEN), range(tokenizer.size)
 

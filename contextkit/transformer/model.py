@@ -1,12 +1,11 @@
 """The forward pass: rows of many sequences through every layer, keys and values through each sequence's cache.
 
-Takes weights and steps (a cache, the tokens it lacks), gives a row for each token; counts what it computes. Knows
-nothing of which tokens are lacking, nor of sampling.
+A step is a cache and the tokens it lacks; every token gets a row, and what is computed is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
@@ -99,12 +98,11 @@ class Step:
 class Model:
     """Weights that can be run."""
 
-    __slots__ = ("_dtype", "layers", "project", "shape", "weights")
+    __slots__ = ("layers", "project", "shape", "weights")
 
     def __init__(self, weights: Weights) -> None:
         self.weights, self.shape = weights, weights.shape
         self.layers = [weights.layer(i) for i in range(weights.shape.n_layers)]
-        self._dtype = weights.arrays["embedding"].dtype
         self.project = _with_latent if weights.shape.d_latent else _with_heads
 
     def forward(
@@ -117,12 +115,8 @@ class Model:
         for step, where in zip(steps, positions, strict=True):
             step.cache.reserve(int(where[-1]) + 1)
         for i, layer in enumerate(self.layers):
-            x = self.part(
-                x,
-                layer["attention_norm"],
-                lambda h, i=i, layer=layer: self._attention(h, i, layer, steps, positions, work),
-            )
-            x = self.part(x, layer["feed_norm"], lambda h, layer=layer: feed_forward(h, layer, work))
+            x = x + self._attention(ops.rms_norm(x, layer["attention_norm"]), i, layer, steps, positions, work)
+            x = x + feed_forward(ops.rms_norm(x, layer["feed_norm"]), layer, work)
         for step, where in zip(steps, positions, strict=True):
             step.cache.n_rows = int(where[-1]) + 1
         work.positions += len(x)
@@ -130,10 +124,7 @@ class Model:
 
     def logits(self, x: Array, work: Work) -> Array:  # (n, d_model) -> (n, vocabulary)
         """How likely each token is to come next, unnormalised."""
-        arrays = self.weights.arrays
-        return work.product(
-            ops.rms_norm(x, arrays["norm"]), arrays["embedding"].T if self.shape.is_tied else arrays["head"]
-        )
+        return work.product(ops.rms_norm(x, self.weights.arrays["norm"]), self.weights.arrays["head"])
 
     def embedded(self, tokens: Sequence[int], positions: NDArray[np.intp]) -> Array:  # -> (n, d_model)
         """What enters layer 0."""
@@ -149,12 +140,6 @@ class Model:
                 f"position {positions.max()} is beyond the {self.shape.max_positions} learned ones: raise max_positions"
             )
         return x + self.weights.arrays["position"][positions]
-
-    def part(self, x: Array, gain: Array, part: Callable[..., Array]) -> Array:  # (n, d_model) -> (n, d_model)
-        """Half a layer with its norm, added to what came in."""
-        if self.shape.norm == "pre":
-            return x + part(ops.rms_norm(x, gain))
-        return ops.rms_norm(x + part(x), gain)
 
     def _attention(  # (n, d_model) -> (n, d_model)
         self, h: Array, i: int, layer: Layer, steps: Sequence[Step], positions: list[NDArray[np.intp]], work: Work
@@ -179,7 +164,7 @@ class Model:
         if shape.positions != "learned":
             q = np.concatenate([q[..., :-width], ops.rope(q[..., -width:], where)], axis=-1)
         cache.write(i, int(where[0]), ops.rope(k, where) if shape.positions == "rope" else k, v)
-        k, v = cache.read(i, end, self._dtype)
+        k, v = cache.read(i, end)
         if shape.positions == "rope_at_read":
             k = ops.rope(k, np.arange(end))
         if (

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
+ROPE_BASE = 10_000.0
+"""Of the wavelengths of RoPE."""
 TILE = 128
 """Query rows attended at once: their scores stay in the processor's cache, and little of the masked half is computed.
 """
@@ -39,10 +41,10 @@ def join_heads(x: Array) -> Array:  # (h, n, d) -> (n, h·d)
     return x.swapaxes(0, 1).reshape(x.shape[1], -1)
 
 
-def rope(x: Array, positions: NDArray[np.intp], base: float = 10_000.0) -> Array:  # (…, n, d), (n,) -> (…, n, d)
-    """Each pair (x[i], x[i + d/2]) turned by position · base^(-2i/d); turning by p, then by q is turning by p + q."""
+def rope(x: Array, positions: NDArray[np.intp]) -> Array:  # (…, n, d), (n,) -> (…, n, d)
+    """Each pair (x[i], x[i + d/2]) turned by position · 10,000^(-2i/d); turning by p, then by q is turning by p + q."""
     half = x.shape[-1] // 2
-    angles = positions[:, None] * base ** (-np.arange(half) / half)
+    angles = positions[:, None] * ROPE_BASE ** (-np.arange(half) / half)
     cos, sin = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)
     one, two = x[..., :half], x[..., half:]
     return np.concatenate([one * cos - two * sin, two * cos + one * sin], axis=-1)

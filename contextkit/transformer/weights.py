@@ -1,21 +1,14 @@
-"""A model's shape, and its weights: seeded, saved, loaded.
-
-Takes a `Shape` and a seed or a file, gives named arrays; knows nothing of what is computed with them.
-"""
+"""A model's shape, and its seeded weights."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from contextkit.errors import UsageError
-from contextkit.private_files import replacing
 from contextkit.transformer.ops import Array
 
 Positions = Literal["rope", "rope_at_read", "learned"]
@@ -43,16 +36,12 @@ class Shape:
     """Tokens: the 256 bytes and one that ends a text."""
     positions: Positions = "rope"
     """How a row knows where it stands."""
-    norm: Literal["pre", "post"] = "pre"
-    """Normalise what goes into a part of a layer, or the sum that comes out."""
     d_latent: int = 0
     """MLA: width of the latent row cached for keys and values of all heads; 0 is no MLA."""
     d_rope: int = 0
     """MLA: width of the rotated key all heads share."""
     max_positions: int = 8192
     """Rows of the table of learned positions."""
-    is_tied: bool = False
-    """Whether the embedding is the output matrix, too."""
 
     @property
     def cached_widths(self) -> tuple[int, int]:
@@ -110,8 +99,7 @@ def layout(shape: Shape) -> dict[str, tuple[int, ...]]:
     }
     one |= latent if shape.d_latent else {"k": (d, kv * dh), "v": (d, kv * dh)}
     one |= {"gate": (d, shape.d_ff), "up": (d, shape.d_ff), "down": (shape.d_ff, d)}
-    ends: dict[str, tuple[int, ...]] = {"embedding": (shape.vocabulary, d), "norm": (d,)}
-    ends |= {} if shape.is_tied else {"head": (d, shape.vocabulary)}
+    ends: dict[str, tuple[int, ...]] = {"embedding": (shape.vocabulary, d), "norm": (d,), "head": (d, shape.vocabulary)}
     ends |= {"position": (shape.max_positions, d)} if shape.positions == "learned" else {}
     return {**ends, **{f"{i}.{name}": size for i in range(shape.n_layers) for name, size in one.items()}}
 
@@ -129,33 +117,13 @@ class Weights:
         """The arrays of layer `i`, by their short names."""
         return {name.split(".")[1]: array for name, array in self.arrays.items() if name.startswith(f"{i}.")}
 
-    def save(self, path: Path) -> None:
-        """As `.npz`, the shape inside; nothing is pickled."""
-        shape = np.frombuffer(json.dumps(asdict(self.shape), sort_keys=True).encode(), dtype=np.uint8)
-        with replacing(path) as file:
-            np.savez(file, allow_pickle=False, shape=shape, **self.arrays)
 
-
-def seeded(shape: Shape, seed: int = 0, dtype: DTypeLike = np.float64) -> Weights:
+def seeded(shape: Shape, seed: int = 0) -> Weights:
     """The same weights for the same shape and seed, on every machine: normal, 1/√(rows) wide; gains near 1."""
     draw = np.random.default_rng(seed)
     arrays: dict[str, Array] = {}
     for name, size in layout(shape.checked()).items():
         drawn = draw.standard_normal(size)
         is_gain, is_table = len(size) == 1, name in {"embedding", "position"}
-        arrays[name] = (1 + 0.1 * drawn if is_gain else drawn if is_table else drawn / np.sqrt(size[-2])).astype(dtype)
-    return Weights(shape, arrays)
-
-
-def load(path: Path) -> Weights:
-    """What `Weights.save` wrote; `UsageError` for a file of other arrays than its shape asks for."""
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    shape = Shape(**json.loads(arrays.pop("shape", np.frombuffer(b"{}", np.uint8)).tobytes())).checked()
-    expected = layout(shape)
-    wrong = sorted(
-        name for name in {*arrays, *expected} if getattr(arrays.get(name), "shape", None) != expected.get(name)
-    )
-    if wrong:
-        raise UsageError(f"{path.name} does not hold the weights its shape asks for: look at {', '.join(wrong[:3])}")
+        arrays[name] = 1 + 0.1 * drawn if is_gain else drawn if is_table else drawn / np.sqrt(size[-2])
     return Weights(shape, arrays)

@@ -29,7 +29,7 @@ from contextkit.errors import (
     UnreadableRequest,
     UsageError,
 )
-from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
+from contextkit.ledger.calls import Bodies, Exchange, Remark
 from contextkit.ledger.causes import is_shortfall
 from contextkit.ledger.failure_names import CUT
 from contextkit.ledger.ledger import Ledger
@@ -145,22 +145,23 @@ class CallRecorder:
         The file is opened again in a forked process (a worker of a web server) and after it was rotated.
         """
         if self._ledger is not None:
-            self._write(replace(exchange, prompt=Bodies(redact(body))))
+            record = replace(exchange, prompt=Bodies(redact(body)))
+            self._write(lambda ledger: ledger.append(record))
 
     def remark(self, remark: Remark) -> None:
         """Append a remark in front of its exchange; a failing disk is reported as in `append`."""
-        self._write(remark)
+        self._write(lambda ledger: ledger.remark(remark))
 
-    def _write(self, record: Record) -> None:
+    def _write(self, put: Callable[[Ledger], object]) -> None:
         if self._ledger is None:
             return
         try:
             try:
-                self._put(self._ledger, record)
+                put(self._ledger)
             except StorageError:
                 self._ledger.close()
                 self._ledger = Ledger.open(self._ledger.path or "")
-                self._put(self._ledger, record)
+                put(self._ledger)
         except (OSError, StorageError) as fault:
             what = (fault.strerror if isinstance(fault, OSError) else None) or fault
             text = f"{self._ledger.path} takes no more rows ({what}): recording has stopped, the client goes on"
@@ -169,10 +170,6 @@ class CallRecorder:
                 warnings.warn(sanitize(text), stacklevel=3)
             except UserWarning:  # a filter made an error of it: the reply that was just read must not be lost to that
                 logging.getLogger("contextkit.watch").error("%s", sanitize(text))  # noqa: TRY400 - the text says it all
-
-    @staticmethod
-    def _put(ledger: Ledger, record: Record) -> None:
-        ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
 
     def close(self) -> None:
         """Close the file."""

@@ -23,7 +23,6 @@ from contextkit.transformer.methods.blended import alone, blended, furthest
 from contextkit.transformer.methods.diffusion import Elastic, everything
 from contextkit.transformer.methods.prefix_blocks import PrefixEngine, names
 from contextkit.transformer.methods.pruned import PrunedModel, Pruning
-from contextkit.transformer.methods.shifted import logits_shifted
 from contextkit.transformer.methods.streaming import SinkCache, stream, with_sink
 from contextkit.transformer.model import Model, Work
 from contextkit.transformer.ops import Array
@@ -122,22 +121,6 @@ def tiers() -> Lines:
     return lines
 
 
-def shifting() -> Lines:
-    """120 tokens, five deleted, stretches of 40, 24, 16 and 8 between them: error by rows computed, shifted or from the edit on."""
-    model, lines = Model(seeded(GQA)), {"stretches shifted": [], "computed from the edit on": []}
-    old = text(120)
-    new = [token for i, token in enumerate(old) if i not in (20, 61, 86, 103, 112)]
-    engine, expected = Engine(model), plain(model, new)[-1:]
-    run = engine.open()
-    engine.feed([(run, old)])
-    for shortest in (1, 8, 10, 20, 30, 50):
-        work = Work()
-        logits, _ = logits_shifted(model, run.cache, old, new, shortest, work)
-        lines["stretches shifted"].append((work.positions / len(new), rms(logits - expected)))
-    lines["computed from the edit on"] = [((len(new) - 20) / len(new), 0.0), (1.0, 0.0)]
-    return lines
-
-
 def blending() -> Lines:
     """Two chunks of 40 and 50 tokens and a question: error by vectors computed, as a share of computing all. Mean of 6 models."""
     draw = np.random.default_rng(0)
@@ -210,7 +193,6 @@ CHARTS: dict[str, tuple[Callable[[], Lines], str, str, str, bool]] = {
     "sinks": (sinks, "Attention sinks: a window needs the first row", "rows held", ERROR, True),
     "pruning": (pruning, "Pruned attention: few keys, found in stages", "keys read, share of dense attention", ERROR, False),
     "tiers": (tiers, "Offloaded rows: what the fast tier saves", "rows in the fast tier", "cost of an access (fast 1, slow 10)", True),
-    "shifting": (shifting, "Shifted re-use: cheap, and wrong", SHARE, ERROR, False),
     "blending": (blending, "CacheBlend: the right rows, computed again", SHARE, ERROR, False),
     "elastic": (elastic, "Masked diffusion: rows refreshed when they drift", SHARE, ERROR, False),
 }

@@ -14,10 +14,9 @@ FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parents[1]))
 
 from contextkit.cli.explain_edit import svg
-from contextkit.transformer.costs import kv_bytes
+from contextkit.transformer.costs import REAL, kv_bytes
 from contextkit.transformer.explain_edit import Edit, explain_edit
 from contextkit.transformer.model import Bytes, Model
-from contextkit.transformer.real_shapes import REAL
 from contextkit.transformer.weights import Shape, seeded
 
 TEXT = "You have read, search and write. It is 14:02. Find the three cheapest GPUs, please."
@@ -40,7 +39,7 @@ def main() -> None:
         error = f"{found.stale_error:.2g}"
         print(f"| {name} | {found.n_kept} | {found.work.positions} | {found.work.vectors:,} | {found.work.flops:,} | {error} |")
     for name, row in REAL.items():
-        at_128k = kv_bytes(row.shape, 131_072, windowed=row.windowed)
+        at_128k = kv_bytes(row.shape, 131_072)
         heads = "MLA" if row.shape.d_latent else f"{row.shape.n_heads}/{row.shape.n_kv_heads}"
         print(f"| {name} | {row.shape.n_layers} | {heads} | {kv_bytes(row.shape, 1):,} | {at_128k / 2**30:.1f} | {row.source} |")
 

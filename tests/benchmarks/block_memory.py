@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from contextkit.engines.token_ids import TokenIds
 from contextkit.engines.vllm import BlockCache
+from contextkit.engines.vllm_engine import Shape
 from contextkit.engines.vllm_groups import Group
-from contextkit.engines.vllm_manager import Shape
 
 SIZE = 16
 TARGET = 60.0

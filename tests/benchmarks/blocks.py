@@ -15,15 +15,16 @@ import time
 import tracemalloc
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from contextkit.engines.block_runs import TraceCache
+from contextkit.engines.block_runs import Runs
 from contextkit.engines.token_ids import TokenIds
 from contextkit.engines.vllm import BlockCache
-from contextkit.engines.vllm_manager import BlockEngine, Shape
+from contextkit.engines.vllm_engine import BlockEngine, Shape
 from tests.benchmarks.vllm_restated import Vllm
 
 SIZE = 16
@@ -138,7 +139,7 @@ def ordered_dict(trace: Sequence[list[int]], capacity: float) -> int:
 def id_path(trace: list[list[int]]) -> None:
     n = sum(map(len, trace))
     for capacity in (None, 50_000, 30_000, 10_000, 1_000):
-        ours, hits = fastest(lambda capacity=capacity: sum(map(TraceCache(capacity).admit, trace)), 5)  # type: ignore[misc]
+        ours, hits = fastest(lambda capacity=capacity: sum(map(Runs(capacity or inf).admit, trace)), 5)  # type: ignore[misc]
         plain, expected = fastest(lambda capacity=capacity: ordered_dict(trace, capacity or float("inf")))  # type: ignore[misc]
         assert hits == expected
         label = capacity or "unbounded"
@@ -150,7 +151,7 @@ def id_path(trace: list[list[int]]) -> None:
 def conversations(folder: Path, capacity: int | None) -> None:
     start, walking, n, hits = time.perf_counter(), 0.0, 0, 0
     for trace in claude_code(folder):
-        admit, begun = TraceCache(capacity).admit, time.perf_counter()
+        admit, begun = Runs(capacity or inf).admit, time.perf_counter()
         hits += sum(map(admit, trace))
         walking += time.perf_counter() - begun
         n += sum(map(len, trace))
@@ -168,14 +169,14 @@ def memory(name: str, traces: list[list[list[int]]]) -> None:
     caches = []
     for trace in traces:
         fresh = orjson.loads(orjson.dumps(trace))
-        caches.append(TraceCache())
+        caches.append(Runs(inf))
         for ids in fresh:
             caches[-1].admit(ids)
         del fresh, ids
     gc.collect()
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    n = sum(cache.stats()["blocks"] for cache in caches)
+    n = sum(cache.n for cache in caches)
     print(f"  memory, {name}: {held / n:.1f} bytes a resident block ({n:,} blocks)")
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from contextkit.bridges import langchain, openai_agents, pydantic_ai
-from contextkit.bridges.bridge import KEPT, Bridge
+from contextkit.bridges.bridge import DEFAULT_REPAIRS, Bridge
 from contextkit.ledger.summary import summarise
 from contextkit.server import LocalServer
 from tests.bridges.loops import LOOPS, WIRES, Habits, script
@@ -42,7 +42,7 @@ HABITS: Mapping[str, dict[str, bool]] = {
     "tools reordered": {"swaps_tools": True},
     "and a clock": {"swaps_tools": True, "tells_time": True},
 }
-REPAIRS = (None, (), KEPT, (*KEPT, "freeze-date"))
+REPAIRS = (None, (), DEFAULT_REPAIRS, (*DEFAULT_REPAIRS, "freeze-date"))
 """No bridge; one that only watches; as it is; with dates frozen."""
 
 

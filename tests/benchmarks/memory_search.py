@@ -1,11 +1,9 @@
 """How fast memory is filled and searched, beside a scan of all texts, `rank_bm25` and DuckDB's full-text search.
 
-    python tests/benchmarks/memory_search.py                       # 100,000 documents python
-    tests/benchmarks/memory_search.py --documents 10000 python tests/benchmarks/memory_search.py --trigram             #
-    SQLite's own answer to scripts without spaces, for its price python tests/benchmarks/memory_search.py --embed
-    # with vectors of 256 numbers python tests/benchmarks/memory_search.py --exact               # every row and every
-    word scored: what the limits save, and cost python tests/benchmarks/memory_search.py --beside rank_bm25    # or
-    duckdb; installed by whoever runs this
+    python tests/benchmarks/memory_search.py                       # 100,000 documents
+    python tests/benchmarks/memory_search.py --documents 10000
+    python tests/benchmarks/memory_search.py --embed               # with vectors of 256 numbers
+    python tests/benchmarks/memory_search.py --beside rank_bm25    # or duckdb; installed by whoever runs this
 
 Documents are stretches of real sessions (the folder `shared` beside the checkout): consecutive lines, about 800
 characters, half of them with other numbers and with every tenth longer word replaced by a rare one, so that the
@@ -34,9 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from contextkit.memory.search.document import Document
-from contextkit.memory.search.index import Index
-from contextkit.memory.search.ranking import by_words
-from contextkit.memory.search.words import terms
+from contextkit.memory.search.index import Index, terms
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 SEED = 20_261_121
@@ -210,41 +206,18 @@ OTHERS: dict[str, Callable[[list[Document]], Callable[[str], list[str]]]] = {
 }
 
 
-def trigram(documents: list[Document], folder: Path) -> None:
-    db = sqlite3.connect(folder / "trigram.db", isolation_level=None)
-    db.execute("PRAGMA journal_mode = WAL")
-    for tokenizer in ("ascii", "trigram"):
-        start = time.perf_counter()
-        db.execute(f"CREATE VIRTUAL TABLE {tokenizer}_words USING fts5(terms, content='', tokenize='{tokenizer}')")
-        for first in range(0, len(documents), 5_000):
-            db.execute("BEGIN")
-            batch = documents[first : first + 5_000]
-            spelt = (document.text if tokenizer == "trigram" else " ".join(terms(document.text)) for document in batch)
-            db.executemany(f"INSERT INTO {tokenizer}_words (terms) VALUES (?)", ((text,) for text in spelt))
-            db.execute("COMMIT")
-        (n_bytes,) = db.execute(f"SELECT sum(length(block)) FROM {tokenizer}_words_data").fetchone()
-        print(f"FTS5 {tokenizer:8} {time.perf_counter() - start:6.1f} s   {n_bytes / 1e6:7.1f} MB of index")
-    db.close()
-
-
 def main() -> None:
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("--documents", type=int, default=100_000)
-    reader.add_argument("--trigram", action="store_true")
     reader.add_argument("--embed", action="store_true")
-    reader.add_argument("--exact", action="store_true")
     reader.add_argument("--beside", default="scan", choices=sorted(OTHERS))
     given = reader.parse_args()
-    if given.exact:
-        by_words.ROWS_SCORED = by_words.ROWS_READ = by_words.MAX_TERMS = 10**9
     documents = Corpus().documents(given.documents)
     n_bytes = sum(len(document.text.encode()) for document in documents)
     print(
         f"{len(documents):,} documents, {n_bytes / 1e6:.1f} MB, Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}"
     )
     with tempfile.TemporaryDirectory() as folder:
-        if given.trigram:
-            return trigram(documents, Path(folder))
         path = Path(folder) / "index.db"
         with Index(path, embed=hashed if given.embed else None) as index:
             start, clock = time.process_time(), time.perf_counter()
@@ -267,7 +240,6 @@ def main() -> None:
         theirs = [measured(kind, search, asked[kind][:40]) for kind in asked]
         ratios = ", ".join(f"{other / own:.0f}" for own, other in zip(ours, theirs, strict=True))
         print(f"ratio of medians, {given.beside} / contextkit: {ratios}")
-    return None
 
 
 if __name__ == "__main__":

@@ -33,11 +33,9 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import orjson
-
 from contextkit.engines.token_ids import TokenIds
 from contextkit.engines.vllm import BlockCache
-from contextkit.engines.vllm_manager import BlockEngine, Shape
+from contextkit.engines.vllm_engine import BlockEngine, Shape
 from tests.benchmarks.blocks import N_REQUESTS, POOLS, SIZE, mooncake, spelt_out
 
 ROUNDS = 5
@@ -190,7 +188,7 @@ def ours(n_blocks: int) -> Side:
     return Side(
         run,
         lambda tokens: engine.request(TokenIds(tokens)),
-        lambda: list(orjson.loads(cache.snapshot())["pool"]["queue"]),
+        lambda: list(cache._engine.pool.queue),
     )
 
 

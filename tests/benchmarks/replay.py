@@ -59,7 +59,7 @@ from contextkit.server.state import Clock, State
 
 BEGUN_AFTER_SECONDS = 2.0
 """A reply aborted sooner, with no usage recorded, had not begun: in the recorded session every later read agrees
-(docs/explanation/validation.md)."""
+(docs/research/replay.md)."""
 LOST = "(an image that the recording does not hold)"
 """Said for an image whose data was taken out."""
 SYSTEM = "You are a coding agent. (This recording does not hold its system prompt; this sentence stands for it.)"

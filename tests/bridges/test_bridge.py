@@ -122,15 +122,6 @@ def test_a_date_is_frozen_where_that_was_asked_for(server: Any) -> None:
     assert bridge.summary().total.n_misses == 0 and bridge.repaired["freeze-date"] == 2
 
 
-def test_without_markers_the_report_says_why_nothing_is_read(server: Any) -> None:
-    bridge = Bridge(repairs=())
-    with anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
-        client = bridge.client(plain)
-        for turn in (1, 2):
-            client.messages.create(**body(turn))
-    assert bridge.n_unmarked == 2 and "CKB01 2 calls" in bridge.report() and not bridge.repaired
-
-
 def test_the_file_is_a_ledger_without_text(server: Any, tmp_path: Path) -> None:
     with Bridge(tmp_path / "runs.jsonl") as bridge, anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
         bridge.client(plain).messages.create(**body(1))

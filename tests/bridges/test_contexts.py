@@ -12,13 +12,13 @@ import anthropic
 import openai
 import pytest
 
-from contextkit import Budget, Context
-from contextkit.bridges.contexts import ContextBridge, digest_of, tool_text
+from contextkit import Budget
+from contextkit.bridges.contexts import ContextBridge, digest_of
+from contextkit.bridges.hook import tool_text
 from contextkit.bridges.openai_agents import model_provider
 from contextkit.canonical import parse
-from contextkit.errors import BudgetExceeded, ItemsLost, UsageError
+from contextkit.errors import BudgetExceeded
 from contextkit.ledger.summary import summarise
-from contextkit.memory.compaction import Compaction
 from contextkit.memory.reference import ID_DIGITS
 from contextkit.server import LocalServer
 from tests.bridges.research import CLAUDE, GPT, LOOPS, SYSTEM, billed, bridge_for, fetch, is_installed, script
@@ -409,46 +409,3 @@ def test_the_agents_sdk_is_asked_over_the_configured_default_client() -> None:
     with LocalServer([{"parts": [{"type": "text", "text": "Hello."}]}]) as server:
         assert asyncio.run(run(server.url)) == "Hello."
         agree(bridge, server)
-
-
-@pytest.mark.parametrize("way", ["sync", "async", "stream"])
-def test_a_conversation_is_compacted_before_the_request_for_which_that_is_due(server: LocalServer, way: str) -> None:
-    memory = bridge_for("stay").memory
-    bridge = ContextBridge(memory=memory, compact=Compaction(at_tokens=60_000, keep_tokens=2_000))
-    summary = {"parts": [{"type": "text", "text": "Four pages of squares."}]}
-    replies = script(6)
-    server.script([*replies[:4], summary, *replies[4:]])
-    anthropic_run(server, bridge, way)
-    [context] = bridge.contexts
-    assert epochs(context) == ["compaction"]
-    body = context.request().body.decode()
-    assert "Four pages of squares." in body and "Read the pages." in body
-    assert not context.survival().lost
-    assert len(bridge.ledger) == len(server.ledger) == len(replies) + 1
-
-
-def test_what_is_no_compaction_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"compact is a contextkit\.Compaction, not int"):
-        ContextBridge(compact=60_000)  # type: ignore[arg-type]
-
-
-def test_a_compaction_that_fails_does_not_stop_the_loop(server: LocalServer) -> None:
-    bridge = ContextBridge(memory=bridge_for("stay").memory, compact=Compaction(at_tokens=60_000, keep_tokens=2_000))
-    replies = script(4)
-    server.script([*replies[:4], {"fault": {"kind": "status", "status": 529}}, *replies[4:]])
-    with pytest.warns(UserWarning, match="not compacted"):
-        anthropic_run(server, bridge, "sync")
-    assert not epochs(bridge.contexts[0])
-
-
-def test_a_lost_item_is_raised_through_the_sdk(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    bridge = ContextBridge(memory=bridge_for("stay").memory, compact=Compaction(at_tokens=60_000, keep_tokens=2_000))
-
-    def compact(*arguments: Any) -> None:
-        raise ItemsLost("one item")
-
-    monkeypatch.setattr(Context, "compact", compact)
-    replies = script(4)
-    server.script([*replies[:4], {"parts": [{"type": "text", "text": "Squares."}]}, *replies[4:]])
-    with pytest.raises(ItemsLost):
-        anthropic_run(server, bridge, "sync")

@@ -13,9 +13,7 @@ import pytest
 from contextkit import Budget, FileMemory
 from contextkit.bridges.bridge import Bridge
 from contextkit.bridges.contexts import ContextBridge
-from contextkit.ledger.summary import summarise
 from contextkit.memory import Memory, Residency
-from contextkit.memory.compaction import Compaction
 from contextkit.server import LocalServer
 from tests.bridges.research import CLAUDE, GPT, SYSTEM, fetch, script
 
@@ -102,31 +100,6 @@ def test_a_call_gains_residency_by_the_callback_alone(server: LocalServer, model
     whole = sum(len(message["content"]) for message in messages if message["role"] == "tool")
     prompts = [call.usage.prompt for call in bridge.ledger if call.usage and call.usage.prompt is not None]
     assert 0 < max(prompts) < whole / 9
-
-
-def test_it_costs_less_than_the_same_run_without_it() -> None:
-    costs = []
-    for residency in (False, True):
-        with LocalServer(script(6)) as server:
-            memory = Memory(
-                FileMemory("memory://costs"), todo=None, has_file_tool=False, residency=Residency(shows_whole=True)
-            )
-            bridge = ContextBridge(memory=memory)
-            litellm.callbacks = [callback(bridge)] if residency else []
-            asyncio.run(research(server, bridge, MODELS[0], "async"))
-            costs.append(summarise(server.ledger).cost_usd or 0.0)
-    assert 0 < costs[1] < costs[0] / 2
-
-
-def test_a_conversation_is_compacted_over_the_same_client(server: LocalServer) -> None:
-    bridge = ContextBridge(compact=Compaction(at_tokens=20_000))
-    litellm.callbacks = [callback(bridge)]
-    server.script(
-        [*script(3)[:2], {"parts": [{"type": "text", "text": "Two pages of squares were read."}]}, script(3)[-1]]
-    )
-    asyncio.run(research(server, bridge, MODELS[0], "async"))
-    assert "epoch" in [entry.kind for entry in bridge.contexts[-1].log]
-    agree(bridge, server)
 
 
 def test_each_event_loop_has_its_own_connections(server: LocalServer) -> None:

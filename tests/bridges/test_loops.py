@@ -115,13 +115,6 @@ def test_a_breaking_call_can_be_stopped_before_it_leaves(name: str) -> None:
         assert len(server.ledger) == len(bridge.ledger) == 5
 
 
-@pytest.mark.parametrize("name", ["langchain", "pydantic_ai"])
-def test_a_loop_that_marks_nothing_is_told_so(name: str) -> None:
-    bridge = Bridge(repairs=())
-    run(name, "anthropic", "async", bridge)
-    assert bridge.n_unmarked == 6 and "CKB01 6 calls" in bridge.report()
-
-
 def test_two_agents_of_one_model_are_told_apart() -> None:
     """LangChain shares one HTTP client between all models of an endpoint; a bridge hears only its own agent."""
     needs("langchain")

@@ -37,5 +37,5 @@ def test_the_table_of_hosted_providers_is_that_of_the_code() -> None:
 
 def test_every_cache_of_the_package_has_rules_on_the_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    caches = {"breakpoint_cache", "implicit_cache", "unit_cache", "content_cache", "vLLM", "SGLang", "llama.cpp", "LMCache"}
+    caches = {"breakpoint_cache", "implicit_cache", "unit_cache", "vLLM", "SGLang", "llama.cpp", "LMCache"}
     assert {name for name in caches if name not in page} == set()

@@ -1,4 +1,4 @@
-"""The classes hosted rules are made of: against second opinions, then snapshots and mistakes."""
+"""The classes hosted rules are made of: against second opinions, then mistakes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextkit.cache.hosted.content_cache import ContentCache, reads_to_pay
-from contextkit.cache.hosted.hosted_cache import Routed, head_of, hosted_cache
-from contextkit.cache.hosted.rules import HOSTED, Rule
+from contextkit.cache.hosted.hosted_cache import Routed, head_of
 from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prompt import Breakpoint
 from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
-from contextkit.errors import StorageError, UsageError
+from contextkit.errors import UsageError
 from contextkit.models import model_named
 from tests.cache.hosted_prompts import bill, call, marked, talk
 
@@ -65,8 +63,8 @@ class Units:
 
 def test_units_equal_paths_that_are_compared(pytestconfig: pytest.Config) -> None:
     @settings(max_examples=STREAMS[pytestconfig.getoption("--full")], deadline=None, database=None)
-    @given(STEPS, st.sampled_from([None, 150, 250]), st.booleans())
-    def stream(steps: list[tuple[str, str, int]], interval: int | None, is_interrupted: bool) -> None:
+    @given(STEPS, st.sampled_from([None, 150, 250]))
+    def stream(steps: list[tuple[str, str, int]], interval: int | None) -> None:
         cache, naive, now = UnitCache(300, interval_tokens=interval), Units(interval), 0.0
         for what, path, seconds in steps:
             prompt = talk(*((letter, 100) for letter in path))
@@ -84,11 +82,6 @@ def test_units_equal_paths_that_are_compared(pytestconfig: pytest.Config) -> Non
                 if what == "call":
                     cache.publish(lease, now)
                     naive.publish(path, units, now)
-            if is_interrupted:
-                state = cache.snapshot()
-                cache = UnitCache(300, interval_tokens=interval)
-                cache.restore(state)
-                assert cache.snapshot() == state
 
     stream()
 
@@ -141,9 +134,9 @@ def test_a_rush_spreads_over_servers_and_comes_home() -> None:
 def test_looking_changes_no_route() -> None:
     cache = routed(per_minute=1, sticky_seconds=60)
     prompt = talk(("head", 100))
-    before = cache.snapshot()
+    before = cache.server_of(prompt, 0.0)
     assert (cache.lookup(prompt, 0.0).read_tokens, cache.quote(prompt, 0.0).fresh) == (0, 100)
-    assert cache.snapshot() == before
+    assert cache.server_of(prompt, 0.0) == before
 
 
 def test_no_server_is_refused() -> None:
@@ -158,67 +151,6 @@ def test_all_servers_are_counted_together() -> None:
     assert [cache.stats()[name] for name in ("requests", "fresh_tokens", "servers")] == [4, 400, 4]
     cache.reset()
     assert cache.stats()["requests"] == 0
-
-
-# --- contents
-# --------------------------------------------------------------------------------------------------------------------
-
-
-def test_how_many_reads_pay_for_storing_an_hour() -> None:
-    """A hundred thousand tokens at 2 and 0.2 dollars: storing for an hour at 4.50 costs as much as 2.5 reads save."""
-    assert reads_to_pay(4.5, 2.0, 0.2, 3600) == pytest.approx(2.5)
-
-
-def test_the_longest_named_content_that_lives_is_read() -> None:
-    cache = ContentCache()
-    blocks = [("a", 100), ("b", 100), ("c", 100)]
-    cache.create(talk(*blocks[:1], marks=[Breakpoint(0, 0)]), 1000, 0.0)
-    cache.create(talk(*blocks[:2], marks=[Breakpoint(1, 0)]), 10, 0.0)
-    both = talk(*blocks, marks=[Breakpoint(0, 0), Breakpoint(1, 0)])
-    assert [cache.lookup(both, at).read_tokens for at in (9.0, 10.0, 1000.0)] == [200, 100, 0]
-    assert cache.stats()["created_tokens"] == 300
-
-
-# --- snapshots and mistakes
-# ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rule", HOSTED.values(), ids=HOSTED)
-def test_a_snapshot_restores_everything_in_another_cache(rule: Rule) -> None:
-    cache, other = hosted_cache(rule), hosted_cache(rule)
-    ttl = rule.ttls_seconds[0] if rule.ttls_seconds else 300
-    for n in (60, 65, 62):
-        call(cache, marked(n, n - 1, ttl=ttl))
-    lease = cache.begin(marked(80, 79, ttl=ttl), 1.0)
-    other.restore(cache.snapshot())
-    assert other.snapshot() == cache.snapshot() and other.stats() == cache.stats()
-    for one in (cache, other):
-        one.publish(lease, 2.0)
-        one.end(lease, 3, 2.0)
-    assert other.lookup(marked(80, 79, ttl=ttl), 3.0) == cache.lookup(marked(80, 79, ttl=ttl), 3.0)
-    cache.reset()
-    assert cache.lookup(marked(80, 79, ttl=ttl), 3.0).read_tokens == 0 and cache.stats()["requests"] == 0
-
-
-@pytest.mark.parametrize("cache", [UnitCache(300), ContentCache(), routed()], ids=lambda cache: type(cache).__name__)
-@pytest.mark.parametrize("state", [b"{}", b"no", b'{"kind":"implicit_cache","version":1}', b"[]"])
-def test_what_is_no_snapshot_changes_nothing(cache: Any, state: bytes) -> None:
-    cache.reset()
-    before = cache.snapshot()
-    with pytest.raises(StorageError, match="snapshot"):
-        cache.restore(state)
-    assert cache.snapshot() == before
-
-
-def test_servers_are_as_before_where_one_of_them_cannot_be_restored() -> None:
-    cache = routed()
-    good = cache.snapshot()
-    call(cache, talk(("head", 100)))
-    with pytest.raises(StorageError, match="servers"):
-        cache.restore(
-            good.replace(b'"implicit_cache', b'"other_cache', 1).replace(b'\\"implicit_cache', b'\\"other_cache', 1)
-        )
-    assert cache.lookup(talk(("head", 100)), 1.0).read_tokens == 100
 
 
 # --- the model table

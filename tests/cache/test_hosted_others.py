@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from contextkit.cache.hosted.hosted_cache import hosted_cache
-from contextkit.cache.hosted.rules import HOSTED, behind
+from contextkit.cache.hosted.rules import HOSTED
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.errors import UsageError
 from tests.cache.hosted_prompts import bill, call, marked, talk
@@ -240,7 +240,7 @@ def test_fireworks_separates_isolation_keys() -> None:
 # --- OpenRouter
 # ------------------------------------------------------------------------------------------------------------------
 
-THROUGH = behind(HOSTED["openrouter"], HOSTED["openai-older"])
+THROUGH = replace(HOSTED["openai-older"], n_servers=8, per_minute=0, sticky_seconds=600)
 
 
 def test_openrouter_stays_with_a_provider_for_ten_idle_minutes() -> None:
@@ -258,7 +258,7 @@ def test_openrouter_sessions_are_routed_apart() -> None:
 
 
 def test_openrouter_passes_the_upstreams_rules_on() -> None:
-    cache = hosted_cache(behind(HOSTED["openrouter"], HOSTED["deepseek"]), key_of=lambda prompt: b"session")
+    cache = hosted_cache(replace(HOSTED["deepseek"], n_servers=8, sticky_seconds=600), key_of=lambda prompt: b"session")
     assert [call(cache, talk(HEAD, (ask, 9))).read for ask in "BCD"] == [0, 0, 5000]
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from contextkit.cache.hosted.content_cache import ContentCache, storage_usd
 from contextkit.cache.hosted.hosted_cache import hosted_cache
 from contextkit.cache.hosted.rules import HOSTED, Rule
-from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.cache.prompt import Prompt
 from contextkit.errors import UsageError
 from contextkit.providers.openai.chat import parse as parse_chat
 from contextkit.providers.openai.responses import parse as parse_responses
@@ -232,40 +231,6 @@ def test_gemini_projects_do_not_share() -> None:
     cache = hosted_cache(HOSTED["gemini"])
     call(cache, talk(HEAD, settings="one project"))
     assert call(cache, talk(HEAD, settings="another")).read == 0
-
-
-def test_gemini_explicit_contents_live_as_long_as_asked_and_reading_does_not_help() -> None:
-    cache = ContentCache(HOSTED["gemini-explicit"].min_tokens)
-    made, asked = talk(HEAD, marks=[Breakpoint(0, 0)]), talk(HEAD, ASK, marks=[Breakpoint(0, 0)])
-    cache.create(made, ttl_seconds=90, now=0.0)
-    assert [bill(call(cache, asked, at)) for at in (1.0, 89.0)] == [(700, 5000, 0, 0)] * 2
-    assert bill(call(cache, asked, 90.0)) == (5700, 0, 0, 0)
-    assert cache.lookup(asked, 90.0).reason == "ttl_expired"
-
-
-def test_gemini_explicit_contents_must_be_named_and_be_large_enough() -> None:
-    cache = ContentCache(HOSTED["gemini-explicit"].min_tokens)
-    cache.create(talk(HEAD, marks=[Breakpoint(0, 0)]), 3600, 0.0)
-    assert cache.lookup(talk(HEAD, ASK), 1.0).reason == "no_breakpoint"
-    assert cache.lookup(talk(("another", 5000), ASK, marks=[Breakpoint(0, 0)]), 1.0).reason == "first_write"
-    with pytest.raises(UsageError, match="4096"):
-        cache.create(talk(("small", 4000), marks=[Breakpoint(0, 0)]), 3600, 0.0)
-    with pytest.raises(UsageError, match="breakpoint"):
-        cache.create(talk(HEAD), 3600, 0.0)
-
-
-def test_gemini_storage_costs_from_creation_to_expiry_or_deletion() -> None:
-    """A million tokens at 4.50 dollars an hour: half an hour, then extended, then deleted after 45 minutes."""
-    cache = ContentCache()
-    content = cache.create(talk(("book", 1_000_000), marks=[Breakpoint(0, 0)]), 1800, now=0.0)
-    assert storage_usd(content, until=900.0, usd_per_mtok_hour=4.5) == 1.125
-    assert storage_usd(content, until=1e6, usd_per_mtok_hour=4.5) == 2.25
-    longer = cache.extend(content, 3600, now=1000.0)
-    assert longer.expires_at == 4600.0
-    assert storage_usd(cache.delete(longer, now=2700.0), until=1e6, usd_per_mtok_hour=4.5) == 3.375
-    for act in (cache.delete, lambda gone, now: cache.extend(gone, 60, now)):
-        with pytest.raises(UsageError, match="again"):
-            act(longer, 2701.0)
 
 
 # --- DeepSeek

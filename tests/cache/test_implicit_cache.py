@@ -1,9 +1,9 @@
-"""Implicit caches: what is documented, then cost, memory and snapshots."""
+"""Implicit caches: what is documented, then cost and memory."""
 
 from __future__ import annotations
 
 import hashlib
-import json
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import Lease
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
-from contextkit.errors import StorageError, UsageError
+from contextkit.errors import UsageError
 
 
 class Block(NamedTuple):
@@ -150,10 +150,10 @@ def test_a_branch_keeps_its_trunk_alive() -> None:
 def test_a_lookup_or_a_quote_changes_nothing() -> None:
     cache = ImplicitCache(0, 1, 300)
     call(cache, talk(5), 0)
-    before = cache.snapshot()
+    before = pickle.dumps(cache)
     cache.lookup(talk(5), 299)
     assert cache.quote(talk(6), 299) == Usage(100, 500, 0, 0, 0)
-    assert cache.snapshot() == before
+    assert pickle.dumps(cache) == before
 
 
 def test_the_lifetime_counts_from_the_start_of_the_request() -> None:
@@ -223,7 +223,7 @@ def test_a_granularity_below_one_is_refused() -> None:
         ImplicitCache(1024, 0, 300)
 
 
-# --- cost, memory, snapshots
+# --- cost, memory
 # ------------------------------------------------------------------------------------------------------
 
 
@@ -267,17 +267,16 @@ def test_a_tail_that_changes_each_turn_leaves_no_chain_behind() -> None:
     cache = ImplicitCache(0, 1, 300)
     for turn in range(300):
         call(cache, talk(turn, f"tail {turn}", "end"), turn)
-    runs = json.loads(cache.snapshot())["runs"]
-    trunk = max(runs, key=lambda run: len(run["keys"]))
-    assert len(trunk["keys"]) >= 299, "the conversation stays one run, so a refresh has no chain of parents to walk"
-    assert len(trunk["steps"]) < 5
+    trunk = max(cache._runs, key=lambda run: len(run.keys))
+    assert len(trunk.keys) >= 299, "the conversation stays one run, so a refresh has no chain of parents to walk"
+    assert len(trunk.steps) < 5
 
 
 def test_a_short_branch_leaves_the_long_one_where_it_is() -> None:
     cache = ImplicitCache(0, 1, 300)
     call(cache, talk(500), 0)
     call(cache, talk(3, "aside"), 1)
-    assert sorted(len(run["keys"]) for run in json.loads(cache.snapshot())["runs"]) == [1, 500]
+    assert sorted(len(run.keys) for run in cache._runs) == [1, 500]
 
 
 def test_memory_stays_bounded_over_weeks() -> None:
@@ -287,7 +286,7 @@ def test_memory_stays_bounded_over_weeks() -> None:
         if step % 2:
             cache.publish(lease, step * 864.0)
     assert cache.stats()["segments"] <= 400, "100 calls a day, half of them published, three segments each"
-    assert len(json.loads(cache.snapshot())["in_flight"]) <= 8
+    assert len(cache._in_flight) <= 8
 
 
 def test_a_shared_head_that_never_dies_does_not_keep_its_first_conversation() -> None:
@@ -299,41 +298,11 @@ def test_a_shared_head_that_never_dies_does_not_keep_its_first_conversation() ->
     assert cache.stats()["segments"] <= 700
 
 
-def test_a_snapshot_restores_exactly() -> None:
-    cache = ImplicitCache(0, 1, 300)
-    call(cache, talk(9), 0.125)
-    call(cache, talk(5, "x", "y"), 50)
-    call(cache, talk(9, "z"), 349)
-    pending = cache.begin(talk(5, "x", "q"), 349.5)
-    state = cache.snapshot()
-    other = ImplicitCache(0, 1, 300)
-    other.restore(state)
-    assert other.snapshot() == state
-    assert other.stats() == cache.stats()
-    for each in (cache, other):
-        each.publish(pending, 350)
-        assert each.lookup(talk(5, "x", "q"), 351).read_tokens == 700
-    assert other.snapshot() == cache.snapshot()
-
-
-OURS = b'{"kind":"implicit_cache","version":1,"runs":[3]}'
-
-
-@pytest.mark.parametrize("state", [b"", b"[]", b"{}", b'{"kind":"breakpoint_cache","version":1}', OURS])
-def test_what_is_not_a_snapshot_is_refused_and_nothing_is_lost(state: bytes) -> None:
-    cache = ImplicitCache(0, 1, 300)
-    call(cache, talk(5), 0)
-    with pytest.raises(StorageError, match="ImplicitCache"):
-        cache.restore(state)
-    assert cache.lookup(talk(5), 1).reason == "hit"
-
-
 def test_reset_forgets_everything_and_an_open_call_cannot_bring_back_half() -> None:
     cache = ImplicitCache(0, 1, 300)
     call(cache, talk(5), 0)
     pending = cache.begin(talk(9), 1)
     cache.reset()
-    assert cache.snapshot() == ImplicitCache(0, 1, 300).snapshot()
     cache.publish(pending, 2)
     assert cache.lookup(talk(9), 3).reason == "first_write"
     assert cache.stats()["segments"] == 0

@@ -80,8 +80,8 @@ STEPS = st.lists(st.one_of(BEGINS, BEGINS, PUBLISHES, WAITS, WAITS), min_size=5,
 
 
 @settings(max_examples=400, deadline=None)
-@given(STEPS, st.sampled_from([(0, 1), (6, 1), (4, 4), (5, 2)]), st.booleans())
-def test_it_agrees_with_comparing_whole_prefixes(steps: list, rule: tuple[int, int], is_interrupted: bool) -> None:
+@given(STEPS, st.sampled_from([(0, 1), (6, 1), (4, 4), (5, 2)]))
+def test_it_agrees_with_comparing_whole_prefixes(steps: list, rule: tuple[int, int]) -> None:
     cache, naive = ImplicitCache(*rule, 300), Naive(*rule, 300)
     open_calls: list[tuple[Lease, list]] = []
     sent: list[Prompt] = []
@@ -116,8 +116,3 @@ def test_it_agrees_with_comparing_whole_prefixes(steps: list, rule: tuple[int, i
             else:
                 cache.publish(lease, now)
                 naive.store(prefixes, lease.at, now)
-        if is_interrupted:
-            state = cache.snapshot()
-            cache = ImplicitCache(*rule, 300)
-            cache.restore(state)
-            assert cache.snapshot() == state

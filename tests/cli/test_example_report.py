@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from pathlib import Path
 
@@ -18,6 +19,14 @@ def test_the_recording_is_what_its_generator_writes(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn", reason="the local provider needs the extra `server`")
     runpy.run_path(str(GENERATOR))["main"](tmp_path / "example.jsonl")
     assert (tmp_path / "example.jsonl").read_bytes() == EXAMPLE.read_bytes()
+
+
+def test_the_readme_shows_its_report(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+    [shown] = re.findall(r"^```text\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    lines = iter(line.rstrip() for line in run("report", "--example").out.splitlines())
+    assert [line for line in shown.splitlines() if line != "[…]" and line not in lines] == []
 
 
 def test_its_report_names_each_mistake(run: Run) -> None:

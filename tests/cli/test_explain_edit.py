@@ -42,7 +42,7 @@ def test_rows_and_layers_as_json_and_svg(run: Run, tmp_path: Path) -> None:
         tmp_path / "clock.svg",
     )
     found = json.loads(ended.out)
-    assert (found["n_kept"], found["recomputed"], found["first_row"]) == (43, [43, 83], [43, 43, 43])
+    assert (found["n_kept"], found["n_after"], found["first_row"]) == (43, 83, [43, 43, 43])
     assert found["work"]["vectors"] == 2 * 3 * 40 and len(found["fates"]["layers"]) == 3
     drawn = ET.parse(tmp_path / "clock.svg").getroot()
     bars = [

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.ledger.test_bounds import a_ledger
 pytest.importorskip("pyarrow", reason='the extra is not installed: pip install "contextkit-sdk[export]"')
 from pyarrow import parquet
 
-PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "scale.md"
 AT = 1_780_000_000.0
 
 
@@ -188,6 +189,13 @@ def test_a_source_that_is_not_read_wholly_ends_with_1(run: Run, tmp_path: Path) 
     ended = run("export", session, damaged, "--out", out)
     assert (ended.code, run("report", session, damaged).code) == (1, 1)
     assert parquet.read_table(out).num_rows >= 6 and "other.jsonl.gz" in ended.err
+
+
+def test_without_pyarrow_the_command_names_the_extra(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    ended = run("export", pi_session(tmp_path / "session.jsonl", 6), "--out", tmp_path / "calls.parquet")
+    assert ended.code == 2 and 'pip install "contextkit-sdk[export]"' in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["session.jsonl"]
 
 
 def test_the_file_is_private_and_takes_the_place_of_nothing_else(run: Run, tmp_path: Path) -> None:

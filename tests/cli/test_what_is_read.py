@@ -29,7 +29,6 @@ READERS = (
     ["validate", "--markdown"],
     ["whatif"],
     ["whatif", "--json"],
-    ["advise"],
     ["lint", "--requests"],
 )
 VERBOSE = {name: ["--verbose"] for name in ("report", "validate", "whatif")}

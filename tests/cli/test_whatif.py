@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
 from contextkit.cli.whatif import text
 from contextkit.ledger.calls import Exchange
 from contextkit.ledger.ledger import Ledger
+from contextkit.whatif.what_if import what_if
 from tests.cli.conftest import Run
 
 
@@ -50,25 +50,22 @@ def test_every_fix_in_one_table(run: Run, recorded: Path) -> None:
     assert "lifetime: from start | from end" in page
 
 
-def test_one_fix_by_session_as_json(run: Run, recorded: Path) -> None:
-    ended = run("whatif", recorded, "--fix", "ttl-1h", "--model", "claude-sonnet-4-5", "--by", "session", "--json")
+def test_one_fix_as_json(run: Run, recorded: Path) -> None:
+    ended = run("whatif", recorded, "--fix", "lifetime", "--model", "claude-sonnet-4-5", "--json")
     found = json.loads(ended.out)
-    assert [answer["fix"] for answer in found["answers"]] == ["ttl-1h", "prices-of claude-sonnet-4-5"]
+    assert [answer["fix"] for answer in found["answers"]] == ["lifetime", "prices-of claude-sonnet-4-5"]
     first = found["answers"][0]
     assert first["after_usd"] == pytest.approx(0.248150)
     assert first["low_usd"] <= first["after_usd"] <= first["high_usd"]
     assert (first["answered_from"], first["needs"]) == ("usage and times", "usage and times")
-    assert len(first["readings"]) == 4
-    assert [answer["after_usd"] for answer in found["groups"]["a"]] == [
-        answer["after_usd"] for answer in found["answers"]
-    ]
+    assert len(first["readings"]) == 2
     assert found["interrupted"] is False
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--fix", "magic"], "'magic' is no fix: use one of ttl-1h"),
+        (["--fix", "magic"], "'magic' is no fix: use one of lifetime"),
         (["--model", "claude-opus-9"], "no price for model 'claude-opus-9'"),
     ],
 )
@@ -81,7 +78,7 @@ def test_what_was_typed_wrong_is_one_line(run: Run, recorded: Path, args: list[s
 def test_a_file_in_a_folder_that_cannot_be_read_is_told_and_passed_over(run: Run, recorded: Path) -> None:
     recorded.with_name("other.jsonl").write_text("no log\n", "utf-8")
     recorded.rename(recorded.with_name("calls.jsonl"))
-    ended = run("whatif", recorded.parent, "--fix", "ttl-1h")
+    ended = run("whatif", recorded.parent, "--fix", "lifetime")
     assert ended.code == 0
     assert "3 of 3 calls" in ended.out
     assert "other.jsonl" in ended.err
@@ -89,9 +86,9 @@ def test_a_file_in_a_folder_that_cannot_be_read_is_told_and_passed_over(run: Run
 
 @pytest.mark.parametrize("width", [40, 60, 90, 160])
 def test_no_line_is_wider_than_the_terminal(recorded: Path, width: int) -> None:
-    page = text(what_if(Ledger.read(recorded), by_session=True), width)
+    page = text(what_if(Ledger.read(recorded)), width)
     assert max(map(len, page.splitlines())) <= width
-    assert "ttl-1h" in page and "$0.25" in page
+    assert "lifetime" in page and "$0.25" in page
 
 
 def test_nothing_with_a_price(run: Run, tmp_path: Path) -> None:

@@ -36,13 +36,13 @@ class LmcacheReplay:
 
     def put(self, op: Op) -> Op:
         chunk = Chunk(self._key(op), b"", 256, 256)
-        self.store.put([chunk], (), 0.0)
+        self.store.put([chunk], ())
         if op.get("pinned", False):
             self.pinned.add(chunk.key)
         return {}
 
     def hit(self, op: Op) -> Op:
-        self.store.hit(self._key(op), 0.0)
+        self.store.hit(self._key(op))
         return {}
 
     def pin(self, op: Op) -> Op:
@@ -61,14 +61,14 @@ class LmcacheReplay:
         return {"ok": is_there, "removed": is_there}
 
     def evict_candidates(self, op: Op) -> Op:
-        found = self.store.evictable(op.get("n", 1), self.pinned, 0.0)
+        found = self.store.evictable(op.get("n", 1), self.pinned)
         if self.store.tier.policy in FORGETFUL:
             self._gone(found)
         return {"keys": [self.names[key] for key in found]}
 
     def evict(self, op: Op) -> Op:
         """Candidates that go at once, as a backend that needs room takes them."""
-        found = self.store.evictable(op.get("n", 1), self.pinned, 0.0)
+        found = self.store.evictable(op.get("n", 1), self.pinned)
         self._gone(found)
         return {"keys": [self.names[key] for key in found]}
 

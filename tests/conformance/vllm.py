@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from contextkit.engines.token_ids import Adapter, Item, TokenIds
+from contextkit.engines.vllm_engine import BlockEngine, Lookup, Request, Shape
 from contextkit.engines.vllm_groups import Group, Search, find
 from contextkit.engines.vllm_keys import rules_of
-from contextkit.engines.vllm_manager import BlockEngine, Lookup, Request, Shape
 from tests.conformance.scenario import token_ids
 
 Op = dict[str, Any]

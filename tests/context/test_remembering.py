@@ -139,7 +139,7 @@ def test_an_error_keeps_its_type_its_message_and_its_last_frames() -> None:
 
 
 def test_a_store_that_takes_no_more_leaves_the_result_in_the_window_and_says_so() -> None:
-    loop = Loop(PROVIDERS["anthropic"](), memory=FileMemory(f"memory://full-{next(_numbers)}", max_bytes=1_000))
+    loop = Loop(PROVIDERS["anthropic"](), memory=FileMemory(f"memory://full-{next(_numbers)}", quota_bytes=1_000))
     loop.context.user("Read it.")
     with pytest.warns(UserWarning, match="stays in the window"):
         entry = loop.browse()

@@ -2,8 +2,7 @@
 price numbers.
 
 Sizes are a fine grid, turns are counted one by one, growth is the whole recorded distribution, and the history may be
-rewritten at five moments of each turn: as soon as the reply is there, shortly before the cache lapses, right after it
-lapsed, and before the next call, found warm or found cold. Policies are judged exactly, by expectation over everything
+rewritten before each call, found warm or found cold. Policies are judged exactly, by expectation over everything
 that may happen."""
 
 from __future__ import annotations
@@ -82,7 +81,6 @@ class Choice:
 
     warm: Mask
     cold: Mask
-    idle: Mask
 
 
 Policy = Callable[[int, Floats], Choice]
@@ -98,7 +96,6 @@ class Problem:
     shape: Shape
     limit: float
     n_sizes: int = 400
-    margin: float = 30.0
     sizes: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,11 +105,7 @@ class Problem:
         self.begin = self._cell(self.shape.start)
         self._grow()
         self._bill()
-        moment = max(self.table.ttl - self.margin, self.table.ttl / 2)
-        self.moment = moment
-        self.cold, self.idle, self.far = (
-            self.habits.longer(s) for s in (self.table.ttl, moment, moment + self.table.ttl)
-        )
+        self.cold = self.habits.longer(self.table.ttl)
 
     def _cell(self, tokens: float) -> int:
         return round(tokens / self.step)
@@ -149,8 +142,6 @@ class Problem:
         self.stay_warm, self.stay_cold, self.redo_warm, self.redo_cold = (
             bill @ self.chances for bill in (self.stay_warm_of, self.stay_cold_of, redo_warm, redo_cold)
         )
-        self.after_warm, self.after_cold = self.after_warm_of @ self.chances, self.after_cold_of @ self.chances
-        self.after_dead = self.after_warm if front else self.after_cold
         self.moves = np.zeros((n, n))
         for k, chance in zip(self.steps, self.chances, strict=True):
             to = np.arange(n) + k
@@ -181,26 +172,13 @@ class Problem:
         leave_cold, redo_cold = self.stay_cold + stay, self.redo_cold + after
         warm = np.minimum(leave_warm, redo_warm) if choice is None else np.where(choice.warm, redo_warm, leave_warm)
         cold = np.minimum(leave_cold, redo_cold) if choice is None else np.where(choice.cold, redo_cold, leave_cold)
-        lapsed = goes_on * self.cold * cold
-        lapsed_redo = (1 - goes_on + goes_on * self.cold) * self.sum_cold + goes_on * self.cold * (
-            self.after_dead + after
-        )
-        if choice is None:
-            lapsed = np.minimum(lapsed, lapsed_redo)
-        waits = goes_on * (self.idle - self.cold) * warm + lapsed
-        dead = self.far if self.shape.summary > 0 else self.cold  # only a summary reads the prefix, and so renews it
-        fronts = (self.idle - dead) * self.after_warm + dead * self.after_cold
-        idle = (1 - goes_on + goes_on * self.idle) * self.sum_warm + goes_on * (fronts + self.idle * after)
-        later = np.minimum(waits, idle) if choice is None else np.where(choice.idle, idle, waits)
-        value = goes_on * (1 - self.idle) * warm + later
-        at_once = self.sum_warm + goes_on * ((1 - self.cold) * self.after_warm + self.cold * self.after_cold + after)
-        return np.minimum(value, at_once) if choice is None else value
+        return goes_on * ((1 - self.cold) * warm + self.cold * cold)
 
 
 def never(_: int, sizes: Floats) -> Choice:
     """Rewrite only where the window leaves no choice."""
     no = np.zeros(len(sizes), bool)
-    return Choice(no, no, no)
+    return Choice(no, no)
 
 
 def at_share_of(window: float, share: float = 0.8) -> Policy:
@@ -208,6 +186,6 @@ def at_share_of(window: float, share: float = 0.8) -> Policy:
 
     def policy(_: int, sizes: Floats) -> Choice:
         full = sizes >= share * window
-        return Choice(full, full, np.zeros(len(sizes), bool))
+        return Choice(full, full)
 
     return policy

@@ -10,38 +10,27 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 from contextkit.cache.usage import Usage
-from contextkit.economics.course import Course
+from contextkit.economics.break_even import OUTPUT_RESERVE, pays_from
 from contextkit.economics.rewrite import Bills, Rewrite
-from contextkit.economics.rhythm import Outlook, Prior, Rhythm, growths_of
+from contextkit.economics.rhythm import SIZES, Growths
 from contextkit.models import model_named
 from contextkit.prices import cost_usd, price_rows
 from tests.economics.brute_force import Choice, Floats, Habits, Policy, Problem, Shape, Table
-from tests.economics.replayed import Session
 
+Session = Sequence[tuple[float, float]]
+"""Gap before each call after the first, and the tokens it carries more."""
 AT = 1_790_000_000.0
 """When prices are looked up, so that figures stay."""
-ASKED = (
-    ("claude-opus-4-5", 300),
-    ("claude-opus-4-5", 3600),
-    ("claude-sonnet-5-5", 300),
-    ("gpt-5.2", 86_400),
-    ("gpt-5.6-sol", 1800),
-    ("deepseek-v4-pro", 3600),
-    ("gemini-3.8-flash", 300),
-)
-"""Writes at 1.25 and at 2 times the input price, reads at a tenth and a twentieth, free writes, a price step at 272,000
-tokens."""
 SHAPES = {"summary": Shape(), "references": Shape(summary=0.0)}
 """A summary of 3,000 tokens and a tail of 21,000 behind a head of 16,000; or the same without a call, old results made
 references."""
-RESERVE = 16_384
 LONGEST = 440
 """Calls of the longest recorded session."""
 
@@ -107,7 +96,7 @@ def habits_of(sessions: Iterable[Session], survives: tuple[float, ...]) -> Habit
 
 
 def problem_of(table: Table, habits: Habits, shape: Shape, n_sizes: int = 400) -> Problem:
-    return Problem(table, habits, shape, table.window - RESERVE, n_sizes)
+    return Problem(table, habits, shape, table.window - OUTPUT_RESERVE, n_sizes)
 
 
 def rewrite_of(shape: Shape, context: float) -> Rewrite:
@@ -117,16 +106,22 @@ def rewrite_of(shape: Shape, context: float) -> Rewrite:
 
 
 def rule_for(problem: Problem) -> Policy:
-    """The rule, told the habits: five kinds of growth, three shares of gaps, and how many calls are expected after the
-    t-th."""
+    """The rule, given the habits: five kinds of growth, the share of gaps that outlive the cache, and how many calls are
+    expected after the t-th."""
     bills, habits = bills_of(problem.table), problem.habits
     left = Habits((), (), habits.survives + habits.survives[-1:] * 2_000).remaining()
     growths, known = growths_of(habits.growths), {}
 
     def thresholds(remaining: float) -> list[float]:
-        outlook = Outlook(remaining, growths, problem.cold, problem.idle, problem.far, problem.moment)
-        course = Course(rewrite_of(problem.shape, 0), outlook, bills, int(problem.limit))
-        return [course.pays_from(moment) or math.inf for moment in ("warm", "cold", "idle")]
+        sizes = pays_from(
+            rewrite_of(problem.shape, 0),
+            bills,
+            int(problem.limit),
+            growths=growths,
+            cold_share=problem.cold,
+            remaining_turns=remaining,
+        )
+        return [math.inf if size is None else size for size in sizes]
 
     def policy(t: int, sizes: Floats) -> Choice:
         key = round(20 * math.log1p(left[min(t, len(left) - 1)]))  # a rest known to 5 %
@@ -137,32 +132,10 @@ def rule_for(problem: Problem) -> Policy:
     return policy
 
 
-@dataclass
-class Learning:
-    """The rule as an agent has it: it starts from the prior and sees one session."""
-
-    table: Table
-    shape: Shape
-    prior: Prior = field(default_factory=Prior)
-
-    def __post_init__(self) -> None:
-        self.rhythm = Rhythm(self.prior)
-        self._bills, self._course = bills_of(self.table), None
-
-    def while_idle(self, context: float) -> bool:
-        now, wait = self._ahead().while_idle(context)
-        return context > self.shape.after and now <= wait
-
-    def before_call(self, context: float, is_cold: bool) -> bool:
-        now, wait = self._ahead().before_call(context, is_cold=is_cold)
-        return context > self.shape.after and now <= wait
-
-    def see(self, gap: float, growth: float) -> None:
-        self.rhythm.see(gap, growth)
-        self._course = None
-
-    def _ahead(self) -> Course:
-        if self._course is None:
-            outlook = self.rhythm.outlook(self.table.ttl)
-            self._course = Course(rewrite_of(self.shape, 0), outlook, self._bills, self.table.window - RESERVE)
-        return self._course
+def growths_of(tokens: Sequence[float]) -> Growths:
+    """What turns added, by the kinds of `SIZES`; a kind that none of them is of has no share."""
+    kinds = [[one for one in tokens if bisect_right(SIZES, one) - 1 == kind] for kind in range(len(SIZES))]
+    return tuple(
+        (len(kind) / len(tokens), sum(kind) / len(kind) if kind else low)
+        for kind, low in zip(kinds, SIZES, strict=True)
+    )

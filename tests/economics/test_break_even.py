@@ -1,4 +1,4 @@
-"""The break-even rule against brute force, and what it says in cases that anybody can check by hand."""
+"""The break-even sizes against brute force, and in cases that anybody can check by hand."""
 
 from __future__ import annotations
 
@@ -9,30 +9,24 @@ import numpy as np
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.economics.break_even import advise, judge, sleep_time
-from contextkit.economics.course import Course
+from contextkit.economics.break_even import OUTPUT_RESERVE, pays_from
 from contextkit.economics.rewrite import Bills, Rewrite
-from contextkit.economics.rhythm import Outlook, Prior, Rhythm
+from contextkit.economics.rhythm import Prior, Rhythm
 from contextkit.errors import UsageError
-from contextkit.models import model_named
+from contextkit.models import Model, model_named
 from contextkit.prices import cost_usd
-from tests.economics.brute_force import Habits, Problem, Shape, at_share_of, never
+from tests.economics.brute_force import Habits, Problem, at_share_of, never
 from tests.economics.cells import (
     AT,
-    RESERVE,
     SHAPES,
-    Learning,
-    bills_of,
     by_idleness,
     habits_of,
     problem_of,
     recorded,
-    rewrite_of,
     rule_for,
     survival,
     table_of,
 )
-from tests.economics.replayed import Following, Replay, Share, drawn
 
 OPUS = model_named("claude-opus-4-5")
 BIG = Rewrite(120_000, 16_000, 24_000, 3_000)
@@ -87,136 +81,65 @@ def test_on_recorded_habits(shared: Path, kind: str, pytestconfig: pytest.Config
             assert rule <= 1.005 * min(cell.cost(never), cell.cost(at_share_of(cell.table.window)))
 
 
-def test_the_expectation_is_the_mean_of_drawn_sessions_and_nobody_beats_the_clairvoyant() -> None:
-    for kind in SHAPES:
-        cell = problem("claude-opus-4-5", 300, "pausing", kind, 600)
-        replay, policy = Replay(cell.table, cell.shape, cell.limit), rule_for(cell)
-        sessions = [drawn(cell.habits, seed) for seed in range(100)]
-        paid = [replay.pays(session, Following(policy)) for session in sessions]
-        known = [replay.clairvoyant(session) for session in sessions]
-        assert np.mean(paid) == pytest.approx(cell.cost(policy), rel=4 * np.std(paid) / np.mean(paid) / 10)
-        assert all(least <= one * (1 + 1e-9) for least, one in zip(known, paid, strict=True))
-
-
-@pytest.mark.parametrize("kind", SHAPES)
-def test_learning_from_the_session_alone_saves_in_total(kind: str) -> None:
-    table, shape = table_of("claude-opus-4-5", 300), SHAPES[kind]
-    replay = Replay(table, shape, table.window - RESERVE)
-    sessions = [drawn(HABITS["pausing"], seed)[:70] for seed in (1, 2)]
-    total = {
-        name: sum(replay.pays(s, make()) for s in sessions)
-        for name, make in {
-            "rule": lambda: Learning(table, shape),
-            "never": lambda: Share(np.inf),
-            "share": lambda: Share(160_000.0),
-        }.items()
-    }
-    assert total["rule"] < 0.9 * min(total["never"], total["share"])
+def sizes(rewrite: Rewrite, rhythm: Rhythm, row: Model = OPUS) -> tuple[float | None, float | None]:
+    bills = Bills(row, lambda usage: cost_usd(row.provider, row.name, usage, AT), row.default_ttl_seconds)
+    return pays_from(
+        rewrite,
+        bills,
+        row.window_tokens - OUTPUT_RESERVE,
+        growths=rhythm.growths,
+        cold_share=rhythm.longer_than(row.default_ttl_seconds),
+        remaining_turns=rhythm.remaining_turns,
+    )
 
 
 def test_the_bill_of_a_rewrite_by_hand() -> None:
     bills = Bills(OPUS, opus, 300)
-    summary = (120_000 * 0.5 + 3_000 * 25) / 1e6
-    writes = (16_000 * 0.5 + 24_000 * 6.25) / 1e6
-    assert bills.rewritten(BIG, 0, is_cold=False) == pytest.approx(summary + writes)
+    assert bills.summary(BIG, is_cold=False) == pytest.approx((120_000 * 0.5 + 3_000 * 25) / 1e6)
+    assert bills.after(BIG, 0, is_cold=False) == pytest.approx((16_000 * 0.5 + 24_000 * 6.25) / 1e6)
     assert bills.stay(120_000, 0, is_cold=False) == pytest.approx(0.06)
-    found = judge(BIG, Outlook(50.0, ((1.0, 0.0),), 0.0, 0.0, 0.0, 270.0), bills, 180_000)
-    assert found.cost_usd == pytest.approx(summary + writes - 0.06)
-    assert found.carry_usd == pytest.approx(80_000 * 0.5 / 1e6)
-    assert found.pays_after_turns == pytest.approx((summary + writes - 0.06) / 0.04)
-    cold = (120_000 * 5 + 3_000 * 25 + 40_000 * 6.25) / 1e6  # nothing marked, nothing read: all input, then all written
-    assert bills.rewritten(BIG, 0, is_cold=True) == pytest.approx(cold)
+    # nothing marked, nothing read: all input, then all written
+    assert bills.summary(BIG, is_cold=True) == pytest.approx((120_000 * 5 + 3_000 * 25) / 1e6)
+    assert not bills.leaves_warm(BIG, is_cold=True)
     assert bills.stay(120_000, 0, is_cold=True) == pytest.approx(0.75)
 
 
-def test_now_wait_and_never() -> None:
-    rhythm = Rhythm()
-    small, large, done = BIG.at(52_000), BIG.at(150_000), Rhythm(Prior(remaining_turns=0.5))
-    assert [advise(one, rhythm, OPUS, opus).verdict for one in (small, large)] == ["wait", "now"]
-    assert advise(large, done, OPUS, opus).verdict == "never"
-    full = advise(BIG.at(183_500), done, OPUS, opus)
-    assert (full.verdict, full.saved_usd) == ("now", None)
-    assert "window is full" in full.reason
-    assert (
-        advise(replace(BIG, rewritten_tokens=110_000, context_tokens=120_000), rhythm, OPUS, opus).verdict != "now"
-    )  # removes nothing
-
-
-def test_a_cold_window_is_preferred_where_a_rewrite_costs_nothing_in_it() -> None:
-    prune, rhythm = Rewrite(60_000, 16_000, 24_000), Rhythm()
-    warm, cold = (advise(prune, rhythm, OPUS, opus, is_cold=is_cold) for is_cold in (False, True))
-    assert (warm.verdict, cold.verdict) == ("wait", "now")
-    assert cold.cost_usd < 0 < warm.cost_usd
-    assert "misses anyway" in cold.reason
-    assert warm.cold_tokens == pytest.approx(40_000)
-    assert warm.warm_tokens is not None and warm.warm_tokens > 60_000
-
-
-def test_sleep_time_comes_before_the_lapse_for_a_summary_and_after_it_for_references() -> None:
-    for ttl in OPUS.ttls_seconds:
-        summary, prune = (
-            sleep_time(
-                BIG.at(90_000) if n else replace(BIG, summary_output_tokens=0), Rhythm(), OPUS, opus, ttl_seconds=ttl
-            )
-            for n in (1, 0)
-        )
-        assert (summary.after_seconds, prune.after_seconds) == (ttl - 30, ttl)
-        assert summary.saved_usd > 0 and prune.saved_usd > 0
-    assert sleep_time(BIG.at(42_000), Rhythm(), OPUS, opus).after_seconds is None
+def test_references_pay_at_once_in_a_cold_window() -> None:
+    warm, cold = sizes(replace(BIG, summary_output_tokens=0), Rhythm())
+    assert cold == pytest.approx(40_000) and warm is not None and warm > 60_000
 
 
 def test_the_more_there_is_to_come_the_sooner_it_pays() -> None:
-    sizes = [
-        advise(BIG, Rhythm(Prior(remaining_turns=turns)), OPUS, opus).warm_tokens for turns in (10, 20, 40, 80, 160)
-    ]
-    assert all(size is not None for size in sizes)
-    assert sizes == sorted(sizes, reverse=True)  # type: ignore[type-var]
+    found = [sizes(BIG, Rhythm(Prior(remaining_turns=turns)))[0] for turns in (10, 20, 40, 80, 160)]
+    assert all(found) and found == sorted(found, reverse=True)  # type: ignore[type-var]
+    assert sizes(BIG, Rhythm(Prior(remaining_turns=0.5)))[0] is None
 
 
 def test_a_penalty_keeps_the_history_longer() -> None:
-    plain, shy = (advise(replace(BIG, penalty_usd=usd), Rhythm(), OPUS, opus).warm_tokens for usd in (0.0, 0.25))
+    plain, shy = (sizes(replace(BIG, penalty_usd=usd), Rhythm())[0] for usd in (0.0, 0.25))
     assert plain and shy and shy > plain + 10_000
-
-
-def test_the_price_step_of_a_large_prompt_is_seen() -> None:
-    sol = table_of("gpt-5.6-sol", 1800)
-    course = Course(
-        rewrite_of(Shape(rewritten=230_000.0), 0), Rhythm().outlook(1800), bills_of(sol), sol.window - RESERVE
-    )
-    now, wait = course.before_call(271_999, is_cold=False)
-    assert course.before_call(273_500, is_cold=False)[0] > now  # the summary itself is then billed at the upper tier
-    assert wait > now
-
-
-def test_the_same_twice() -> None:
-    assert advise(BIG, Rhythm(), OPUS, opus) == advise(BIG, Rhythm(), OPUS, opus)
 
 
 def test_what_cannot_be_answered_is_refused() -> None:
     with pytest.raises(UsageError, match="no price for claude-opus-4-5"):
-        advise(BIG, Rhythm(), OPUS, lambda usage: None)
+        pays_from(
+            BIG, Bills(OPUS, lambda _: None, 300), 180_000, growths=((1.0, 9.0),), cold_share=0, remaining_turns=9
+        )
     with pytest.raises(UsageError, match="keep a shorter tail"):
-        advise(Rewrite(150_000, 100_000, 90_000), Rhythm(), OPUS, opus)
+        sizes(Rewrite(150_000, 100_000, 90_000), Rhythm())
     with pytest.raises(UsageError, match="at most context_tokens"):
         Rewrite(10, 11, 0)
 
 
-def test_whatever_the_numbers_there_is_an_answer_with_its_money() -> None:
+def test_whatever_the_numbers_the_sizes_are_within_the_window() -> None:
     dice = np.random.default_rng(11)
     rows = [model_named(name) for name, _ in TABLES]
     for _ in range(25):
         row = rows[dice.integers(len(rows))]
         unchanged, summary = int(dice.integers(0, 60_000)), int(dice.choice([0, 1, 3_000]))
-        rewrite = Rewrite(
-            unchanged + int(10 ** dice.uniform(0, 6)), unchanged, int(dice.integers(0, 60_000)) + summary, summary
-        )
+        rewrite = Rewrite(unchanged, unchanged, int(dice.integers(0, 60_000)) + summary, summary)
         rhythm = Rhythm(Prior(remaining_turns=float(10 ** dice.uniform(-2, 4))))
-        rhythm.see_all(
-            (float(10 ** dice.uniform(-1, 6)), float(10 ** dice.uniform(0, 6)))
-            for _ in range(int(dice.integers(0, 20)))
-        )
-        bills = Bills(row, lambda usage, row=row: cost_usd(row.provider, row.name, usage, AT), row.default_ttl_seconds)
-        found = advise(rewrite, rhythm, row, bills.price)
-        assert found.verdict in ("now", "wait", "never") and found.reason
-        assert np.isfinite([found.cost_usd, found.carry_usd, found.saved_usd or 0.0]).all()
-        assert found.verdict != "now" or found.saved_usd is None or found.saved_usd >= 0
+        for _ in range(int(dice.integers(0, 20))):
+            rhythm.see(float(10 ** dice.uniform(-1, 6)), float(10 ** dice.uniform(0, 6)))
+        for size in sizes(rewrite, rhythm, row):
+            assert size is None or rewrite.after_tokens <= size <= row.window_tokens - OUTPUT_RESERVE

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contextkit.engines.token_ids import Adapter, Item, TokenIds
+from contextkit.engines.vllm_engine import BlockEngine, Shape
 from contextkit.engines.vllm_groups import Group
 from contextkit.engines.vllm_keys import rules_of
-from contextkit.engines.vllm_manager import BlockEngine, Shape
 from contextkit.errors import UsageError
 from tests.engines.naive_blocks import Asked, Layer, Naive
 
@@ -259,7 +259,7 @@ def test_a_coarser_group_goes_by_every_other_key_of_the_finer_chain() -> None:
 
 def test_keys_are_the_same_in_every_process() -> None:
     code = (
-        "from contextkit.engines.vllm_manager import *; from contextkit.engines.token_ids import *;"
+        "from contextkit.engines.vllm_engine import *; from contextkit.engines.token_ids import *;"
         "print(BlockEngine(Shape(9)).request(TokenIds(range(64), Adapter('a', '/'), (Item(3, 20, 'x'),), 's')).keys)"
     )
     printed = {

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.vllm_engine import BlockEngine, Shape
 from contextkit.engines.vllm_groups import Group
-from contextkit.engines.vllm_manager import BlockEngine, Shape
 from contextkit.engines.vllm_pool import ByChain, FreeQueue
 from contextkit.errors import UsageError
 from tests.conformance.run import BUILDERS

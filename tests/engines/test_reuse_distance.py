@@ -1,4 +1,4 @@
-"""Every capacity at once: the same hits and evictions as one replay a capacity, in both orders of use."""
+"""Every capacity at once: the same hits and evictions as one replay a capacity."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from contextkit.engines.block_trace import BlockRequest
 from contextkit.engines.reuse_distance import Curve, Distances
-from contextkit.engines.trace_engines import ORDERS, Setting, build
-from contextkit.errors import MissingExtra, UsageError
+from contextkit.engines.trace_engines import Setting, build
+from contextkit.errors import MissingExtra
 
 np = pytest.importorskip("numpy", reason="the extra numpy is not installed")
 
@@ -22,11 +22,11 @@ def requests_of(prompts: list[list[int]], size: int = 16) -> list[BlockRequest]:
     return [BlockRequest("s", "main", float(at), size, ids, size * len(ids)) for at, ids in enumerate(prompts)]
 
 
-def curve_of(requests: list[BlockRequest], order: str) -> Curve:
+def curve_of(requests: list[BlockRequest]) -> Curve:
     distances = Distances()
     for request in requests:
         distances.add(request)
-    return distances.curve(order)
+    return distances.curve()
 
 
 def chained(stem: int, length: int) -> list[int]:
@@ -37,15 +37,14 @@ def chained(stem: int, length: int) -> list[int]:
 PROMPTS = st.lists(st.builds(chained, st.integers(0, 7), st.integers(0, 40)), max_size=25)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_every_capacity_is_that_of_a_replay(order: str, pytestconfig: pytest.Config) -> None:
+def test_every_capacity_is_that_of_a_replay(pytestconfig: pytest.Config) -> None:
     @settings(max_examples=1000 if pytestconfig.getoption("--full") else 40, deadline=None, database=None)
     @given(PROMPTS, st.integers(1, 130))
     def stream(prompts: list[list[int]], capacity: int) -> None:
         requests = requests_of(prompts)
-        curve = curve_of(requests, order)
+        curve = curve_of(requests)
         for room in (capacity, None):
-            [engine] = build(Setting("vllm", "lru", order, room))
+            [engine] = build(Setting(capacity=room))
             hits = [engine.admit(request.ids) for request in requests]
             assert curve.hit_blocks(room) == sum(hits)
             assert curve.hit_tokens(room) == 16 * sum(hits)
@@ -54,32 +53,9 @@ def test_every_capacity_is_that_of_a_replay(order: str, pytestconfig: pytest.Con
     stream()
 
 
-def stack_of(prompts: list[list[int]], capacity: int) -> int:
-    """Hits of an LRU kept as a plain list, blocks used from the front."""
-    stack: list[int] = []
-    hits = 0
-    for ids in prompts:
-        there = set(stack[:capacity])
-        hits += next((index for index, block in enumerate(ids) if block not in there), len(ids))
-        for block in ids:
-            if block in stack:
-                stack.remove(block)
-            stack.insert(0, block)
-    return hits
-
-
-def test_ids_that_form_no_tree_are_those_of_a_plain_list() -> None:
-    draw = random.Random(7)
-    prompts = [draw.sample(range(40), draw.randrange(1, 12)) for _ in range(120)]
-    curve = curve_of(requests_of(prompts), "in-order")
-    assert [curve.hit_blocks(capacity) for capacity in range(1, 45)] == [
-        stack_of(prompts, capacity) for capacity in range(1, 45)
-    ]
-
-
 def test_more_room_never_hits_less_and_evicts_less() -> None:
     draw = random.Random(3)
-    curve = curve_of(requests_of([chained(draw.randrange(8), draw.randrange(40)) for _ in range(200)]), "tail-first")
+    curve = curve_of(requests_of([chained(draw.randrange(8), draw.randrange(40)) for _ in range(200)]))
     rates = [curve.hit_rate(capacity) for capacity in range(1, curve.n_distinct + 1)]
     evicted = [curve.evictions(capacity) for capacity in range(1, curve.n_distinct + 1)]
     assert rates == sorted(rates) and evicted == sorted(evicted, reverse=True)
@@ -90,11 +66,11 @@ def test_more_room_never_hits_less_and_evicts_less() -> None:
 
 def test_a_last_block_that_is_cut_short_weighs_what_it_holds() -> None:
     request = BlockRequest("s", "main", 0.0, 16, [1, 2], 20)
-    assert curve_of([request, request], "tail-first").hit_tokens(None) == 20
+    assert curve_of([request, request]).hit_tokens(None) == 20
 
 
 def test_an_empty_trace_has_an_empty_curve() -> None:
-    curve = curve_of([], "tail-first")
+    curve = curve_of([])
     assert (curve.n_blocks, curve.hit_rate(10), curve.hit_rate(None), curve.evictions(1), curve.points()) == (
         0,
         0.0,
@@ -106,12 +82,7 @@ def test_an_empty_trace_has_an_empty_curve() -> None:
 
 def test_hashes_of_64_bits_are_ids_like_any_others() -> None:
     large = [[1, 2**64 - 1, 2**63], [1, 2**64 - 1, 5]]
-    assert curve_of(requests_of(large), "tail-first").hit_blocks(None) == 2
-
-
-def test_an_order_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="tail-first, in-order"):
-        Distances().curve("backwards")
+    assert curve_of(requests_of(large)).hit_blocks(None) == 2
 
 
 def test_without_numpy_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,13 +184,13 @@ def check(store: TierStore, shelf: Shelf) -> None:
     assert (store.n_tokens, len(store)) == (sum(row["size"] for row in shelf.rows), len(shelf.rows))
     assert store.n_tokens <= shelf.tier.capacity_tokens
     sizes = [row["size"] for row in sorted(shelf.rows, key=RANKS[shelf.tier.policy])]
-    assert [store._entries[key].chunk.n_tokens for key in store.evictable(99, (), 0.0)] == sizes
+    assert [store._entries[key].chunk.n_tokens for key in store.evictable(99, ())] == sizes
 
 
 def test_tiers_equal_lists_that_are_searched(pytestconfig: pytest.Config) -> None:
     @settings(max_examples=STREAMS[pytestconfig.getoption("--full")], deadline=None, database=None)
-    @given(TIERS, CUTS, STEPS, st.booleans())
-    def stream(tiers: tuple[Tier, ...], cut: Any, steps: list[tuple[str, int, str]], is_interrupted: bool) -> None:
+    @given(TIERS, CUTS, STEPS)
+    def stream(tiers: tuple[Tier, ...], cut: Any, steps: list[tuple[str, int, str]]) -> None:
         *own, last = tiers
         remote, far = TierStore(last), Shelf(last)
         caches = [TieredCache(TokenChunks(1, cut[0], cut[1], reuse=cut[2]), own, [remote]) for _ in range(2)]
@@ -200,12 +200,10 @@ def test_tiers_equal_lists_that_are_searched(pytestconfig: pytest.Config) -> Non
             cache, naive, tokens = caches[number], naives[number], [ord(letter) for letter in path]
             if what != "publish":
                 seen = cache.lookup(TokenIds(tokens), 0.0)
-                loads = cache.loads(TokenIds(tokens), 0.0)
                 lease = cache.begin(TokenIds(tokens), 0.0)
                 read, alike, *parts = naive.begin(tokens)
                 assert seen == lease.hit and (seen.read_tokens, seen.approximate_tokens) == (read, alike), path
                 assert lease.usage.prompt == len(tokens) and lease.usage.read == read
-                assert sum(load.n_bytes for load in loads) >= read
                 under_way.append((cache, naive, lease, parts))
             if what != "begin" and under_way:
                 cache, naive, lease, parts = under_way.pop()
@@ -214,9 +212,5 @@ def test_tiers_equal_lists_that_are_searched(pytestconfig: pytest.Config) -> Non
             for one, other in zip(caches, naives, strict=True):
                 for store, shelf in zip(one._stores, other.shelves, strict=True):
                     check(store, shelf)
-            if is_interrupted:
-                state = caches[0].snapshot()
-                caches[0].restore(state)
-                assert caches[0].snapshot() == state
 
     stream()

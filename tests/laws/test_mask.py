@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from contextkit import AnthropicMessages, Context, OpenAIChat, Phase, Phases
 from contextkit.canonical import parse
 from contextkit.engines.registry import ENGINES, engine
-from contextkit.models import MODELS
 from contextkit.prompt.prompt import PlacedBlock
 from contextkit.providers.provider import Provider
 from contextkit.server.answer import Outcome, answer
@@ -30,6 +29,7 @@ from tests.laws.conversations import (
     Sent,
     operations,
 )
+from tests.laws.rule_classes import one_of_each
 from tests.laws.wires import PROVIDERS
 
 laws = settings.get_profile("laws")
@@ -141,8 +141,8 @@ def test_a_change_costs_at_most_sixty_tokens_and_nothing_where_it_is_a_parameter
         assert sent.request.mask.cost_tokens <= (0 if sent.request.mask.mechanism == "allowed_tools" else 60)
 
 
-@pytest.mark.parametrize("model", [name for name, row in MODELS.items() if row.provider == "anthropic"])
-def test_every_claude_model_accepts_what_it_is_told(model: str) -> None:
+@pytest.mark.parametrize("model", one_of_each("anthropic"))
+def test_every_class_of_claude_models_accepts_what_it_is_told(model: str) -> None:
     """Whatever its row says of forcing, prefill and system messages, with and without the opt-in, forced and not."""
     for betas in ([], [BETA]):
         for force in (True, False):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -251,30 +250,6 @@ def test_of_writers_in_any_order_each_appends_only_to_what_it_knows(
     assert len(filled(postgres, name, 0)) == model
 
 
-def test_of_two_that_append_at_once_exactly_one_wins(postgres: Postgres, session: str) -> None:
-    logs = [filled(postgres, session, 0) for _ in range(4)]
-    for n in range(15):
-        barrier, outcomes = threading.Barrier(len(logs)), list[str]()
-
-        def once(log: Log, barrier: threading.Barrier = barrier, outcomes: list[str] = outcomes) -> None:
-            barrier.wait()
-            try:
-                outcomes.append(log.append("user", {}).digest.hex())
-            except ConcurrentAppend as fault:
-                outcomes.append(type(fault).__name__)
-
-        threads = [threading.Thread(target=once, args=(log,)) for log in logs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(outcomes) == 4 and outcomes.count("ConcurrentAppend") == 3
-        for log in logs:
-            log.close()
-        logs = [filled(postgres, session, 0) for _ in logs]
-        assert [len(log) for log in logs] == [n + 1] * 4
-
-
 @contextmanager
 def writing(server: Postgres, session: str, *names: str, n: int) -> Iterator[list[subprocess.Popen[str]]]:
     """Processes that append to one session, started together; killed at the end."""
@@ -319,44 +294,6 @@ def test_two_processes_lose_and_double_nothing(
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_writer_loses_nothing_that_was_acknowledged(
-    postgres: Postgres, session: str, request: pytest.FixtureRequest
-) -> None:
-    start = 0
-    for seed in range(100 if request.config.getoption("--full") else 3):
-        with writing(postgres, session, str(seed), n=10**6) as (writer,):
-            first = writer.stdout.readline()
-            time.sleep(random.Random(seed).uniform(0.0, 0.1))
-            writer.kill()
-            told = acknowledged([first, *writer.stdout.readlines()])  # type: ignore[union-attr]  # `communicate` would pass by what it holds
-        while asked(postgres, "select 1 from pg_stat_activity where application_name = 'contextkit'"):
-            time.sleep(0.01)  # a statement the server has received goes on without who sent it
-        log = filled(postgres, session, 0)
-        assert all(log[sequence].digest.hex() == digest for sequence, digest in told.items())
-        assert len(log) - start - len(told) in (0, 1)
-        start = len(log)
-        log.close()
-
-
-def test_a_killed_server_keeps_what_was_acknowledged(durable: Postgres, request: pytest.FixtureRequest) -> None:
-    start = 0
-    for seed in range(30 if request.config.getoption("--full") else 2):
-        with writing(durable, "s", str(seed), n=10**6) as (writer,):
-            first = writer.stdout.readline()
-            time.sleep(random.Random(seed).uniform(0.0, 0.2))
-            durable.stop(signal.SIGKILL)
-            said, error = writer.stdout.readlines(), writer.stderr.read()  # type: ignore[union-attr]
-        assert "StorageError" in error and (
-            "was appended, so it may be kept or not" in error or "could not be appended" in error
-        ), error
-        told = acknowledged([first, *said])
-        durable.start()
-        log = filled(durable, "s", 0)
-        assert all(log[sequence].digest.hex() == digest for sequence, digest in told.items())
-        assert len(log) - start - len(told) in (0, 1)
-        start = len(log)
-
-
 def test_an_append_waits_for_the_disk_where_the_database_would_not(durable: Postgres) -> None:
     asked(durable, "alter database postgres set synchronous_commit = off")
     storage = PostgresStorage(durable.dsn, "s")
@@ -399,16 +336,6 @@ def test_without_a_server_the_log_stays_as_it_was_until_there_is_one(durable: Po
     durable.start()
     assert log.append("user", {}).sequence == 2
     assert len(filled(durable, "s", 0)) == 3
-
-
-def test_an_append_whose_answer_was_lost_is_kept_once(postgres: Postgres, session: str, wire: Wire) -> None:
-    log = Log(PostgresStorage(postgres.through(wire), session))
-    log.append("user", {"n": 0})
-    wire.cuts = 1
-    assert log.append("user", {"n": 1}).sequence == 1
-    assert log.append("user", {"n": 2}).sequence == 2
-    assert list(filled(postgres, session, 0)) == list(log)
-    log.close()
 
 
 def test_an_append_nobody_can_vouch_for_says_so_then_and_later(postgres: Postgres, session: str, wire: Wire) -> None:

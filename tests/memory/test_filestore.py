@@ -27,7 +27,7 @@ from contextkit.errors import (
 )
 from contextkit.memory.files.handles import HAS_HANDLES
 from contextkit.memory.files.local import LocalFolder
-from contextkit.memory.filestore import FileMemory, Listed, Stored
+from contextkit.memory.filestore import ENTRY_BYTES, FileMemory, Listed, Stored
 
 Make = Callable[..., FileMemory]
 
@@ -168,20 +168,18 @@ def test_nothing_takes_the_place_of_something_else(memory: FileMemory) -> None:
 
 
 def test_the_quota_counts_what_is_at_paths_and_underneath(make: Make, tmp_path: Path) -> None:
-    memory = make(tmp_path / "full", max_bytes=100, max_files=3, max_file_bytes=40)
-    memory.write("a/b", "x" * 30)  # 30 at the path, 30 underneath
-    with pytest.raises(QuotaExceeded, match="one file may have"):
-        memory.write("c", "x" * 41)
-    with pytest.raises(QuotaExceeded, match="holds 60 bytes"):
+    memory = make(tmp_path / "full", quota_bytes=3 * ENTRY_BYTES + 100)
+    memory.write("a/b", "x" * 30)  # two names, 30 bytes at the path, 30 underneath
+    with pytest.raises(QuotaExceeded, match=f"holds {2 * ENTRY_BYTES + 60} bytes"):
         memory.write("c", "y" * 21)
     memory.write("c", "x" * 30)  # the same content: underneath it is there already
-    with pytest.raises(QuotaExceeded, match="holds 3 files"):
+    with pytest.raises(QuotaExceeded, match=f"needs {ENTRY_BYTES} more"):
         memory.write("d", "")
     memory.delete("a")
     memory.write("d", "")
     assert [row.path for row in memory.list()] == ["c", "d"]
-    with pytest.raises(UsageError, match="max_files=-1"):
-        make(tmp_path / "wrong", max_files=-1)
+    with pytest.raises(UsageError, match="quota_bytes=-1"):
+        make(tmp_path / "wrong", quota_bytes=-1)
 
 
 def test_the_quota_is_right_after_any_history(make: Make, tmp_path: Path) -> None:
@@ -195,14 +193,13 @@ def test_the_quota_is_right_after_any_history(make: Make, tmp_path: Path) -> Non
     memory.sweep([])
     with memory.alone():
         assert memory._slate is not None
-        known = memory._tally(memory._slate)
+        counted = memory._n_bytes(memory._slate)
         memory._has_counted = False
-        assert memory._tally(memory._slate) == known
+        assert memory._n_bytes(memory._slate) == counted
     contents = [memory.read_bytes(row.path) for row in memory.list()]
-    assert known.n_bytes == sum(map(len, contents)) + sum(
-        map(len, set(contents))
-    )  # at the paths, and once each underneath
-    assert known.n_files == len(memory.list(folders=True))
+    # at the paths, and once each underneath
+    n_entries = len(memory.list(folders=True))
+    assert counted == sum(map(len, contents)) + sum(map(len, set(contents))) + ENTRY_BYTES * n_entries
 
 
 def test_threads_lose_nothing_to_each_other(memory: FileMemory) -> None:
@@ -232,14 +229,14 @@ def local(request: pytest.FixtureRequest, tmp_path: Path) -> FileMemory:
 
 def test_processes_lose_nothing_to_each_other(tmp_path: Path) -> None:
     program = (
-        "import sys; from contextkit.memory.filestore import FileMemory; memory = FileMemory(sys.argv[1], max_files=30)\n"
+        "import sys; from contextkit.memory.filestore import FileMemory; memory = FileMemory(sys.argv[1])\n"
         "for step in range(8): memory.append('shared.log', f'{sys.argv[2]}{step} '); memory.write(f'{sys.argv[2]}{step}.md', 'x')"
     )
     writers = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path), name]) for name in "ab"]
     assert [writer.wait() for writer in writers] == [0, 0]
-    memory = FileMemory(tmp_path, max_files=17)
+    memory = FileMemory(tmp_path, quota_bytes=18 * ENTRY_BYTES)
     assert sorted(memory.read("shared.log").split()) == sorted(f"{name}{step}" for name in "ab" for step in range(8))
-    with pytest.raises(QuotaExceeded, match="holds 17 files"):
+    with pytest.raises(QuotaExceeded):
         memory.write("one-more.md", "")
 
 
@@ -332,9 +329,9 @@ def test_what_people_put_there_is_read_and_counted(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes/by-hand.md").write_text("mine")
     (tmp_path / "no:name").write_text("no path of ours")
-    memory = FileMemory(tmp_path, max_files=2)
+    memory = FileMemory(tmp_path, quota_bytes=2 * ENTRY_BYTES + 4)
     assert [row.path for row in memory.list()] == ["notes/by-hand.md"] and memory.read("notes/by-hand.md") == "mine"
-    with pytest.raises(QuotaExceeded, match="holds 2 files"):
+    with pytest.raises(QuotaExceeded, match=f"holds {2 * ENTRY_BYTES + 4} bytes"):
         memory.write("third", "x")
 
 

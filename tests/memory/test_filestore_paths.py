@@ -396,7 +396,7 @@ def test_no_hostile_path_leads_outside(outside: Outside, request: pytest.Fixture
         pytest.skip("links and pipes are made as on POSIX")
     n = 1_000_000 if request.config.getoption("--full") else 3_000
     with_links(outside.root, outside.secrets[2])
-    memory = FileMemory(outside.root, max_files=300, max_bytes=1 << 20)
+    memory = FileMemory(outside.root, quota_bytes=1 << 18)
     memory.write("seed.md", "seed")
     acts, outcomes = list(ACTS), Counter[str]()
     for number, path in enumerate(hostile(n, seed=7)):
@@ -485,7 +485,7 @@ def test_a_folder_that_turns_into_a_link_while_it_is_walked_leads_nowhere(
     outside: Outside, request: pytest.FixtureRequest
 ) -> None:
     n = 40_000 if request.config.getoption("--full") else 400
-    memory, root, done = FileMemory(outside.root, max_files=1 << 20), outside.root, threading.Event()
+    memory, root, done = FileMemory(outside.root), outside.root, threading.Event()
     memory.write("flip/secret", "inside")
     memory.write("flip/x/secret", "inside")
     (root / "to-folder").symlink_to(outside.secrets[3].parents[1], target_is_directory=True)

@@ -1,6 +1,5 @@
-"""An index finds what was kept: by words, by links, by meaning.
-
-The same whatever the order it was filled in; whatever is asked.
+"""An index finds what was stored, by words and by meaning: the same whatever the order it was filled in, whatever the
+query.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -21,12 +19,8 @@ from hypothesis import strategies as st
 
 from contextkit.errors import InvalidCall, NotSerialisable, StorageError, UsageError
 from contextkit.memory.recall.toolset import search_tools
-from contextkit.memory.search.database import require_module
 from contextkit.memory.search.document import Document
-from contextkit.memory.search.index import Index
-from contextkit.memory.search.passages import cut, line_numbers, snippet
-from contextkit.memory.search.ranking.by_words import by_words
-from contextkit.memory.search.words import query_groups, query_terms, terms
+from contextkit.memory.search.index import Index, require_module
 
 HOSTILE = [
     "",
@@ -88,11 +82,10 @@ def ids(index: Index, query: str, limit: int = 8) -> list[str]:
 
 
 def drawn(n: int, seed: int = 1) -> list[Document]:
-    """Documents of few words, so that many tie; every third links to the one before."""
+    """Documents of few words, so that many tie."""
     rng = random.Random(seed)
     texts = [" ".join(rng.choices(WORDS, k=rng.randint(0, 12))) for _ in range(n)]
-    links = [(f"d{number - 1:03}",) if number % 3 == 0 else () for number in range(n)]
-    return [Document(f"d{number:03}", texts[number], float(number % 7), "result", links[number]) for number in range(n)]
+    return [Document(f"d{number:03}", texts[number], float(number % 7), "result") for number in range(n)]
 
 
 @pytest.mark.parametrize("query", HOSTILE, ids=lambda query: ascii(query)[:24])
@@ -110,7 +103,8 @@ def test_any_text_can_be_asked_for_and_what_it_says_is_found(query: str, texts: 
         kept = [Document(str(number), text) for number, text in enumerate(texts) if text.isprintable()]
         index.add_all(kept)
         found = ids(index, query)
-        assert {document.id for document in kept if set(query_terms(query)) & set(terms(document.text))} <= set(found)
+        assert set(found) <= {document.id for document in kept}
+        assert all(index.read(document.id) == document.text for document in kept)
 
 
 def test_every_word_of_a_text_finds_it() -> None:
@@ -143,7 +137,7 @@ def test_the_same_documents_give_the_same_answers_whatever_the_order_and_the_bat
         rng = random.Random(seed)
         shuffled = rng.sample(documents, len(documents))
         with Index(tmp_path / f"{seed}.db") as index:
-            index.add_all([Document("stale", "cache loga minor"), Document("d003", "an earlier text", links=("d100",))])
+            index.add_all([Document("stale", "cache loga minor"), Document("d003", "an earlier text")])
             while shuffled:
                 n = rng.choice((1, 7, 60))
                 batch, shuffled = shuffled[:n], shuffled[n:]
@@ -168,72 +162,6 @@ def test_the_seed_of_hashes_changes_nothing() -> None:
     assert ran[0].stdout == ran[1].stdout and "SearchHit(" in ran[0].stdout
 
 
-def test_words_are_ranked_as_the_formula_of_bm25_says() -> None:
-    spoken = [WORDS[number % 5 : number % 5 + 1 + number % 4] * (1 + number % 3) for number in range(40)]
-    documents = [Document(f"d{number}", " ".join(said)) for number, said in enumerate(spoken)]
-    texts = {document.id: terms(document.text) for document in documents}
-    mean = sum(map(len, texts.values())) / len(texts)
-
-    def score(text: list[str], asked: list[str]) -> float:
-        counted, total = Counter(text), 0.0
-        for term in asked:
-            n = sum(term in other for other in texts.values())
-            rarity = max(math.log((len(texts) - n + 0.5) / (n + 0.5)), 1e-6)
-            total += rarity * counted[term] * 2.2 / (counted[term] + 1.2 * (0.25 + 0.75 * len(text) / mean))
-        return total
-
-    with Index() as index:
-        index.add_all(documents)
-        for query in ("cache", "lochega", "caga capnor canor", "cativel cavel caxu", "catip"):
-            asked = query_terms(query)
-            matching = [(-round(score(said, asked), 9), name) for name, said in texts.items() if set(asked) & set(said)]
-            expected = [name for _, name in sorted(matching)]
-            with index._database.reading() as connection:
-                assert [place.id for place in by_words(connection, query_groups(query))] == expected
-
-
-def test_common_words_alone_give_the_newest_that_hold_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contextkit.memory.search.ranking.by_words.ROWS_SCORED", 3)
-    with Index() as index:
-        index.add_all(
-            [Document(f"d{number}", "error file" if number % 2 else "error", float(number)) for number in range(20)]
-        )
-        assert ids(index, "error", 4) == ["d19", "d18", "d17", "d16"]
-        with index._database.reading() as connection:
-            assert [place.id for place in by_words(connection, [["error"], ["file"]], 3)] == ["d19", "d17", "d15"]
-        index.add(Document("rare", "error zebra", 0.0))
-        assert ids(index, "error zebra")[0] == "rare"
-
-
-def test_links_lead_from_what_matches_to_what_does_not() -> None:
-    with Index() as index:
-        index.add(Document("entry/1", "GPU prices are at https://example.org/gpus.", kind="assistant"))
-        index.add(Document("ref-7", "H100 2.10 per hour", kind="reference", links=("https://example.org/gpus",)))
-        index.add(Document("entry/9", "cheapest card chosen", links=("ref-7",)))
-        index.add(Document("entry/10", "unrelated"))
-        found = {one.id: one.by for one in index.search("where are GPU prices")}
-        assert found == {"entry/1": ("words", "links"), "ref-7": ("links",), "entry/9": ("links",)}
-
-
-def test_a_name_that_stands_everywhere_leads_nowhere() -> None:
-    with Index() as index:
-        index.add_all(
-            [Document(f"d{number}", "filler" if number else "needle", links=("README.md",)) for number in range(40)]
-        )
-        assert ids(index, "needle") == ["d0"]
-
-
-def test_copies_stand_behind_what_says_something_else() -> None:
-    with Index() as index:
-        index.add_all(
-            [Document(f"copy{number}", "cache miss after the tool list was sorted again") for number in range(10)]
-        )
-        index.add(
-            Document("other", "a cache miss can come from a clock in the system prompt of an agent that runs at night")
-        )
-        assert "other" in ids(index, "cache miss", 2)
-
-
 def test_a_long_text_is_found_by_its_best_passage_and_says_the_line() -> None:
     lines = [f"line {number} of the report" for number in range(1, 900)]
     lines[640] = "here the zebra crossed"
@@ -251,19 +179,6 @@ def test_a_long_text_is_found_by_its_best_passage_and_says_the_line() -> None:
         assert read.startswith("here the zebra crossed\n")
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.text(alphabet=st.sampled_from("ab .\n\r\u2028缓é"), max_size=400), st.integers(2, 60))
-def test_passages_put_together_are_the_text(text: str, size: int) -> None:
-    pieces = list(cut(text, size))
-    assert "".join(piece for _, piece in pieces) == text and all(
-        text.startswith(piece, start) for start, piece in pieces
-    )
-    assert all(len(piece) <= size for _, piece in pieces)
-    numbers = line_numbers(text, [start for start, _ in pieces])
-    assert numbers == sorted(numbers) and numbers[0] == 1
-    assert len(snippet(text, {"a": 1.0}, size)) <= size + 4
-
-
 def test_the_same_document_twice_is_kept_once_and_another_text_replaces_it(tmp_path: Path) -> None:
     with Index(tmp_path / "index.db") as index:
         assert index.add(Document("1", "old words")) and not index.add(Document("1", "old words"))
@@ -279,8 +194,7 @@ def test_what_was_added_survives_a_kill(tmp_path: Path) -> None:
     program = (
         "import os, sys\nfrom contextkit.memory.search.document import Document\nfrom contextkit.memory.search.index import Index\n"
         "index = Index(sys.argv[1])\nindex.add(Document('1', 'acknowledged'))\n"
-        "with index._database.writing() as connection:\n"
-        "    connection.execute('DELETE FROM document')\n    os._exit(9)"
+        "index.add_all(os._exit(9) if number else Document(str(number), 'begun') for number in range(2, -1, -1))"
     )
     path = tmp_path / "index.db"
     assert subprocess.run([sys.executable, "-c", program, str(path)], check=False).returncode == 9
@@ -307,30 +221,6 @@ def test_what_stands_in_the_window_can_be_left_out() -> None:
         index.add_all(Document(f"d{number:03}", "cache") for number in range(300))
         kept = {f"d{number:03}" for number in range(299)}
         assert [found.id for found in index.search("cache", leave_out=kept)] == ["d299"]
-
-
-def test_meaning_finds_what_words_do_not() -> None:
-    near = {"automobile": [1.0, 0.1, 0.0], "car": [0.9, 0.2, 0.0], "banana": [0.0, 0.1, 1.0]}
-
-    def embed(texts: list[str]) -> list[list[float]]:
-        return [near[text] for text in texts]
-
-    with Index(embed=embed) as index:
-        index.add_all([Document("1", "automobile"), Document("2", "banana")])
-        found = index.search("car")
-        assert [(one.id, one.by) for one in found] == [("1", ("meaning",)), ("2", ("meaning",))]
-
-
-def test_many_vectors_are_compared_by_signs_first_and_exactly_then() -> None:
-    def embed(texts: list[str]) -> list[list[float]]:
-        return [[rng.gauss(0, 1) for _ in range(32)] for rng in (random.Random(text) for text in texts)]
-
-    with Index(embed=embed) as index:
-        index.add_all(Document(f"d{number}", f"text{number}") for number in range(600))
-        index.remove("d5", "d599")
-        index.add(Document("d600", "text600"))
-        assert all(index.search(f"text{number}")[0].id == f"d{number}" for number in (0, 77, 598, 600))
-        assert "d5" not in ids(index, "text5")
 
 
 @pytest.mark.parametrize(
@@ -385,3 +275,32 @@ def test_the_tools_speak_to_the_model() -> None:
         assert str(read.run({"id": " entry/3 "})).startswith("the zebra\ncrossed")
         with pytest.raises(InvalidCall, match="entry/4"):
             read.run({"id": "entry/4"})
+
+
+def test_an_index_of_version_1_is_rebuilt_from_its_own_texts(tmp_path: Path) -> None:
+    old = sqlite3.connect(tmp_path / "search.db")
+    old.executescript("""
+        CREATE TABLE document (row INTEGER PRIMARY KEY, id TEXT, digest BLOB, at REAL, kind TEXT);
+        CREATE TABLE passage (row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, start INTEGER, line INTEGER, at REAL, text TEXT);
+        CREATE TABLE term (term TEXT PRIMARY KEY, passages INTEGER NOT NULL) WITHOUT ROWID;
+        CREATE TABLE fed (log TEXT PRIMARY KEY, sequence INTEGER NOT NULL, digest BLOB NOT NULL) WITHOUT ROWID;
+        CREATE VIRTUAL TABLE words USING fts5(terms, content='', tokenize='ascii');
+        INSERT INTO document VALUES (1, 'page', x'00', 5.0, 'page');
+        INSERT INTO passage VALUES (1, 'page', 6, 1, 5.0, 'zebra'), (2, 'page', 0, 1, 5.0, 'first ');
+        PRAGMA user_version = 1;
+    """)
+    old.close()
+    for _ in range(2):
+        with Index(tmp_path / "search.db") as index:
+            [hit] = index.search("zebras")
+            assert (hit.id, hit.kind, hit.at, index.read("page")) == ("page", "page", 5.0, "first zebra")
+
+
+def test_words_and_meaning_are_fused() -> None:
+    vectors = {"car": [1.0, 0.1], "automobile": [0.9, 0.2], "car park": [0.1, 1.0], "banana": [-1.0, 0.0]}
+    with Index(embed=lambda texts: [vectors[text] for text in texts]) as index:
+        index.add_all(Document(text, text) for text in vectors if text != "car")
+        hits = [(hit.id, hit.by) for hit in index.search("car")]
+        assert hits == [("car park", ("words", "meaning")), ("automobile", ("meaning",))]
+        index.remove("automobile")
+        assert [hit.id for hit in index.search("car")] == ["car park"]

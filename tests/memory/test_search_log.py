@@ -43,35 +43,6 @@ def test_each_entry_is_taken_in_once_also_by_another_process(tmp_path: Path) -> 
         assert [found.id for found in index.search("clock")] == ["entry/1"]
 
 
-def test_a_result_leads_to_its_call_and_to_what_else_touched_the_file() -> None:
-    log = Log()
-    said(log, "fix it")
-    called(log, "read_file", {"path": "./src/parser.py"}, text_of("def parse(): return zebra"))
-    with Index() as index:
-        index.add_log(log)
-        called(log, "edit", {"path": "src/parser.py", "new": "return giraffe"}, text_of("done"))
-        index.add_log(log)
-        found = {one.id: one.by for one in index.search("zebra")}
-        assert (
-            found["entry/2"] == ("words", "links") and found["entry/1"] == ("links",) and found["entry/3"] == ("links",)
-        )
-        assert "entry/0" not in found
-
-
-def test_a_result_taken_in_later_than_its_call_is_linked_all_the_same() -> None:
-    log, step, whole = Log(), Index(), Index()
-    called(log, "read_file", {"path": "a.py"}, text_of("zebra"))
-    first = Log()
-    for entry in log[:1]:
-        first.append(entry.kind, json.loads(entry.body), entry.at)
-    with step, whole:
-        step.add_log(first)
-        first.append(log[1].kind, json.loads(log[1].body), log[1].at)
-        step.add_log(first)
-        whole.add_log(log)
-        assert step.search("zebra") == whole.search("zebra") != []
-
-
 def test_two_logs_are_told_apart_by_name() -> None:
     one, other = Log(), Log()
     said(one, "zebra")

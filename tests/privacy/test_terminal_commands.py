@@ -53,7 +53,6 @@ COMMANDS = (
     ["report", "--csv"],
     ["report", "--markdown"],
     ["whatif"],
-    ["advise"],
     ["lint", "--requests"],
     ["lint", "--format", "json", "--requests"],
     ["lint", "--format", "github", "--requests"],

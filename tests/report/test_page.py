@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from contextkit.analysis.counterfactual.what_if import what_if
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
 from contextkit.report.html.charts import MOST_CALLS, MOST_SESSIONS
 from contextkit.report.html.markup import money
 from contextkit.report.html.page import page
+from contextkit.whatif.what_if import what_if
 from tests.report.made_up import OPUS, START, gathered, many_sessions, one_session, with_bodies
 
 
@@ -136,7 +136,7 @@ def test_the_numbers_behind_the_charts_are_those_of_the_summary(thousand: str) -
 
 def test_each_miss_has_its_place_its_cost_and_its_fix(thousand: str) -> None:
     assert "prompt 150,848 → 22,773 tokens" in thousand and "compact less often" in thousand
-    assert "Ask for the 1-hour lifetime" in thousand and "the provider&#x27;s diagnosis: " in thousand
+    assert "Ask for the longer lifetime" in thousand and "the provider&#x27;s diagnosis: " in thousand
 
 
 def test_a_break_is_quoted_where_bodies_were_recorded_and_no_secret_with_it() -> None:
@@ -171,7 +171,7 @@ def test_what_a_fix_saves_is_replayed_where_it_can_be_and_marked_where_not(thous
     assert (
         '<span class="how">by the bills</span>' in thousand and "up to $" in thousand
     )  # a compaction: no replay undoes it
-    assert re.search(r'<span class="how">replayed: (ttl-1h-per-lane|keep-alive)</span>', thousand)
+    assert re.search(r'<span class="how">replayed: lifetime</span>', thousand)
 
 
 def test_a_page_does_not_replay_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

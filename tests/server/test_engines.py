@@ -22,9 +22,9 @@ from contextkit.cli.main import cli, main
 from contextkit.engines.registry import ENGINES, engine
 from contextkit.engines.simulate import simulate
 from contextkit.engines.vllm import BlockCache
-from contextkit.engines.vllm_manager import Shape
+from contextkit.engines.vllm_engine import Shape
 from contextkit.errors import LogCorrupt, UsageError
-from contextkit.ledger.calls import BlockIds, Exchange, Tokens, encode
+from contextkit.ledger.calls import Exchange, Tokens, encode
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.server import LocalServer
@@ -318,17 +318,18 @@ def test_responses_and_chat_of_one_engine_share_a_cache_object_and_a_ledger() ->
     assert {exchange.provider for exchange in state.ledger} == {"sglang"}
 
 
-# Block ids
+# Overlapping calls
 # --------------------------------------------------------------------------------------------------------------------------
 
 
 def a_trace(*rows: tuple[int, ...], size: int = 16, seconds: float = 1.0) -> Ledger:
     ledger = Ledger()
     for at, ids in enumerate(rows):
-        usage = Usage(None, None, None, None, 10)
-        ledger.append(
-            Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", BlockIds(size, ids), usage, None, None)
+        usage, tokens = (
+            Usage(None, None, None, None, 10),
+            Tokens(0, tuple(block for block in ids for _ in range(size)), ()),
         )
+        ledger.append(Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", tokens, usage, None, None))
     return ledger
 
 
@@ -351,7 +352,7 @@ def test_a_cache_that_does_not_read_what_was_recorded() -> None:
     )
     with pytest.raises(UsageError, match=r"BlockCache does not read what exchange 'chatcmpl_0+1' recorded \(Outline\)"):
         simulate(state.ledger, engine("vllm").cache)
-    with pytest.raises(UsageError, match=r"BreakpointCache does not read what exchange '0' recorded \(BlockIds\)"):
+    with pytest.raises(UsageError, match=r"BreakpointCache does not read what exchange '0' recorded \(Tokens\)"):
         simulate(a_trace((1,)), BreakpointCache(1024))
     broken = Ledger()
     broken.append(replace(a_trace((1,))[0], prompt=Tokens(5, (1,), ())))

@@ -13,14 +13,11 @@ from contextkit.transformer.weights import Shape, Weights
 VARIANTS = {
     "MHA": Shape(),
     "MHA, learned": Shape(positions="learned", max_positions=512),
-    "MHA, post-norm": Shape(norm="post"),
     "GQA": Shape(n_kv_heads=2),
     "GQA, rotated at read": Shape(n_kv_heads=2, positions="rope_at_read"),
-    "MQA, post-norm, tied": Shape(n_kv_heads=1, norm="post", is_tied=True),
+    "MQA": Shape(n_kv_heads=1),
     "MLA": Shape(n_kv_heads=1, d_latent=24, d_rope=8),
-    "MLA, rotated at read, post-norm": Shape(
-        n_kv_heads=1, d_latent=24, d_rope=8, positions="rope_at_read", norm="post"
-    ),
+    "MLA, rotated at read": Shape(n_kv_heads=1, d_latent=24, d_rope=8, positions="rope_at_read"),
     "MLA, learned": Shape(n_kv_heads=1, d_latent=24, d_rope=8, positions="learned", max_positions=512),
 }
 
@@ -45,15 +42,15 @@ def run(weights: Weights, tokens: Sequence[int]) -> tuple[Array, list[tuple[Arra
     rows = []
     for i in range(shape.n_layers):
         layer = weights.layer(i)
-        h = normed(x, layer["attention_norm"]) if shape.norm == "pre" else x
+        h = normed(x, layer["attention_norm"])
         seen, cached = (latent if shape.d_latent else heads)(shape, layer, h)
         rows.append(cached)
-        x = x + seen @ layer["out"] if shape.norm == "pre" else normed(x + seen @ layer["out"], layer["attention_norm"])
-        h = normed(x, layer["feed_norm"]) if shape.norm == "pre" else x
+        x = x + seen @ layer["out"]
+        h = normed(x, layer["feed_norm"])
         gate = h @ layer["gate"]
         fed = (gate / (1 + np.exp(-gate)) * (h @ layer["up"])) @ layer["down"]
-        x = x + fed if shape.norm == "pre" else normed(x + fed, layer["feed_norm"])
-    return normed(x, arrays["norm"]) @ (arrays["embedding"].T if shape.is_tied else arrays["head"]), rows
+        x = x + fed
+    return normed(x, arrays["norm"]) @ arrays["head"], rows
 
 
 def heads(shape: Shape, layer: dict[str, Array], h: Array) -> tuple[Array, tuple[Array, Array]]:

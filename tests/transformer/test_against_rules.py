@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from contextkit.engines.sglang import RadixCache, RadixShape
 from contextkit.engines.token_ids import TokenIds
 from contextkit.engines.vllm import BlockCache
+from contextkit.engines.vllm_engine import Shape as Blocks
 from contextkit.engines.vllm_groups import Group
-from contextkit.engines.vllm_manager import Shape as Blocks
 from contextkit.transformer.engine import Engine, Run
 from contextkit.transformer.kv_cache import PagedCache, Pool
 from contextkit.transformer.methods.prefix_blocks import PrefixEngine, names

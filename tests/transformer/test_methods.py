@@ -13,13 +13,11 @@ from contextkit.transformer.engine import Engine
 from contextkit.transformer.kv_cache import PagedCache, Pool
 from contextkit.transformer.methods.blended import alone, blended
 from contextkit.transformer.methods.diffusion import Elastic, everything
-from contextkit.transformer.methods.offload import FastTier
 from contextkit.transformer.methods.prefix_blocks import PrefixEngine, names
-from contextkit.transformer.methods.pruned import PrunedModel, Pruning, chosen
-from contextkit.transformer.methods.shifted import logits_shifted, reused, stretches
+from contextkit.transformer.methods.pruned import FastTier, PrunedModel, Pruning, chosen
 from contextkit.transformer.methods.streaming import SinkCache, stream, with_sink
 from contextkit.transformer.model import Model, Step, Work
-from contextkit.transformer.ops import Array, rope
+from contextkit.transformer.ops import Array
 from contextkit.transformer.weights import Shape, Weights, seeded
 
 GQA = Shape(n_kv_heads=2)
@@ -228,80 +226,6 @@ def test_a_larger_fast_tier_holds_what_a_smaller_one_does() -> None:
         assert tier.hits + tier.misses == 2000
         hits.append(tier.hits)
     assert hits == sorted(hits)
-
-
-# Re-used at another place
-# -----------------------------------------------------------------------------------------------------------------
-
-
-def cached(model: Model, tokens: list[int]) -> PagedCache:
-    engine = Engine(model, lambda: PagedCache(Pool(model.shape, 40)))
-    run = engine.open()
-    engine.feed([(run, tokens)])
-    assert isinstance(run.cache, PagedCache)
-    return run.cache
-
-
-def test_a_moved_stretch_is_exact_in_layer_0_and_drifts_more_with_depth() -> None:
-    model, old = Model(seeded(GQA)), text(80)
-    new = old[:20] + old[30:]
-    kept = reused(model, cached(model, old), stretches(old, new, 8))
-    engine = Engine(model)
-    run = engine.open()
-    engine.feed([(run, new)])
-    errors = [
-        [rms(a[:, 20:] - b[:, 20:69]) for a, b in zip(kept.read(i, 69), run.cache.read(i, 70), strict=True)]
-        for i in range(4)
-    ]
-    assert kept.n_rows == 69 and max(errors[0]) < 1e-12
-    assert errors[1][0] > 0.1 and errors[1][1] < errors[2][1] < errors[3][1]
-
-
-def test_a_shift_of_everything_is_exact_and_approximate_rows_are_counted_apart() -> None:
-    model, tokens = Model(seeded(GQA)), text(40)
-    moved = reused(model, cached(model, tokens), [(0, 0, 40)])
-    for i in range(4):  # all rows ten places on: only distances matter
-        k, v = moved.read(i, 40)
-        moved.write(i, 0, rope(k, np.full(40, 10)), v)
-    q_at_50 = Model(seeded(GQA))
-    x = q_at_50.forward([Step(_Shifted(moved), [7])], Work())
-    expected = plain(model, [*tokens, 7])[-1:]
-    assert abs(q_at_50.logits(x, Work()) - expected).max() < 1e-10
-    logits, n_approximate = logits_shifted(model, cached(model, tokens), tokens, [*tokens, 7], 8, Work())
-    assert n_approximate == 0 and abs(logits - expected).max() < 1e-10
-    new = [*tokens[:10], *tokens[20:], 7]
-    work = Work()
-    logits, n_approximate = logits_shifted(model, cached(model, tokens), tokens, new, 8, work)
-    assert (n_approximate, work.positions) == (20, 1) and abs(logits - plain(model, new)[-1:]).max() > 0.05
-
-
-class _Shifted:
-    """Forty rows whose keys are turned to places 10 to 49; asked for 51 rows, it gives the forty and the new one."""
-
-    def __init__(self, inner: object) -> None:
-        self.inner, self.n_rows = inner, 50
-
-    def reserve(self, n_rows: int) -> None:
-        self.inner.reserve(n_rows - 10)  # type: ignore[attr-defined]
-
-    def write(self, layer: int, start: int, k: Array, v: Array) -> None:
-        self.inner.write(layer, start - 10, k, v)  # type: ignore[attr-defined]
-
-    def read(self, layer: int, end: int, dtype: object = np.float64) -> tuple[Array, Array]:
-        read: tuple[Array, Array] = self.inner.read(layer, end - 10, dtype)  # type: ignore[attr-defined]
-        return read
-
-    def cut(self, n_rows: int) -> None:
-        raise AssertionError("nothing is cut here")
-
-
-def test_shifting_float16_keys_again_and_again_wears_them_out() -> None:
-    k = np.random.default_rng(0).standard_normal((4, 50, 16)).astype(np.float16)
-    worn = k
-    for _ in range(100):
-        worn = rope(worn, np.full(50, 3)).astype(np.float16)
-    once = rope(k.astype(np.float64), np.full(50, 300))
-    assert 0.002 < rms(worn - once) / rms(once) < 0.03
 
 
 # A chunk blended in

@@ -1,10 +1,5 @@
 """Builds the cache that a row of rules describes, on one server or on several behind a router.
 
-Several servers, each with a cache of its own, behind one name: what routing costs.
-
-Takes how to make one server's cache and which key routes a prompt; gives hits and bills of the server that answers.
-Knows nothing of what the caches do.
-
 Documented: above about 15 requests a minute of one prefix and `prompt_cache_key`, OpenAI lets other servers answer
 (https://developers.openai.com/api/docs/guides/prompt-caching); xAI caches by server and its `x-grok-conv-id` returns to
 the same one (https://docs.x.ai/developers/advanced-api-usage/prompt-caching); OpenRouter keeps a session at its
@@ -13,11 +8,6 @@ provider while it is less than 10 minutes idle (https://openrouter.ai/docs/guide
 Assumed: a prompt without a key goes to the servers in turn; a key without stickiness always has the same home; a new or
 lapsed sticky key goes to the next server in turn; each full share of requests within the last minute moves one server
 on from home.
-
-The cache a row of rules describes.
-
-Takes a `Rule`, gives a `PrefixCache[Prompt]`; the behaviour lies in the classes it chooses from, the numbers in the
-row.
 """
 
 from __future__ import annotations
@@ -28,22 +18,17 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
-import orjson
-
 from contextkit.cache.breakpoint_cache import BreakpointCache
-from contextkit.cache.hosted.content_cache import ContentCache
 from contextkit.cache.hosted.rules import Kind, Rule
 from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import Hit, Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
-from contextkit.errors import StorageError, UsageError
+from contextkit.errors import UsageError
 
 P = TypeVar("P")
 _MINUTE = 60.0
-_FORMAT = {"kind": "routed", "version": 1}
-"""What a snapshot says it is."""
 
 
 def head_of(prompt: Prompt) -> bytes:
@@ -143,39 +128,6 @@ class Routed(Generic[P]):
             total.update(server.stats())
         return dict(total) | {"servers": len(self._servers)}
 
-    def snapshot(self) -> bytes:
-        """Everything `restore` needs, as JSON."""
-        return orjson.dumps(
-            {
-                **_FORMAT,
-                "servers": [server.snapshot().decode() for server in self._servers],
-                "turn": self._turn,
-                "seated": {key.hex(): seat for key, seat in self._seated.items()},
-                "lately": {key.hex(): times for key, times in self._lately.items()},
-            }
-        )
-
-    def restore(self, state: bytes) -> None:
-        """Back to a snapshot.
-
-        Raises `StorageError`, and changes nothing, where `state` is not one of as many such servers.
-        """
-        before = [server.snapshot() for server in self._servers]
-        try:
-            data = orjson.loads(state)
-            if {name: data[name] for name in _FORMAT} != _FORMAT or len(data["servers"]) != len(self._servers):
-                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
-            turn = int(data["turn"])
-            seated = {bytes.fromhex(key): (int(server), float(at)) for key, (server, at) in data["seated"].items()}
-            lately = {bytes.fromhex(key): [float(at) for at in times] for key, times in data["lately"].items()}
-            _load(self._servers, [inner.encode() for inner in data["servers"]])
-        except (StorageError, ValueError, KeyError, TypeError, AttributeError) as error:
-            _load(self._servers, before)
-            raise StorageError(
-                f"not a snapshot of these servers ({error!r}): pass what this cache's snapshot() gave"
-            ) from error
-        self._turn, self._seated, self._lately = turn, seated, lately
-
     def reset(self) -> None:
         """Forget everything, who sat where included."""
         for server in self._servers:
@@ -202,11 +154,6 @@ class Routed(Generic[P]):
             self._seated[key] = home, now + self._sticky_seconds
         if self._per_minute:
             self._lately[key] = [at for at in self._lately.get(key, ()) if at > now - _MINUTE] + [now]
-
-
-def _load(servers: list[PrefixCache[P]], states: list[bytes]) -> None:
-    for server, state in zip(servers, states, strict=True):
-        server.restore(state)
 
 
 def hosted_cache(rule: Rule, key_of: Callable[[Prompt], bytes | None] = head_of) -> PrefixCache[Prompt]:
@@ -244,7 +191,6 @@ _KINDS: dict[Kind, Callable[[Rule], PrefixCache[Prompt]]] = {
         interval_tokens=rule.granularity_tokens or None,
         visible_at=rule.visible_at,
     ),
-    "contents": lambda rule: ContentCache(rule.min_tokens),
 }
 
 
@@ -304,14 +250,6 @@ class OptInCache:
     def stats(self) -> dict[str, int]:
         """Counters of the requests that asked."""
         return self.cache.stats()
-
-    def snapshot(self) -> bytes:
-        """Everything `restore` needs, as JSON."""
-        return self.cache.snapshot()
-
-    def restore(self, state: bytes) -> None:
-        """Back to a snapshot; raises `StorageError` where `state` is not one."""
-        self.cache.restore(state)
 
     def reset(self) -> None:
         """Forget everything."""

@@ -17,8 +17,8 @@ from typing import Literal
 
 from contextkit.cache.breakpoint_cache import Moment, Renewal
 
-Kind = Literal["implicit", "breakpoints", "units", "contents"]
-"""Any prefix that was sent; prefixes up to marks; whole persisted units; objects made by a call of their own."""
+Kind = Literal["implicit", "breakpoints", "units"]
+"""Any prefix that was sent; prefixes up to marks; whole persisted units."""
 
 UNPUBLISHED_SECONDS = 300
 """Stands in for a lifetime nobody published."""
@@ -60,8 +60,6 @@ class Rule:
     """Requests a minute of one key beyond which another server answers, 0 for never."""
     sticky_seconds: float = 0
     """How long a key stays with its server while idle, 0 for ever."""
-    storage_usd_per_mtok_hour: float = 0.0
-    """What keeping a million tokens for an hour costs, for `contents`."""
     provider: str = ""
     """The id prices are looked up under, empty where there are none."""
     unsure: frozenset[str] = frozenset()
@@ -150,17 +148,6 @@ HOSTED: Mapping[str, Rule] = MappingProxyType(
             isolation="project",
             provider="google",
             unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"),
-            source=_GEMINI,
-        ),
-        "gemini-explicit": Rule(
-            "contents",
-            4096,
-            ttl_seconds=3600,
-            renewal="never",
-            isolation="project",
-            storage_usd_per_mtok_hour=4.5,
-            provider="google",
-            unsure=_unsure("storage_usd_per_mtok_hour"),
             source=_GEMINI,
         ),
         "deepseek": Rule(
@@ -270,22 +257,3 @@ HOSTED: Mapping[str, Rule] = MappingProxyType(
     }
 )
 """Provider, and mode where it has several → its rule."""
-
-
-def behind(router: Rule, upstream: Rule) -> Rule:
-    """The rule of a provider reached through a router that passes caching on: its cache, the router's servers.
-
-    >>> rule = behind(HOSTED["openrouter"], HOSTED["deepseek"])
-    >>> rule.kind, rule.sticky_seconds
-    ('units', 600)
-    """
-    return replace(
-        upstream,
-        isolation=router.isolation,
-        routing=router.routing,
-        n_servers=router.n_servers,
-        per_minute=router.per_minute,
-        sticky_seconds=router.sticky_seconds,
-        provider=router.provider,
-        unsure=upstream.unsure | router.unsure,
-    )

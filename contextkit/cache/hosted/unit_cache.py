@@ -19,14 +19,11 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 
-import orjson
-
 from contextkit.cache.breakpoint_cache import Moment
 from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
-from contextkit.errors import StorageError
 
 _Key = tuple[bytes, bytes]
 _REMEMBERED_SECONDS = 86_400
@@ -35,8 +32,6 @@ _SWEPT_PER_WRITE = 4
 """Units looked at for removal per unit written: more than one, so the dead cannot pile up."""
 _COUNTERS = ("requests", "hits", "read_tokens", "fresh_tokens", "output_tokens", "units_written")
 """Counters of `stats` that are always there; `miss_<reason>` joins as reasons occur."""
-_FORMAT = {"kind": "unit_cache", "version": 1}
-"""What a snapshot says it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,31 +131,6 @@ class UnitCache:
     def stats(self) -> dict[str, int]:
         """Counters since the last reset, and `units` held now (the dead that are still remembered included)."""
         return dict.fromkeys(_COUNTERS, 0) | dict(self._counters) | {"units": len(self._units)}
-
-    def snapshot(self) -> bytes:
-        """Everything `restore` needs, as JSON."""
-        units = [(key[0].hex(), key[1].hex(), expires_at) for key, expires_at in self._units.items()]
-        return orjson.dumps(
-            {**_FORMAT, "sent": self._sent.snapshot().decode(), "units": units, "counters": dict(self._counters)}
-        )
-
-    def restore(self, state: bytes) -> None:
-        """Back to a snapshot; raises `StorageError`, and changes nothing, where `state` is not one of a `UnitCache`."""
-        sent = ImplicitCache(0, 1, self._ttl_seconds, self._visible_at)
-        try:
-            data = orjson.loads(state)
-            if {name: data[name] for name in _FORMAT} != _FORMAT:
-                raise ValueError(f"it is of {data['kind']!r}, version {data['version']!r}")
-            units = OrderedDict(
-                ((bytes.fromhex(row[0]), bytes.fromhex(row[1])), float(row[2])) for row in data["units"]
-            )
-            counters = Counter({str(name): int(count) for name, count in data["counters"].items()})
-            sent.restore(data["sent"].encode())
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise StorageError(
-                f"not a snapshot of a UnitCache ({error!r}): pass what UnitCache.snapshot() gave"
-            ) from error
-        self._sent, self._units, self._counters = sent, units, counters
 
     def reset(self) -> None:
         """Forget everything."""

@@ -28,7 +28,7 @@ from contextkit.log.postgres.connection import (
     is_passing,
     refused,
 )
-from contextkit.log.rows import Parameters, Rows, read
+from contextkit.log.rows import Parameters, Rows, checked_session, read
 from contextkit.log.storage import GENESIS, Storage
 
 MAX_SESSION_BYTES = 1_000
@@ -138,7 +138,7 @@ class PostgresStorage:
         """
         if not isinstance(wait_seconds, int | float) or not 0 < wait_seconds < float("inf"):
             raise UsageError(f"wait_seconds={wait_seconds!r}: seconds, more than 0")
-        self.session = _named(session)
+        self.session = checked_session(session, MAX_SESSION_BYTES)
         """Whose entries these are."""
         self._server, self._wait_seconds = Server(server, wait_seconds), wait_seconds
         self._first = 0
@@ -364,17 +364,3 @@ def create(server: str | Pool) -> None:
 def is_url(place: object) -> TypeGuard[str]:
     """Whether this names a Postgres database, and no folder."""
     return isinstance(place, str) and place.startswith(_SCHEMES)
-
-
-def _named(session: str) -> str:
-    if not isinstance(session, str) or not session or "\0" in session:
-        raise UsageError(f"a session is text with no zero byte in it, not {session!r:.60}")
-    try:
-        n_bytes = len(session.encode())
-    except UnicodeEncodeError:
-        raise UsageError(
-            "a session's name holds a lone surrogate, which has no UTF-8 form: give another name"
-        ) from None
-    if n_bytes > MAX_SESSION_BYTES:
-        raise UsageError(f"a session's name of {n_bytes} bytes: give one of at most {MAX_SESSION_BYTES}")
-    return session

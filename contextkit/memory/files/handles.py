@@ -13,7 +13,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from contextkit.private_files import is_link, open_unfollowed
 
@@ -26,40 +26,6 @@ HAS_HANDLES = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir} <= os
     getattr(os, "O_NOFOLLOW", 0) and _DIRECTORY
 )
 """Whether this system lets us hold a folder."""
-
-
-class Handle(Protocol):
-    """An open folder. Raises `OSError`; with `ELOOP` for what is a link."""
-
-    def enter(self, name: str) -> Handle:
-        """A folder in it."""
-
-    def make(self, name: str) -> None:
-        """Make a folder in it, for the owner alone."""
-
-    def open(self, name: str, flags: int) -> int:
-        """A descriptor of a file in it."""
-
-    def look(self, name: str) -> os.stat_result:
-        """What stands in it under a name; of a link, the link."""
-
-    def names(self) -> Iterator[str]:
-        """All names in it."""
-
-    def move(self, name: str, to: Handle, new: str) -> None:
-        """Move what is in it to another folder, in place of a file that may stand there."""
-
-    def unlink(self, name: str) -> None:
-        """Take a file or a link out of it."""
-
-    def rmdir(self, name: str) -> None:
-        """Take an empty folder out of it."""
-
-    def sync(self) -> None:
-        """Wait until the disk has its names."""
-
-    def close(self) -> None:
-        """Let it go."""
 
 
 class Held:
@@ -228,3 +194,7 @@ class Watched:
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "is no folder")
         return status.st_dev, status.st_ino
+
+
+Handle: TypeAlias = Held | Watched
+"""An open folder. Its methods raise `OSError`; with `ELOOP` for a link."""

@@ -210,7 +210,7 @@ def _check_file(status: os.stat_result, names: Names, limit: int) -> None:
         raise PathRefused(f"{path} has a second name (a hard link), perhaps outside the store: put a copy in its place")
     if status.st_size > limit:
         raise QuotaExceeded(
-            f"{path} has {status.st_size:,} bytes, more than a file may have ({limit:,}): raise max_file_bytes"
+            f"{path} has {status.st_size:,} bytes, more than the whole store may hold ({limit:,}): raise quota_bytes"
         )
 
 

@@ -74,7 +74,7 @@ class RemoteFolder:
             raise PathOccupied(f"{_quoted(names)} is a folder: list it, or name a file in it")
         if found.n_bytes > limit:
             raise QuotaExceeded(
-                f"{_quoted(names)} has {found.n_bytes:,} bytes, more than a file may have ({limit:,}): raise max_file_bytes"
+                f"{_quoted(names)} has {found.n_bytes:,} bytes, more than the whole store may hold ({limit:,}): raise quota_bytes"
             )
         with _faults(names):
             return bytes(self._files.cat_file(self._path(names)))

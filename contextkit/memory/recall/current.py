@@ -11,8 +11,7 @@ from threading import Lock
 
 from contextkit.log.log import Log
 from contextkit.memory.reference import Reference
-from contextkit.memory.search.document import SearchHit
-from contextkit.memory.search.entries import entry_id
+from contextkit.memory.search.document import SearchHit, entry_id
 from contextkit.memory.search.index import Index
 
 NAME_DIGITS = 8

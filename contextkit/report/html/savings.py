@@ -11,22 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from contextkit.analysis.counterfactual.answer import Answer
-from contextkit.analysis.counterfactual.what_if import what_if_judged
 from contextkit.ledger.calls import Bodies
 from contextkit.ledger.misses import AnalyzedCall
+from contextkit.whatif.answer import Answer
+from contextkit.whatif.what_if import what_if_judged
 
 MOST_HELD, MOST_REPLAYED, MOST_BODY_BYTES = 20_000, 1_200, 32 << 20
 """Calls held until it is known which of them missed; calls replayed for one cause; bytes of bodies held."""
-FIXES: Mapping[str, tuple[str, ...]] = {
-    "ttl_expired": ("ttl-1h-per-lane", "keep-alive"),
-    "out_of_reach": ("bridging-marker",),
-    "tools_changed": ("sorted-tools",),
-    "system_changed": ("clock-to-tail",),
-    "messages_changed": ("no-pruning",),
-    "cold_fan_out": ("leader-first",),
+FIXES: Mapping[str, str] = {
+    "ttl_expired": "lifetime",
+    "out_of_reach": "breakpoints",
+    "tools_changed": "sorted-tools",
+    "system_changed": "clock-to-tail",
+    "messages_changed": "no-pruning",
+    "cold_fan_out": "leader-first",
+    "other_server": "routing-key",
 }
-"""Cause → what can be changed in a replay to end its misses; of several the one that saves most is told."""
+"""Cause → what can be changed in a replay to end its misses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ class Savings:
         calls = [call for call in self._calls if call.exchange.session in sessions]
         if not calls or len(calls) > MOST_REPLAYED:
             return None
-        savings = [saving for answer in what_if_judged(calls, FIXES[cause]).answers if (saving := _saving(answer))]
-        return max(savings, key=lambda saving: saving.usd, default=None)
+        (answer,) = what_if_judged(calls, [FIXES[cause]]).answers
+        return _saving(answer)
 
 
 def _saving(answer: Answer) -> Saving | None:

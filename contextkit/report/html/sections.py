@@ -54,7 +54,7 @@ def sections(
     counted = (
         f"<p>Counted: {sanitize_html(contents.counted)}.</p>" if contents.counted and contents.summary.calls else ""
     )
-    why = "".join(f"<p>{sanitize_html(line)}</p>" for line in notes(contents.summary))
+    why = "".join(f"<p>{sanitize_html(line)}</p>" for line in notes(contents))
     yield f"<p><strong>{sanitize_html(str(contents.summary))}</strong></p>{counted}{why}</header>\n"
     if not contents.summary.calls:
         return

@@ -21,9 +21,9 @@ from contextkit.transformer.model import Model
 from contextkit.transformer.ops import Array
 
 
-def names(tokens: Sequence[int], block: int, space: str = "") -> Iterator[bytes]:
+def names(tokens: Sequence[int], block: int) -> Iterator[bytes]:
     """A name for each full block: its tokens, and all before them."""
-    before = space.encode()
+    before = b""
     for end in range(block, len(tokens) + 1, block):
         before = blake2b(before + np.asarray(tokens[end - block : end], np.int64).tobytes(), digest_size=16).digest()
         yield before
@@ -36,14 +36,12 @@ class PrefixEngine(Engine):
         super().__init__(model)
         self.pool = pool
 
-    def begin(
-        self, tokens: Sequence[int], known: Sequence[bytes], *, is_read_skipped: bool = False
-    ) -> tuple[Run, int, Array]:
+    def begin(self, tokens: Sequence[int], known: Sequence[bytes]) -> tuple[Run, int, Array]:
         """A run over the prompt whose blocks are called `known`, how many rows of it were there, and its last logits
         (1, vocabulary).
         """
         cache = PagedCache(self.pool)
-        for name in known[: 0 if is_read_skipped else (len(tokens) - 1) // self.pool.block]:
+        for name in known[: (len(tokens) - 1) // self.pool.block]:
             number = self.pool.block_named(name)
             if number is None:
                 break

@@ -3,20 +3,57 @@
 InfiniteHiP (arXiv 2502.08910), one sequence, one row at a time. A mask is used for some steps; first layers are dense;
 no row is ever lost. A chunk's key is found by going to the half whose first key scores higher: the search is as good as
 neighbouring keys are alike.
+
+All keys and values lie in slow memory, those asked for last in fast memory (`FastTier`): one tier for keys a mask is
+chosen with, one for rows that are attended. Nothing is moved here, only counted, since where a row lies changes no
+number.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from contextkit.transformer import ops
-from contextkit.transformer.methods.offload import FastTier
 from contextkit.transformer.methods.rows import Places
 from contextkit.transformer.model import Model, Work
 from contextkit.transformer.ops import Array
 from contextkit.transformer.weights import Weights
+
+
+class FastTier:
+    """An LRU cache of names. A larger one hits wherever a smaller one does.
+
+    >>> tier = FastTier(2)
+    >>> tier.ask("abcab"), tier.ask("b")
+    (0, 1)
+    >>> tier.cost(slow=10.0)
+    51.0
+    """
+
+    __slots__ = ("_held", "capacity", "hits", "misses")
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity, self.hits, self.misses = capacity, 0, 0
+        self._held: OrderedDict[Hashable, None] = OrderedDict()
+
+    def ask(self, names: Iterable[Hashable]) -> int:
+        """Use rows one after another; how many of them were in the fast tier."""
+        before = self.hits
+        for name in names:
+            self.hits, self.misses = self.hits + (name in self._held), self.misses + (name not in self._held)
+            self._held[name] = None
+            self._held.move_to_end(name)
+            if len(self._held) > self.capacity:
+                self._held.popitem(last=False)
+        return self.hits - before
+
+    def cost(self, slow: float) -> float:
+        """What all accesses cost: 1 in the fast tier, `slow` in the slow one."""
+        return self.hits + self.misses * slow
 
 
 @dataclass(frozen=True, slots=True)

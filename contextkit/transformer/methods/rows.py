@@ -44,7 +44,7 @@ def made(
     model: Model, i: int, x: Array, where: Places, work: Work
 ) -> tuple[Array, Array, Array]:  # -> (h, n, a), (g, n, a), (g, n, a)
     """Queries, keys and values of layer i for what enters it at `where` (n, d_model)."""
-    h = ops.rms_norm(x, model.layers[i]["attention_norm"]) if model.shape.norm == "pre" else x
+    h = ops.rms_norm(x, model.layers[i]["attention_norm"])
     q, k, v = model.project(h, model.layers[i], model.shape, work)
     work.vectors += 2 * k.shape[0] * k.shape[1]
     return ops.rope(q, where), ops.rope(k, where), v
@@ -67,5 +67,5 @@ def through(
     weights /= weights.sum(axis=-1, keepdims=True)
     work.flops += 4 * int(np.isfinite(scores).sum()) * shape.d_head
     seen = (weights @ rows.v[i][:, None]).reshape(q.shape)
-    x = model.part(x, layer["attention_norm"], lambda h: work.product(ops.join_heads(seen), layer["out"]))
-    return model.part(x, layer["feed_norm"], lambda h: feed_forward(h, layer, work)), weights.mean(axis=(0, 1))
+    x = x + work.product(ops.join_heads(seen), layer["out"])
+    return x + feed_forward(ops.rms_norm(x, layer["feed_norm"]), layer, work), weights.mean(axis=(0, 1))

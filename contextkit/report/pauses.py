@@ -1,0 +1,125 @@
+"""Estimates what compacting before a pause would have saved.
+
+A call behind a pause that outlives the cache writes the whole history anew, and every later call carries it. A
+compaction just before the pause reads the history while it is cached and leaves a summary. Of the pauses of a
+conversation, up to its next compaction, the one counts before which a compaction saves most.
+
+The dollars are list prices of the recorded calls. What the compaction would have left is an assumption: a summary of
+`SUMMARY_TOKENS`, a tail of `TAIL_TOKENS` and the least that any call of the conversation read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from contextkit import prices
+from contextkit.cache.usage import Usage
+from contextkit.ledger.cold import as_read
+from contextkit.ledger.misses import AnalyzedCall
+from contextkit.ledger.summary import dollars
+from contextkit.models import find_model
+
+SUMMARY_TOKENS, TAIL_TOKENS = 3_000, 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class PauseSavings:
+    """What compacting before pauses would have saved."""
+
+    saved_usd: float
+    """Dollars, the calls that write the summaries paid."""
+    sessions: int
+    """Sessions with such a pause."""
+    summary_tokens: int = SUMMARY_TOKENS
+    """Assumed size of a summary."""
+    tail_tokens: int = TAIL_TOKENS
+    """Assumed size of what is kept behind it."""
+    grade: str = "estimated"
+    """Grade of the figure."""
+
+    def __str__(self) -> str:
+        """The line of a report."""
+        where = "1 session" if self.sessions == 1 else f"{self.sessions:,} sessions"
+        return (
+            f"compacting before a pause would have saved {dollars(self.saved_usd)} in {where} ({self.grade}: a summary of "
+            f"{self.summary_tokens:,} tokens and the last {self.tail_tokens:,} kept)"
+        )
+
+
+@dataclass(slots=True)
+class _Pause:
+    """A compaction that could have been made."""
+
+    removed: int
+    """Tokens that it takes out of every later call."""
+    saved_usd: float
+    """So far, less its own cost."""
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """One conversation since its last compaction."""
+
+    at: float = 0.0
+    """Start of its last call."""
+    left: int = 0
+    """Tokens that the next call repeats."""
+    head: int = 0
+    """The least that a call read; 0 if none did."""
+    ttl_seconds: int = 0
+    """Lifetime of what its last call wrote."""
+    pauses: list[_Pause] = field(default_factory=list)
+
+
+class Pauses:
+    """Collects the pauses of a recording, call by call."""
+
+    def __init__(self) -> None:
+        self._conversations: dict[tuple[str, str], _Conversation] = {}
+        self._saved: dict[str, float] = {}
+
+    def add(self, call: AnalyzedCall) -> None:
+        """Take the next call that counts."""
+        exchange, usage, row = call.exchange, call.usage, find_model(call.exchange.model)
+        if usage is None or not usage.prompt or row is None or not call.has_model_price:
+            return
+        now = self._conversations.setdefault((exchange.session, exchange.lane), _Conversation())
+        read, size = usage.read or 0, usage.prompt
+        if now.left and (size * 2 < now.left or (call.miss is not None and call.miss.cause == "compaction")):
+            self._settle(exchange.session, now)
+            now.left = 0
+        price, is_cold = prices.price_of(exchange.provider, exchange.model, exchange.at), read * 2 < size
+        if now.left and is_cold and exchange.at - now.at > now.ttl_seconds:
+            removed = min(now.left, size) - now.head - SUMMARY_TOKENS - TAIL_TOKENS
+            summary_usd = price(Usage(0, now.left, 0, 0, SUMMARY_TOKENS))
+            if removed > 0 and summary_usd is not None:
+                now.pauses.append(_Pause(removed, -summary_usd))
+        billed = usage if usage.output is not None else usage.with_output(0)
+        for pause in now.pauses:
+            pause.saved_usd += (price(billed) or 0.0) - (price(_without(billed, pause.removed, is_cold=is_cold)) or 0.0)
+        now.at, now.left = exchange.at, size + (usage.output or 0)
+        now.head = min(now.head or read, read or now.head)
+        now.ttl_seconds = max((ttl for ttl, n in usage.writes or () if n), default=row.default_ttl_seconds)
+
+    def savings(self) -> PauseSavings | None:
+        """Sum up what was taken so far; None if no compaction would have paid."""
+        saved = dict(self._saved)
+        for (session, _), conversation in self._conversations.items():
+            saved[session] = saved.get(session, 0.0) + _best(conversation)
+        paying = [usd for usd in saved.values() if usd > 0]
+        return PauseSavings(sum(paying), len(paying)) if paying else None
+
+    def _settle(self, session: str, conversation: _Conversation) -> None:
+        self._saved[session] = self._saved.get(session, 0.0) + _best(conversation)
+        conversation.pauses.clear()
+
+
+def _best(conversation: _Conversation) -> float:
+    return max((pause.saved_usd for pause in conversation.pauses if pause.saved_usd > 0), default=0.0)
+
+
+def _without(usage: Usage, removed: int, *, is_cold: bool) -> Usage:
+    """Return the bill of the same call with a shorter history: less written if it is cold, less read otherwise."""
+    if is_cold:
+        return replace(as_read(usage, removed), read=usage.read)
+    return replace(usage, read=max((usage.read or 0) - removed, 0))

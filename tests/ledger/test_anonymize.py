@@ -1,0 +1,184 @@
+"""Anonymized recordings give the report of the originals and hold none of their text."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any, get_args
+
+import pytest
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.registry import FORMATS, records_in
+from contextkit.importers.source import Faults
+from contextkit.ledger.anonymize import PROGRAMS, VERDICTS, Anonymizer
+from contextkit.ledger.calls import (
+    BlockIds,
+    Bodies,
+    Exchange,
+    Outline,
+    Record,
+    Remark,
+    RemarkKind,
+    Tokens,
+    decode,
+    encode,
+)
+from contextkit.ledger.prompts import prompts_of, read_body
+from contextkit.ledger.summary import Summary, summarise
+from contextkit.server.endpoints import diagnostics
+from tests.report.made_up import many_sessions, with_bodies
+
+OPUS = "claude-opus-4-5"
+
+
+def anonymized(records: Iterable[Record]) -> list[Record]:
+    """The anonymized records, written as lines and read again."""
+    anonymizer = Anonymizer()
+    return [decode(encode(out)) for record in records for out in anonymizer.feed(record)]
+
+
+def figures(summary: Summary) -> object:
+    total = summary.total
+    return (
+        (total.calls, total.usage, total.cost_usd, total.cost_uncached_usd, summary.hit_rates),
+        summary.groups,
+        [(miss.cause, miss.at, miss.expected_tokens, miss.lost_tokens, miss.cost_usd) for miss in summary.misses],
+    )
+
+
+def check_same_report(records: list[Record]) -> None:
+    assert figures(summarise(anonymized(records), "day")) == figures(summarise(records, "day"))
+
+
+def recordings(shared: Path) -> Iterator[list[Record]]:
+    for name in ("agent-logs/claude-code", "agent-logs/codex", "agent-logs/copilot-cli", "agent-logs/gemini-cli", "pi"):
+        yield list(records_in([str(shared / "data" / name)], Faults()))
+    yield list(many_sessions(6))
+    yield list(with_bodies())
+    for seed in range(3):
+        yield list(bodies_of_clients(shared / "data" / "client-requests", Random(seed)))
+
+
+def bodies_of_clients(folder: Path, random: Random) -> Iterator[Record]:
+    """Request bodies that six clients sent; the bills are drawn, so that every few calls something is missed."""
+    for path in sorted(folder.glob("*.jsonl.gz")):
+        at = 1_790_000_000.0
+        for number, row in enumerate(gzip.decompress(path.read_bytes()).splitlines()):
+            request = json.loads(row)["request"]
+            provider, model = ("anthropic", OPUS) if "system" in request else ("openai", "gpt-5.1")
+            at += random.choice((1.0, 20.0, 20.0, 400.0))
+            read = random.choice((0, 40_000))
+            usage = None if random.random() < 0.1 else Usage(9, read, writes={300: 40_000 - read}, output=5)
+            name, prompt = f"{path.name}-{number}", Bodies(json.dumps(request).encode())
+            yield Exchange(name, path.name, "main", at, at + 1, at + 2, provider, model, prompt, usage, None, None)
+
+
+def test_the_report_is_the_same_and_no_text_is_in_it(shared: Path) -> None:
+    n_calls = 0
+    for records in recordings(shared):
+        check_same_report(records)
+        check_only_public_strings(anonymized(records))
+        n_calls += sum(isinstance(record, Exchange) for record in records)
+    assert n_calls > 6_000
+
+
+@pytest.mark.parametrize("model", ["gpt-4o-acme", "claude-acme", "acme-prod", "ft:gpt-4o-mini-2024-07-18:acme::id"])
+def test_a_model_of_somebody_s_own_keeps_its_dollars_and_not_its_name(model: str) -> None:
+    usage = Usage(10_000, 40_000, writes={300: 0}, output=500)
+    calls = [
+        Exchange(f"c{n}", "s", "main", 20.0 * n, None, None, "openai", model, None, usage, None, None) for n in range(3)
+    ]
+    hidden = anonymized(calls)
+    assert b"acme" not in b"".join(map(encode, hidden))
+    assert summarise(hidden).total.cost_usd == pytest.approx(summarise(calls).total.cost_usd)
+    assert summarise(hidden).total.calls_with_price == summarise(calls).total.calls_with_price
+
+
+def test_blocks_keep_their_sizes_and_which_are_equal() -> None:
+    calls = [record for record in with_bodies() if isinstance(record, Exchange)]
+    one, other = anonymized(calls), anonymized(calls)
+    names: dict[bytes, bytes] = {}
+    for call, (_, now), (_, again) in zip(calls, prompts_of(one), prompts_of(other), strict=True):  # type: ignore[arg-type]
+        assert isinstance(call.prompt, Bodies)
+        read = read_body(call.prompt.request, call.provider, call.model)
+        assert read is not None and now is not None and again is not None
+        was, n = read.prompt, read.prompt.n
+        assert (now.n, now.level_ends, now.breakpoints) == (n, was.level_ends, was.breakpoints)
+        assert list(now.ends_tokens[:n]) == list(was.ends_tokens[:n])
+        for digest, hashed in zip(was.digests[:n], now.digests[:n], strict=True):
+            assert names.setdefault(digest, hashed) == hashed != digest
+        assert not {*now.digests[:n]} & {*again.digests[:n]}, "two runs share no salt"
+    assert len(set(names.values())) == len(names) > 10
+
+
+WORD = "Zq7secretWORDxyzzy"
+
+
+def planted() -> Iterator[Record]:
+    """Every text of every record, and every field of a damaged one, with a secret word."""
+    for kind in (*get_args(RemarkKind), WORD):
+        for text in (WORD, f"effort {WORD} → high", f"upstream {WORD} → b", f"system_changed {WORD}"):
+            yield Remark(kind, f"{WORD}/{WORD}", text)
+    usage = Usage(1, 2, writes={300: 3}, output=4, service_tier=f"priority + {WORD}", qualities={WORD: "partial"})
+    damaged: Any = replace(usage, fresh=WORD, output=[WORD], estimated=WORD)
+    body = json.dumps({"model": WORD, "messages": [{"role": "user", "content": WORD * 9}], WORD: WORD}).encode()
+    outline: Any = Outline(0, (WORD, "", ""), (0, 0), (WORD,), (WORD,), (0,), (-1,), ())  # type: ignore[arg-type]
+    prompts: list[Any] = [Bodies(body), outline, replace(outline, digests=("00",)), None]
+    prompts += [Tokens(0, (1,), (), WORD), BlockIds(WORD, (1,)), BlockIds(16, (WORD,))]  # type: ignore[arg-type]
+    for number, prompt in enumerate(prompts):
+        times, bill = ([WORD] * 3, damaged) if number % 2 else ([1.0, 2.0, 3.0], usage)
+        call: tuple[Any, ...] = (f"{WORD} {number}", WORD, WORD, *times, WORD, f"claude-{WORD}", prompt, bill, bill)
+        yield Exchange(*call, WORD, WORD, WORD)  # type: ignore[arg-type]
+
+
+def test_no_planted_word_of_any_record_is_left() -> None:
+    records = anonymized(planted())
+    check_only_public_strings(records)
+    text = b"\n".join(map(encode, records)).lower()
+    secret = WORD.encode()
+    encoded = [base64.b64encode(b"\0" * shift + secret)[4 * bool(shift) : -4] for shift in range(3)]
+    assert len(records) > 12
+    assert not any(one.lower() in text for one in (secret, secret.hex().encode(), *encoded))
+
+
+HASHED = re.compile(r"(?:[\w.]+-)*[a-z]+-[0-9a-f]{16}(?:/(?:[a-z]+-[0-9a-f]{16}|main|conversation \d+))?")
+DIGEST = re.compile(r"|[0-9a-f]{8}|[0-9a-f]{16}|[0-9a-f]{32}")
+PHRASE = re.compile(
+    r"main|(?:micro)?compact_boundary(?:, \w+)?|conversation \d+|\d+|adds up several calls"
+    r"|(?:a summary|the history|[\w ]+ (?:compacted|compressed)).*"
+    r"|a request setting|[\w :.→-]{0,80}: ?[\w./ →:]{0,60}|(?:effort|speed|upstream|project) \S+ → \S+(?:, .*)?"
+)
+NAMES = ("provider", "model", "service_tier", "kind", "remark", "qualities", "error")
+
+
+def check_only_public_strings(records: Iterable[Record]) -> None:
+    """Check that every string is a hash, a digest or one of a few phrases, and no name holds the secret word."""
+
+    def check(value: Any, key: str = "") -> None:
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                check(inner, "qualities" if key == "qualities" else name)
+        elif isinstance(value, list):
+            for inner in value:
+                check(inner, key)
+        elif isinstance(value, str) and key in NAMES:
+            assert WORD not in value and len(value) < 80, (key, value)
+        elif isinstance(value, str):
+            pattern = DIGEST if key in ("digests", "namespaces", "base", "sum") else PHRASE
+            is_listed = value in VERDICTS | PROGRAMS or value in ("other", "auto", "manual")
+            assert is_listed or pattern.fullmatch(value) or HASHED.fullmatch(value), (key, value)
+
+    for record in records:
+        check(json.loads(encode(record)))
+
+
+def test_every_program_and_every_verdict_that_is_read_is_on_the_list() -> None:
+    assert {known.program for known in FORMATS if known.program} == PROGRAMS
+    assert {name for name, _ in (*diagnostics._ANTHROPIC, *diagnostics._OPENAI)} <= VERDICTS

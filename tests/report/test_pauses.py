@@ -1,0 +1,76 @@
+"""What compacting before a pause would have saved, by hand and on a real session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from contextkit.cache.usage import Usage
+from contextkit.importers.registry import records_in
+from contextkit.importers.source import Faults
+from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.misses import analyzed_calls
+from contextkit.report.pauses import Pauses, PauseSavings
+
+START = 1_765_000_000.0
+OPUS = "claude-opus-4-5"
+
+
+def call(number: int, at: float, read: int, written: int, model: str = OPUS) -> Exchange:
+    usage, start = Usage(0, read, written, 0, 0), START + at
+    return Exchange(
+        f"s/{number}", "s", "main", start, start + 1, start + 2, "anthropic", model, None, usage, None, None
+    )
+
+
+def session(model: str = OPUS) -> Iterator[Record]:
+    """A head of 10,000 tokens that grows to 100,000, a pause of ten minutes, ten more calls and a compaction."""
+    yield call(0, 0, 0, 10_000, model)
+    for number in range(1, 91):
+        yield call(number, 20 * number, 9_000 + 1_000 * number, 1_000, model)
+    yield call(91, 2_400, 0, 101_000, model)
+    for number in range(1, 11):
+        yield call(91 + number, 2_400 + 20 * number, 100_000 + 1_000 * number, 1_000, model)
+    yield Remark("compaction", "s/102", "summary")
+    for number in range(102, 142):
+        yield call(number, 2_700 + 20 * (number - 102), 30_000, 1_000, model)
+
+
+def savings(records: Iterable[Record]) -> PauseSavings | None:
+    pauses = Pauses()
+    for one in analyzed_calls(records):
+        pauses.add(one)
+    return pauses.savings()
+
+
+def test_a_pause_by_hand() -> None:
+    found = savings(session())
+    removed = 100_000 - 10_000 - 3_000 - 20_000
+    summary_usd = (100_000 * 0.5 + 3_000 * 25) / 1e6
+    assert found is not None
+    assert found.saved_usd == pytest.approx((removed * 6.25 + 10 * removed * 0.5) / 1e6 - summary_usd)
+    assert (found.sessions, found.grade) == (1, "estimated")
+    assert "would have saved $0.63 in 1 session (estimated: a summary of 3,000 tokens" in str(found)
+
+
+def test_nothing_is_said_without_a_pause_or_a_price() -> None:
+    assert savings(list(session())[:91]) is None
+    assert savings(session("somebody-elses-7b")) is None
+
+
+def test_a_real_session_in_every_face(shared: Path) -> None:
+    from contextkit.report.contents import Gathering
+    from contextkit.report.json import document
+    from contextkit.report.markdown import markdown
+    from contextkit.report.terminal import text
+
+    gathering = Gathering()
+    records = records_in([str(shared / "data" / "pi" / "before-compaction.jsonl")], Faults())
+    gathering.add_all(analyzed_calls(records))
+    contents = gathering.contents("a session")
+    assert contents.pauses is not None and 0.3 < contents.pauses.saved_usd < 20 and contents.pauses.sessions == 1
+    assert '"compacting_before_pauses":{"saved_usd":3.6' in document(contents)
+    assert "compacting before a pause would have saved" in text(contents, 200)
+    assert "compacting before a pause would have saved" in markdown(contents)
