@@ -18,7 +18,7 @@ def rows_of(name: str) -> list[Row]:
     return [run(contender, build()) for contender in contenders]
 
 
-@pytest.mark.parametrize("name", ["support mixed", "coding", "research \xbd", "browser", "late tools", "parallel"])
+@pytest.mark.parametrize("name", ["support mixed", "coding", "late tools", "parallel"])
 def test_every_workload_ends_with_both_loops(name: str) -> None:
     rows = rows_of(name)
     assert [row.error for row in rows] == [""] * len(rows)
