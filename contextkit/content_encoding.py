@@ -124,7 +124,7 @@ class _Zlib:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last member has ended; an empty body is complete."""
+        """Return whether the last member has ended; an empty body is complete."""
         return self._is_empty or (self._state is not None and bool(self._state.eof))
 
     def decode(self, data: bytes) -> Iterator[bytes]:
@@ -178,7 +178,7 @@ class _Brotli:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the stream has ended."""
+        """Return whether the stream has ended."""
         return self._is_empty or bool(self._state.is_finished())
 
     def decode(self, data: bytes) -> Iterator[bytes]:
@@ -211,7 +211,7 @@ class _Zstd:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last frame has ended."""
+        """Return whether the last frame has ended."""
         return self._is_empty or bool(self._state.eof)
 
     def decode(self, data: bytes) -> Iterator[bytes]:

@@ -90,7 +90,7 @@ class Model:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether the table has no row for this name, so that the rules are those of its nearest relative.
+        """Return whether the table has no row for this name, so that the rules are those of its nearest relative.
 
         `source` names it.
         """

@@ -91,7 +91,7 @@ def first_tier(provider: str, model: str, at: float, service_tier: str = "") -> 
 
 
 def bills_writes(provider: str, model: str, at: float | None = None) -> bool:
-    """Whether writing to the model's cache costs anything.
+    """Return whether writing to the model's cache costs anything.
 
     Who does not bill writes reports none. Raises `UnknownModel` as `cost_usd`.
 

@@ -44,7 +44,7 @@ _making_database = Lock()
 
 
 def is_link(status: os.stat_result) -> bool:
-    """Whether it leads elsewhere: a link, or on Windows a reparse point that stands for another place."""
+    """Return whether it leads elsewhere: a link, or on Windows a reparse point that stands for another place."""
     return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0) & _SURROGATE)
 
 

@@ -205,7 +205,7 @@ class CacheGuard:
 
 
 def _is_exempt(item: pytest.Item) -> bool:
-    """Whether the nearest mark says that prefixes may break here; a mark that says neither fails the test."""
+    """Return whether the nearest mark says that prefixes may break here; a mark that says neither fails the test."""
     mark = item.get_closest_marker(_MARK)
     if mark is not None and (mark.kwargs or mark.args not in ((), (True,), (False,))):
         pytest.fail(

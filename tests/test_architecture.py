@@ -31,7 +31,7 @@ FLOORS = {
     7: {"providers"},
     8: {"ledger"},
     9: {"engines"},
-    10: {"analysis", "whatif"},
+    10: {"whatif"},
     11: {"context", "importers", "lint", "report"},
     12: {"watcher"},
     13: {"server"},

@@ -31,26 +31,6 @@ def test_the_drawing_shows_the_tree_as_it_is() -> None:
     assert drawn_parents() == real
 
 
-def test_there_is_one_root() -> None:
-    assert all(issubclass(thing, ContextKitError) for thing in CLASSES.values())
-    assert ContextKitError.__bases__ == (Exception,)
-
-
-@pytest.mark.parametrize("name", sorted(CLASSES))
-def test_every_error_says_what_it_is_for(name: str) -> None:
-    assert (CLASSES[name].__doc__ or "").strip().endswith(".")
-
-
-def test_an_error_with_a_place_keeps_it_beside_the_text() -> None:
-    refused, unread = NotSerialisable("$.a[0]", "nan has no JSON form"), UnreadableRequest("messages.0", "no role")
-    assert (refused.path, str(refused)) == ("$.a[0]", "nan has no JSON form at $.a[0]")
-    assert (unread.path, str(unread)) == ("messages.0", "messages.0: no role")
-
-
-def test_a_missing_extra_names_the_command_that_installs_it() -> None:
-    assert 'pip install "contextkit-sdk[server]"' in str(MissingExtra("the local provider", "server"))
-
-
 @pytest.mark.parametrize(
     "error",
     [

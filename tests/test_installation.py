@@ -21,24 +21,20 @@ def ended(*command: str, other: Path | None) -> subprocess.CompletedProcess[str]
     )
 
 
-@pytest.fixture(params=["contextkit-0.0.10.dist-info", "contextkit-0.0.10-py3.11.egg-info"])
-def other(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    (tmp_path / request.param).mkdir()
-    (tmp_path / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
-    return tmp_path
-
-
-def test_the_command_names_the_other_distribution_and_stops(other: Path) -> None:
-    run = ended("-m", "contextkit", "models", "claude-sonnet-5-5", other=other)
+def test_the_command_names_the_other_distribution_and_stops(tmp_path: Path) -> None:
+    (tmp_path / "contextkit-0.0.10.dist-info").mkdir()
+    run = ended("-m", "contextkit", "models", "claude-sonnet-5-5", other=tmp_path)
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr.count("\n") == 1 and str(other) in run.stderr and "`pip uninstall contextkit`" in run.stderr
+    assert run.stderr.count("\n") == 1 and str(tmp_path) in run.stderr and "`pip uninstall contextkit`" in run.stderr
 
 
-def test_the_pytest_plugin_names_the_other_distribution_and_stops(other: Path) -> None:
+def test_the_pytest_plugin_names_the_other_distribution_and_stops(tmp_path: Path) -> None:
+    (tmp_path / "contextkit-0.0.10-py3.11.egg-info").mkdir()
+    (tmp_path / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
     plugin = ("-p", "contextkit.pytest_plugin", "-p", "no:cacheprovider")
-    run = ended("-m", "pytest", *plugin, "test_nothing.py", other=other)
+    run = ended("-m", "pytest", *plugin, "test_nothing.py", other=tmp_path)
     assert run.returncode == pytest.ExitCode.USAGE_ERROR
-    assert str(other) in run.stderr and "`pip install --force-reinstall contextkit-sdk`" in run.stderr
+    assert str(tmp_path) in run.stderr and "`pip install --force-reinstall contextkit-sdk`" in run.stderr
 
 
 def test_its_own_distribution_does_not_stop_it(tmp_path: Path) -> None:

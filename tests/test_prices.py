@@ -42,24 +42,16 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         # dollars for 1,000,000 tokens of one kind, as Anthropic's price page lists them
         ("claude-opus-4-5", {"fresh": 1_000_000}, 5.0),
         ("claude-opus-4-5", {"read": 1_000_000}, 0.5),
-        ("claude-opus-4-5", {"write_5m": 1_000_000}, 6.25),
         ("claude-opus-4-5", {"write_1h": 1_000_000}, 10.0),
         ("claude-opus-4-5", {"output": 1_000_000}, 25.0),
         ("claude-opus-5-5", {"read": 1_000_000}, 0.2),
-        ("claude-fable-5-1", {"read": 1_000_000}, 0.25),  # 0.025 of the input price
-        ("claude-fable-5-1", {"fresh": 1_000_000}, 10.0),
-        ("claude-fable-5-1", {"write_5m": 1_000_000}, 12.5),
         ("claude-fable-5-1", {"write_1h": 1_000_000}, 20.0),
-        ("claude-fable-5-2", {"read": 1_000_000}, 0.2),
         ("claude-sonnet-5-5", {"read": 1_000_000}, 0.1),  # 0.05 of the input price
-        ("claude-sonnet-5-5", {"write_1h": 1_000_000}, 4.0),
         ("claude-haiku-4-5-20251001", {"write_5m": 1_000_000}, 1.25),
         # Haiku 5.5: beyond 100,000 prompt tokens the whole request is five times as dear
         ("claude-haiku-5-5", {"fresh": 100_000}, 0.01),
         ("claude-haiku-5-5", {"fresh": 100_001}, 0.0500005),
-        ("claude-haiku-5-5", {"read": 200_000}, 0.01),
         ("claude-haiku-5-5", {"write_5m": 200_000}, 0.125),
-        ("claude-haiku-5-5", {"write_1h": 200_000, "output": 1_000}, 0.2 + 0.0025),
         # an ordinary agent turn: 10 x 5 + 90,000 x 0.5 + 2,000 x 6.25 + 500 x 25, per million
         ("claude-opus-4-5", {"fresh": 10, "read": 90_000, "write_5m": 2_000, "output": 500}, 0.07005),
     ],
@@ -73,17 +65,11 @@ def test_claude(model: str, counters: dict[str, int], dollars: float) -> None:
     [
         ("gpt-6-sol", {"write_5m": 100_000}, 0.25),  # 30 minutes: 1.25 of the input price
         ("gpt-6-sol", {"write_1h": 100_000}, 0.5),  # 12 hours: 2.5 of it
-        ("gpt-6-sol", {"read": 100_000}, 0.02),
-        ("gpt-6.1-terra", {"read": 100_000}, 0.005),  # 0.05 of it
         ("gpt-5.6-luna", {"fresh": 100_000, "output": 100_000}, 0.02 + 0.12),
-        ("gpt-5.5", {"fresh": 100_000, "read": 100_000}, 0.5 + 0.05),
-        ("gpt-4o", {"read": 100_000}, 0.125),
         # beyond 272,000 prompt tokens: input, reads and writes double, output costs half as much again
         ("gpt-6-sol", {"fresh": 272_000}, 0.544),
         ("gpt-6-sol", {"fresh": 272_001}, 1.088004),
-        ("gpt-6-sol", {"read": 300_000, "output": 1_000}, 0.12 + 0.015),
         ("gpt-6-sol", {"write_5m": 300_000}, 1.5),
-        ("gpt-6-sol", {"write_1h": 300_000}, 3.0),
         ("gpt-5.5", {"read": 300_000}, 0.3),
     ],
 )

@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
-from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
+from contextkit import AnthropicMessages, Context
 from contextkit.ledger.calls import Remark
 
-PROVIDERS: dict[str, Callable[[], Any]] = {
-    "anthropic": lambda: AnthropicMessages("claude-opus-5", max_tokens=99),
-    "chat": lambda: OpenAIChat("gpt-5.5", max_completion_tokens=99),
-    "responses": lambda: OpenAIResponses("gpt-5.5", max_output_tokens=99),
-}
 VIEWS: dict[str, Callable[[Context, Any], Any]] = {
     "log.entries": lambda context, request: context.log.entries,
     "log": lambda context, request: context.log,
@@ -39,9 +34,9 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.fixture(params=PROVIDERS)
-def context(request: pytest.FixtureRequest) -> Context:
-    context = Context(PROVIDERS[request.param](), system="Be brief.")
+@pytest.fixture
+def context() -> Context:
+    context = Context(AnthropicMessages("claude-opus-5", max_tokens=99), system="Be brief.")
     context.user("One.")
     context.failed("aborted", context.request())
     context.ledger.remark(Remark("title", "s", "t"))

@@ -169,7 +169,7 @@ class BreakpointCache:
 
     @property
     def is_ttl_interchangeable(self) -> bool:
-        """Whether a breakpoint reads entries of other lifetimes than its own."""
+        """Return whether a breakpoint reads entries of other lifetimes than its own."""
         return self._is_ttl_interchangeable
 
     def separate_lifetimes(self) -> None:

@@ -309,7 +309,7 @@ def natural(value: object) -> int | None:
 
 
 def is_long_ttl(ttl_seconds: float) -> bool:
-    """Whether a write for so long has the long price.
+    """Return whether a write for so long has the long price.
 
     >>> is_long_ttl(1800), is_long_ttl(43200)
     (False, True)

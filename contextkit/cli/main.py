@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def _is_interrupt(error: BaseException) -> bool:
-    """Whether this is Ctrl-C while an SDK's types are built, told as another error.
+    """Return whether this is Ctrl-C while an SDK's types are built, told as another error.
 
     pydantic makes a SchemaError of it, whose text ends so; Python 3.11 a RuntimeError ("Error calling __set_name__ …"),
     whose cause it is.
@@ -168,7 +168,7 @@ def _mistaken(what: str) -> int:
 
 
 def _is_flushed() -> bool:
-    """Whether what was printed is out.
+    """Return whether what was printed is out.
 
     Where the output takes nothing (a full disk) Python would complain once more at exit.
     """

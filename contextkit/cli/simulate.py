@@ -324,7 +324,7 @@ def _instead(ledger: Ledger) -> str:
 
 
 def _is_ledger(content: bytes) -> bool:
-    """Whether its calls come by a ledger.
+    """Return whether its calls come by a ledger.
 
     What is of no known format is taken for a block trace, whose reader says what is wrong.
     """

@@ -53,7 +53,7 @@ class Pair:
 
     @property
     def is_same_history(self) -> bool:
-        """Whether the later body begins with the messages of the earlier one."""
+        """Return whether the later body begins with the messages of the earlier one."""
         n = len(self.before["messages"])
         return bool(normal(self.after["messages"][:n]) == normal(self.before["messages"]))
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from contextkit.analysis.validation import Lifetime, Score, Scoreboard, Validation
 from contextkit.cli.report import exit_if_incomplete, print_faults
 from contextkit.cli.terminal import for_programs
 from contextkit.errors import UnreadableLog
+from contextkit.ledger.validation import Lifetime, Score, Scoreboard, Validation
 from contextkit.report.markdown import escaped
 from contextkit.terminal import echo, echo_error, echo_json, rich_console, sanitize_for
 

@@ -242,7 +242,7 @@ def session_name(session: str, lane: str) -> str:
 
 
 def has_entries(log: Path) -> bool:
-    """Whether the file of a log holds an entry, or something that must be looked at.
+    """Return whether the file of a log holds an entry, or something that must be looked at.
 
     The remains of a failed append are no entry.
     """
@@ -422,7 +422,7 @@ class AgentState:
 
     @property
     def finished(self) -> bool:
-        """Whether the model has had its last word."""
+        """Return whether the model has had its last word."""
         return self.status == "finished"
 
 

@@ -239,7 +239,9 @@ class CompactionState:
         return None
 
     def _may_be_due(self, policy: Compaction, sizes: Sizes) -> bool:
-        """Whether the prompt is large enough, and has grown since the last epoch, and since a summary was given up."""
+        """Return whether the prompt is large enough, and has grown since the last epoch, and since a summary was
+        given up.
+        """
         if sizes.prompt < (1 + RETRY_GROWTH) * self._given_up_at:
             return False
         if self.n_epochs and sizes.new < GROWTH * (sizes.prompt - sizes.new):
@@ -256,7 +258,7 @@ class CompactionState:
         ttl_seconds: int,
         now: float,
     ) -> bool:
-        """Whether a compaction pays at this size, as `economics` has it; False where the model has no price."""
+        """Return whether a compaction pays at this size, as `economics` has it; False where the model has no price."""
         if sizes.prompt < LEAST_RATIO * expected or planning.price(Usage(1, 0, 0, 0, 0)) is None:
             return False
         is_cold = bool(planning.cached.breakpoints) and now - planning.cached.at > ttl_seconds

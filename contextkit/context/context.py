@@ -666,7 +666,7 @@ class Context:
 
     @property
     def finished(self) -> bool:
-        """Whether the model has had its last word: nothing said since, no call open."""
+        """Return whether the model has had its last word: nothing said since, no call open."""
         return self._turns.last_stop in ENDED and not self._turns.has_pending_user and not self._turns.open
 
     @property
@@ -1418,7 +1418,7 @@ class Context:
         return None if self._turns.last_assistant is None else self.log[self._turns.last_assistant]
 
     def _is_stored(self, body: Json) -> bool:
-        """Whether the log ends with this reply: it was kept, and whoever received it did not learn of that."""
+        """Return whether the log ends with this reply: it was kept, and whoever received it did not learn of that."""
         last = self._last_reply()
         if last is None or self._turns.has_pending_user or self.stop not in ENDED | {"calls"}:
             return False
@@ -1498,7 +1498,7 @@ class Context:
             return Sizes(prompt, self._n_head_tokens(), n_new, self._n_tokens, output_tokens(provider.params))
 
     def _may_call(self, name: str) -> bool:
-        """Whether the model has a tool and may call it now."""
+        """Return whether the model has a tool and may call it now."""
         is_there = name in self.toolbox.names or name in self._late
         return is_there and self._phases.refusal(name) is None
 

@@ -42,7 +42,7 @@ class FanOut(Sequence[Any]):
 
     @property
     def is_warm(self) -> bool:
-        """Whether the shared prefix is cached already, so that nobody has to wait."""
+        """Return whether the shared prefix is cached already, so that nobody has to wait."""
         usage = self._branches[0].request().predicted
         return (usage.read or 0) >= _WARM * (usage.prompt or 1)
 

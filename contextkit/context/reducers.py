@@ -377,7 +377,7 @@ class LateTools:
         self._tools.update((tool.name, tool) for tool in tools if tool.name in self._tools)
 
     def __contains__(self, name: object) -> bool:
-        """Whether a tool of that name was announced, or a search found it, as the log says."""
+        """Return whether a tool of that name was announced, or a search found it, as the log says."""
         return name in self._tools or name in self.found_at
 
     def entry_of(self, name: str) -> int:
@@ -415,7 +415,7 @@ def _names_in_result(result: Json) -> list[str]:
 
 
 def can_join(provider: Provider, declared: Sequence[Json]) -> bool:
-    """Whether a tool can be announced behind these definitions."""
+    """Return whether a tool can be announced behind these definitions."""
     return is_possible(_endpoint(provider), declared)
 
 
@@ -656,7 +656,7 @@ class MemoryState:
 
     @property
     def is_listing_due(self) -> bool:
-        """Whether a list of the references follows what the user says next, as a provider's own compaction took it out."""
+        """Return whether a list of the references follows what the user says next, as a provider's own compaction took it out."""
         return self._outside.unlisted_to is not None and self.can_read
 
     @property
@@ -688,7 +688,7 @@ class MemoryState:
         return varied(stored, self.variation.form(body["call_id"], self._steps.forms))
 
     def is_large(self, body: Mapping[str, Json]) -> bool:
-        """Whether a part of a result is larger than the offload rule leaves in the window."""
+        """Return whether a part of a result is larger than the offload rule leaves in the window."""
         rule = None if self.memory is None or body["name"] in READERS else self.memory.offload
         return rule is not None and any(size_of(part, rule) > rule.above_bytes for part in body["content"])
 

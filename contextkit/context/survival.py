@@ -72,7 +72,7 @@ class SurvivalItem:
 
     @property
     def is_readable(self) -> bool:
-        """Whether the model has it in its prompt, or can read it."""
+        """Return whether the model has it in its prompt, or can read it."""
         return self.status in ("verbatim", "restorable_by_model")
 
     @property
@@ -146,7 +146,7 @@ class View:
     """Sequences of the entries in it."""
 
     def shows(self, text: str) -> bool:
-        """Whether it holds these words."""
+        """Return whether it holds these words."""
         return text in self.text
 
     @property

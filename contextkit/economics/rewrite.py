@@ -51,7 +51,7 @@ class Rewrite:
 
     @property
     def has_call(self) -> bool:
-        """Whether the model is asked for a summary."""
+        """Return whether the model is asked for a summary."""
         return self.summary_output_tokens > 0
 
     def at(self, context_tokens: float) -> Rewrite:

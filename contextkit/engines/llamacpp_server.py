@@ -205,7 +205,7 @@ def _next_stop(at: int, n_prompt: int, starts: frozenset[int], points: list[Chec
 def _is_worth_it(
     start: int, end: int, n_prompt: int, starts: frozenset[int], points: list[Checkpoint], model: Model
 ) -> bool:
-    """Whether a checkpoint is made before the batch from `start` to `end`."""
+    """Return whether a checkpoint is made before the batch from `start` to `end`."""
     is_near_end = n_prompt < end + model.n_ubatch
     if end < n_prompt and start not in starts and not is_near_end:
         return False
@@ -245,7 +245,7 @@ class Window:
     """Whether the vocabulary puts a token before every prompt, which is kept beside `n_keep`."""
 
     def takes(self, tokens: bytes) -> bool:
-        """Whether a prompt is let in."""
+        """Return whether a prompt is let in."""
         return self.n_tokens is None or len(tokens) < self.n_tokens * N_BYTES
 
 
@@ -309,7 +309,7 @@ class HostCache:
 
     @property
     def is_on(self) -> bool:
-        """Whether states are saved at all."""
+        """Return whether states are saved at all."""
         return self._max_tokens != 0
 
     @property

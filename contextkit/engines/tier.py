@@ -61,7 +61,7 @@ class Chunking(Protocol[P]):
 
     @property
     def reuse(self) -> Reuse | None:
-        """Whether and how chunks are re-used at another place."""
+        """Return whether and how chunks are re-used at another place."""
         ...
 
     def chunks(self, prompt: P) -> list[Chunk]:

@@ -52,7 +52,7 @@ class Search:
     """One more block must match, and is recomputed (EAGLE)."""
 
     def is_partial(self, group: Group) -> bool:
-        """Whether a hit may end inside a block of this group: then there is a key every `alignment` tokens."""
+        """Return whether a hit may end inside a block of this group: then there is a key every `alignment` tokens."""
         return self.alignment < group.size and group.size % self.alignment == 0
 
 

@@ -375,7 +375,7 @@ class ByKey:
         return self._n_tokens.get(block, n_full) if self.keys[block] else 0
 
     def has(self, block: int, key: int) -> bool:
-        """Whether the block is cached under this key."""
+        """Return whether the block is cached under this key."""
         return self.keys[block] == key or key in self._more.get(block, ())
 
     def move(self, block: int, to: int) -> None:

@@ -29,7 +29,7 @@ class ReadStep:
         return max(0, tokens - (tokens - self.offset) % self.step) if tokens >= self.offset else 0
 
     def fits(self, read: int) -> bool:
-        """Whether so many tokens may have been read."""
+        """Return whether so many tokens may have been read."""
         return not read or (read >= self.offset and (read - self.offset) % self.step == 0)
 
 
@@ -75,7 +75,7 @@ class EventRates:
 
     @property
     def explains(self) -> bool:
-        """Whether it is named as the cause of a miss: by a published rule, or by its effect on other recordings than those
+        """Return whether it is named as the cause of a miss: by a published rule, or by its effect on other recordings than those
         in which it was noticed.
         """
         is_measured = self.missed >= LEAST_MISSED and self.attributable >= LEAST_ATTRIBUTABLE

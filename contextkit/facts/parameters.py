@@ -32,7 +32,7 @@ class Keying:
     """Flag a block raises → first level its presence invalidates; MESSAGES for others."""
 
     def is_listed(self, name: str) -> bool:
-        """Whether the table has a row for a field; another one is assumed neutral, and named in findings.
+        """Return whether the table has a row for a field; another one is assumed neutral, and named in findings.
 
         A field of which a part is listed apart (`output_config.effort`) is listed itself.
 

@@ -57,7 +57,7 @@ def rule_at(name: str, provider: str) -> CacheRule:
 
 
 def rule_holds(name: str, provider: str) -> bool:
-    """Whether `rule_at` holds; raises as it does.
+    """Return whether `rule_at` holds; raises as it does.
 
     >>> rule_holds("mixed_lifetimes", "anthropic")
     True

@@ -39,7 +39,7 @@ _CUT = re.compile(r"\n\n+")
 
 
 def is_agent_trace(head: bytes) -> bool:
-    """Whether a file that starts like this is such a trace.
+    """Return whether a file that starts like this is such a trace.
 
     >>> is_agent_trace(b'{"timestamp": 1760428436442742, "input": "a", "output": "b", "session_id": "c"}')
     True

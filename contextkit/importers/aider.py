@@ -26,7 +26,7 @@ _EVENT = re.compile(rb'\{\s*"event"\s*:\s*"[\w ./-]+"\s*,\s*"properties"\s*:\s*\
 
 
 def is_aider(head: bytes) -> bool:
-    """Whether a file that starts like this is such a log.
+    """Return whether a file that starts like this is such a log.
 
     >>> is_aider(b'{"event":"launched","properties":{},"user_id":"u","time":1}'), is_aider(b'{"event":"launched"}')
     (True, False)

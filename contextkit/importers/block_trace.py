@@ -92,7 +92,7 @@ def _read(name: str) -> bytes:
 
 
 def is_block_trace(start: bytes) -> bool:
-    """Whether a file that starts with these bytes, unpacked, is a trace of either format.
+    """Return whether a file that starts with these bytes, unpacked, is a trace of either format.
 
     >>> is_block_trace(b'{"timestamp":0,"input_length":9,"output_length":1,"hash_ids":[0]}'), is_block_trace(b'{"type":"session"}')
     (True, False)

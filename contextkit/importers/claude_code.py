@@ -60,13 +60,13 @@ MAIN = "main"
 
 
 def is_users(near: bytes) -> bool:
-    """Whether a line that starts like this is the user's, or a tool result."""
+    """Return whether a line that starts like this is the user's, or a tool result."""
     at = near.find(b'"type":"user"')
     return at >= 0 and near.find(b'"message":', 0, at) < 0 and near.find(b'"data":', 0, at) < 0
 
 
 def is_own(line: bytes, near: bytes) -> bool:
-    """Whether a line that is neither the user's nor a reply's is one that Claude Code writes."""
+    """Return whether a line that is neither the user's nor a reply's is one that Claude Code writes."""
     return b'"sessionId":' in near or any(name in near or line.find(name, -2 * NEAR) >= 0 for name in _NAMES)
 
 
@@ -236,7 +236,7 @@ OWN_WORDS = "<synthetic>"
 
 
 def is_claude_code(head: bytes) -> bool:
-    """Whether a file that starts like this is a transcript, or the note Claude Code puts beside a sub-agent's.
+    """Return whether a file that starts like this is a transcript, or the note Claude Code puts beside a sub-agent's.
 
     >>> is_claude_code(b'{"parentUuid":null,"isSidechain":false,"type":"user"'), is_claude_code(b'{"type":"session","id":"a"}')
     (True, False)
@@ -383,7 +383,7 @@ class Transcript:
 
 
 def _has_line(file: str, uuid: str) -> bool:
-    """Whether a line of a file has this `uuid`; what came by a pipe cannot be looked through once more."""
+    """Return whether a line of a file has this `uuid`; what came by a pipe cannot be looked through once more."""
     if not uuid or not Path(file).is_file():
         return False
     needle, before = f'"uuid":"{uuid}"'.encode("utf-8", "surrogatepass"), b""
@@ -525,7 +525,7 @@ are."""
 
 
 def _tells_thinking(line: bytes) -> bool:
-    """Whether a prompt's line says how thinking was set for the calls behind it.
+    """Return whether a prompt's line says how thinking was set for the calls behind it.
 
     Up to 2.1.37 a prompt without `thinkingMetadata`, such as a command's or a plan's, was answered without thinking: 17
     of 18 calls behind a change missed (62 transcripts). From 2.1.38 on 2 of 8 did: thinking stays as it was.

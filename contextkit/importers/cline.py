@@ -42,7 +42,7 @@ _MODEL = re.compile(rb"<model>([^<\\]{1,200})</model>")
 
 
 def is_cline(head: bytes) -> bool:
-    """Whether a file that starts like this holds a task's messages.
+    """Return whether a file that starts like this holds a task's messages.
 
     >>> is_cline(b'[{"ts":1767225610000,"type":"say","say":"text","text":""}]'), is_cline(b'[{"ts":1}]')
     (True, False)

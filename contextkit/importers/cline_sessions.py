@@ -22,7 +22,7 @@ _NAMES = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
 
 
 def is_cline_session(head: bytes) -> bool:
-    """Whether a file that starts like this is a session.
+    """Return whether a file that starts like this is a session.
 
     >>> is_cline_session(b'{"version":1,"updated_at":"2026-08-01","agent":"lead","sessionId":"s","messages":[]}')
     True

@@ -49,7 +49,7 @@ Counts = tuple[int, int | None, int | None, int]
 
 
 def is_codex(head: bytes) -> bool:
-    """Whether a file that starts like this is a rollout.
+    """Return whether a file that starts like this is a rollout.
 
     >>> is_codex(b'{"timestamp":"2026-07-03T18:15:00Z","type":"session_meta","payload":{"id":"a"}}'), is_codex(b'{"type":"session"}')
     (True, False)
@@ -273,14 +273,14 @@ class Rollout:
         return self.session if self.lane == "main" else self.lane
 
     def _is_new(self, totals: Counts) -> bool:
-        """Whether nothing read before says the same of this session, or of the one it was forked from."""
+        """Return whether nothing read before says the same of this session, or of the one it was forked from."""
         names = [name for name in (self._own, self.forked_from) if name]
         keys = [f"{name} {totals}".encode("utf-8", "surrogatepass") for name in names]
         news = [self.source.is_new(b"codex", key) for key in keys]  # each is asked: asking is telling
         return all(news)
 
     def _is_copy(self, now: float | None) -> bool:
-        """Whether an event is part of the copy that a fork begins with: no second lies between its lines."""
+        """Return whether an event is part of the copy that a fork begins with: no second lies between its lines."""
         if self.copied_at is None or now is None or now - self.copied_at >= 1:
             self.copied_at = None
             return False

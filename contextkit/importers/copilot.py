@@ -36,7 +36,7 @@ _PUT = ("user.message", "tool.execution_complete", "session.compaction_complete"
 
 
 def is_copilot(head: bytes) -> bool:
-    """Whether a file that starts like this is such a log.
+    """Return whether a file that starts like this is such a log.
 
     >>> is_copilot(b'{"type":"session.start","data":{"sessionId":"a"},"id":"e"}'), is_copilot(b'{"type":"session"}')
     (True, False)

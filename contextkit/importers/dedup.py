@@ -33,7 +33,7 @@ class DigestSet:
         self._filed = 0
 
     def is_new(self, digest: bytes) -> bool:
-        """Whether it was never asked for before; from now on it was."""
+        """Return whether it was never asked for before; from now on it was."""
         if self.has(digest):
             return False
         self._latest.add(digest)
@@ -42,7 +42,7 @@ class DigestSet:
         return True
 
     def has(self, digest: bytes) -> bool:
-        """Whether it was asked for before."""
+        """Return whether it was asked for before."""
         return digest in self._latest or (self._file is not None and self._is_filed(self._file, digest))
 
     def __len__(self) -> int:

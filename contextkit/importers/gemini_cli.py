@@ -32,7 +32,7 @@ KEEPS_OTHERS = ("$set", "$rewindTo")
 
 
 def is_gemini_cli(head: bytes) -> bool:
-    """Whether a file that starts like this is a session.
+    """Return whether a file that starts like this is a session.
 
     >>> is_gemini_cli(b'{"sessionId":"a","projectHash":"b","startTime":"2026-01-10"}'), is_gemini_cli(b'{"sessionId":"a"}')
     (True, False)

@@ -44,7 +44,7 @@ _BEFORE_FIRST = ("blocked", "dns", "connect", "send", "wait")
 
 
 def is_har(head: bytes) -> bool:
-    """Whether a file that starts like this is an HTTP archive.
+    """Return whether a file that starts like this is an HTTP archive.
 
     >>> is_har(b'{"log": {"version": "1.2", "creator": {}, "entries": []}}'), is_har(b'{"log": "started"}')
     (True, False)

@@ -42,7 +42,7 @@ _NAMES = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write",
 
 
 def is_inspect(head: bytes) -> bool:
-    """Whether a file that starts like this is a log.
+    """Return whether a file that starts like this is a log.
 
     >>> is_inspect(b'{"version":2,"status":"success","eval":{"task":"t"}}'), is_inspect(b'{"version":2,"status":"success"}')
     (True, False)

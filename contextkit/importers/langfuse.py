@@ -68,7 +68,7 @@ _TABLE = ((b"traceId", b"startTime", b"type"), (b"trace_id", b"start_time", b"ty
 
 
 def is_langfuse(head: bytes) -> bool:
-    """Whether a file that starts like this is such an export.
+    """Return whether a file that starts like this is such an export.
 
     >>> is_langfuse(b'[{"id":"a","traceId":"t","type":"GENERATION","startTime":"2026-01-01"}]'), is_langfuse(b'{"type":"session"}')
     (True, False)

@@ -59,7 +59,7 @@ _NEAR = 1 << 16
 
 
 def is_litellm(head: bytes) -> bool:
-    """Whether a file that starts like this is such a log.
+    """Return whether a file that starts like this is such a log.
 
     >>> is_litellm(b'{"request_id":"a","call_type":"acompletion","startTime":"2026-01-01"}'), is_litellm(b'{"type":"session"}')
     (True, False)

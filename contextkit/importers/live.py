@@ -38,7 +38,7 @@ class LiveFile:
         self._programs = ProgramRemarks()
 
     def is_another(self) -> bool:
-        """Whether what was read of it is no longer what stands there: it has gone, was cut, replaced, or written anew."""
+        """Return whether what was read of it is no longer what stands there: it has gone, was cut, replaced, or written anew."""
         if self._status is None:
             return False
         now = _status(self.name)
@@ -162,7 +162,7 @@ class LiveFiles:
         self._files: dict[str, LiveFile] = {}
 
     def is_past(self, names: Iterable[str]) -> bool:
-        """Whether what was counted is to be forgotten, as a file it came from is another one now, or is none of
+        """Return whether what was counted is to be forgotten, as a file it came from is another one now, or is none of
         `names`.
         """
         return not self._files.keys() <= set(names) or any(file.is_another() for file in self._files.values())

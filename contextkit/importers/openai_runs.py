@@ -32,7 +32,7 @@ _NEAR = 200
 
 
 def is_openai_runs(head: bytes) -> bool:
-    """Whether a file that starts like this holds such runs.
+    """Return whether a file that starts like this holds such runs.
 
     >>> is_openai_runs(b'[{"task_id":0,"traj":[{"role":"system"}]}]'), is_openai_runs(b'{"request":{"messages":[{"role":"user"}]}}')
     (True, False)

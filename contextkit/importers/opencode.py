@@ -44,7 +44,7 @@ DAMAGED = "a damaged database; rows that can be read were read"
 
 
 def is_opencode(head: bytes) -> bool:
-    """Whether a file that starts like this is the database, or a file of the older folder.
+    """Return whether a file that starts like this is the database, or a file of the older folder.
 
     >>> is_opencode(b'{"id":"msg_1","sessionID":"ses_1","role":"user"}'), is_opencode(b'{"id":"msg_1","role":"user"}')
     (True, False)

@@ -33,7 +33,7 @@ Sums = tuple[int, int, int, int, float]
 
 
 def is_openhands(head: bytes) -> bool:
-    """Whether a file that starts like this holds such metrics, or is an event that may.
+    """Return whether a file that starts like this holds such metrics, or is an event that may.
 
     >>> is_openhands(b'{"id":3,"source":"agent","llm_metrics":{"accumulated_cost":0.1}}'), is_openhands(b'{"source":"agent"}')
     (True, False)

@@ -28,7 +28,7 @@ NAME = "openrouter"
 
 
 def is_openrouter(head: bytes) -> bool:
-    """Whether a file that starts like this holds OpenRouter's own records, none with a request beside it.
+    """Return whether a file that starts like this holds OpenRouter's own records, none with a request beside it.
 
     >>> is_openrouter(b'{"data":{"id":"gen-1","native_tokens_prompt":3}}'), is_openrouter(b'{"request":{},"response":{"id":"gen-1"}}')
     (True, False)

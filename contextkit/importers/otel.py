@@ -148,7 +148,7 @@ _NEAR = 4_096
 
 
 def is_otel(head: bytes) -> bool:
-    """Whether a file that starts like this holds spans.
+    """Return whether a file that starts like this holds spans.
 
     >>> is_otel(b'{"resourceSpans":[{"resource":{}}]}'), is_otel(b'{"traceId":"a","type":"GENERATION"}')
     (True, False)
@@ -352,7 +352,7 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
 
 
 def _reading(raw: Mapping[str, Any], counts: Counts, provider: str) -> Reading:
-    """Whether the input of a span holds what was cached."""
+    """Return whether the input of a span holds what was cached."""
     if "uncached" in raw:
         return "exclusive"  # `_counts` took the uncached tokens for the prompt
     if str(raw.get("operation", "")).startswith("ai."):

@@ -321,7 +321,7 @@ def _at_home(usage: Usage | None, provider: str) -> Usage | None:
 
 
 def _asks_for_an_hour(fields: Mapping[str, Any]) -> bool:
-    """Whether a Converse body has cache points, and each is to last an hour."""
+    """Return whether a Converse body has cache points, and each is to last an hour."""
     messages = fields.get("messages")
     tools = fields.get("toolConfig")
     lists = [

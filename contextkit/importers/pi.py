@@ -369,7 +369,7 @@ EXPECTED = (
 
 
 def is_pi(first_line: bytes) -> bool:
-    """Whether a file that starts with this line is a pi session.
+    """Return whether a file that starts with this line is a pi session.
 
     >>> is_pi(b'{"type":"session","id":"a","timestamp":"2025-12-09T00:53:29.825Z","cwd":"/"}'), is_pi(b'{"type":"user"}')
     (True, False)

@@ -53,7 +53,7 @@ UNTIMED = "its scrapes say no time; the file's own date stands in"
 
 
 def is_scrape(head: bytes) -> bool:
-    """Whether a file that starts like this is such a page.
+    """Return whether a file that starts like this is such a page.
 
     >>> is_scrape(b"# HELP vllm:prompt_tokens_total Tokens"), is_scrape(b'{"vllm:": 1}')
     (True, False)

@@ -30,7 +30,7 @@ _NAMES = ("prompt", "candidates", "total", "cachedContent", "thoughts", "toolUse
 
 
 def is_qwen_code(head: bytes) -> bool:
-    """Whether a file that starts like this is a chat.
+    """Return whether a file that starts like this is a chat.
 
     >>> is_qwen_code(b'{"uuid":"a","parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","parts":[]}}')
     True

@@ -89,7 +89,7 @@ _BODY_MARKERS = (
 
 
 def is_raw_pairs(head: bytes) -> bool:
-    """Whether a file that starts like this holds bodies, by the names of its first line.
+    """Return whether a file that starts like this holds bodies, by the names of its first line.
 
     Asked after every format with names of its own.
 
@@ -229,7 +229,7 @@ def _is_request(value: Any) -> bool:
 
 
 def _is_bare(record: dict[str, Any]) -> bool:
-    """Whether a line is a request and nothing else: it names its model, or is of an endpoint whose path does."""
+    """Return whether a line is a request and nothing else: it names its model, or is of an endpoint whose path does."""
     endpoint = endpoint_of(record, "") if _is_request(record) else ""
     return endpoint != "" and ("model" in record or endpoint in ("gemini", "bedrock_converse"))
 

@@ -174,7 +174,7 @@ def _fitting(pattern: Path) -> list[Path]:
 
 
 def _is_hidden(file: Path, pattern: str) -> bool:
-    """Whether a name on the way begins with a dot, which a pattern means only where it says so."""
+    """Return whether a name on the way begins with a dot, which a pattern means only where it says so."""
     return (
         not pattern.startswith(".")
         and "/." not in Path(pattern).as_posix()
@@ -183,7 +183,7 @@ def _is_hidden(file: Path, pattern: str) -> bool:
 
 
 def _is_recording(file: Path, faults: Faults) -> bool:
-    """Whether a file of a folder is looked at; one that nobody can open is, and says so when it is read."""
+    """Return whether a file of a folder is looked at; one that nobody can open is, and says so when it is read."""
     if not _has_suffix(file.name) or not _is_file(file, faults):
         return False
     try:
@@ -199,7 +199,7 @@ def _has_suffix(name: str) -> bool:
 
 
 def _is_file(file: Path, faults: Faults) -> bool:
-    """Whether it is a file; what is neither that nor a folder is a fault."""
+    """Return whether it is a file; what is neither that nor a folder is a fault."""
     try:
         mode = file.stat().st_mode
     except OSError:
@@ -313,5 +313,7 @@ def ledger_at(path: str | Path) -> tuple[str, Ledger]:
 
 
 def is_ledger(path: str | Path) -> bool:
-    """Whether a file is a contextkit ledger, plain or packed; raises `UnreadableLog` for one that nobody can read."""
+    """Return whether a file is a contextkit ledger, plain or packed; raises `UnreadableLog` for one that nobody can
+    read.
+    """
     return LEDGER.is_it(Source(str(path)).head)

@@ -47,7 +47,7 @@ def rows(source: Source, wrappers: Mapping[str, int] | None = None) -> Iterator[
 
 
 def is_by_line(head: bytes) -> bool:
-    """Whether what starts like this holds objects, each on a line of its own."""
+    """Return whether what starts like this holds objects, each on a line of its own."""
     start = bare(head)
     return start[:1] == b"{" and not is_spread(start)
 
@@ -64,7 +64,7 @@ def bare(head: bytes) -> bytes:
 
 
 def is_spread(head: bytes) -> bool:
-    r"""Whether the first line opens what only a later line closes, as in a file written for people.
+    r"""Return whether the first line opens what only a later line closes, as in a file written for people.
 
     >>> is_spread(b'{"a": 1}'), is_spread(b'[{"a": 1},\n{"a": 2}]')
     (False, True)

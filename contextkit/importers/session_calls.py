@@ -55,7 +55,7 @@ class SessionCalls:
             yield Remark(kind, about, text)
 
     def is_new(self, identity: str) -> bool:
-        """Whether a call, or what else has a name, was not read before; from now on it was."""
+        """Return whether a call, or what else has a name, was not read before; from now on it was."""
         is_new = self.source.is_new(self.program.encode(), identity.encode("utf-8", "surrogatepass"))
         self.n_known += not is_new
         return is_new

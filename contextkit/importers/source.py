@@ -238,7 +238,7 @@ class Source:
         return count
 
     def is_new(self, *key: bytes) -> bool:
-        """Whether nothing of this key was counted before in this run, in any file; from now on it was."""
+        """Return whether nothing of this key was counted before in this run, in any file; from now on it was."""
         return self.faults.seen.is_new(blake2b(b"\0".join(key), digest_size=16).digest())
 
 
@@ -365,7 +365,7 @@ def _opened(name: str, buffer: int = -1) -> IO[bytes]:
 
 
 def is_packed(name: str) -> bool:
-    """Whether a file is packed, by its first bytes; raises `UnreadableLog` for one that nobody can open."""
+    """Return whether a file is packed, by its first bytes; raises `UnreadableLog` for one that nobody can open."""
     with translated_errors(name), Path(name).open("rb") as file:
         return file.read(4).startswith(tuple(magic for magic, _ in _PACKED))
 

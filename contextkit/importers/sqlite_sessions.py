@@ -17,12 +17,12 @@ from contextkit.log.sqlite import MAGIC, call_lines, has_our_mark, is_of_another
 
 
 def is_sqlite(head: bytes) -> bool:
-    """Whether a file is one of SQLite's; `read` says whose."""
+    """Return whether a file is one of SQLite's; `read` says whose."""
     return head.startswith(MAGIC)
 
 
 def is_ours(source: Source) -> bool:
-    """Whether a SQLite file is one of our sessions; of a file just made its log ahead says so."""
+    """Return whether a SQLite file is one of our sessions; of a file just made its log ahead says so."""
     path = Path(source.name)
     return has_our_mark(source.head) or (path.is_file() and _starts_as_sqlite(path) and not is_of_another_program(path))
 

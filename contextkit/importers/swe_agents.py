@@ -29,7 +29,7 @@ _SWE = re.compile(rb'\{\s*"(?:environment"\s*:\s*"[^"]*"\s*,\s*"trajectory|traje
 
 
 def is_swe_agent(head: bytes) -> bool:
-    """Whether a file that starts like this is such a trajectory.
+    """Return whether a file that starts like this is such a trajectory.
 
     >>> is_swe_agent(b'{"info":{"model_stats":{"api_calls":1}}}'), is_swe_agent(b'{"trajectory":[{"role":"user"}]}')
     (True, False)

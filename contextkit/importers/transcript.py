@@ -25,7 +25,7 @@ _HEAD = 4096
 
 
 def has_blanks(head: bytes) -> bool:
-    """Whether somebody wrote a file anew with blanks between the parts of its lines: `{"a": 1}`."""
+    """Return whether somebody wrote a file anew with blanks between the parts of its lines: `{"a": 1}`."""
     return b'": ' in head[:_HEAD] and b'":"' not in head[:_HEAD]
 
 

@@ -92,7 +92,7 @@ class Pace:
         self._states: dict[tuple[str, int], PlanningState] = {}
 
     def contradicts_mixed_lifetimes(self, ledger: Ledger, model: str) -> bool:
-        """Whether a bill of the lane shows that a breakpoint did not read an entry of another lifetime."""
+        """Return whether a bill of the lane shows that a breakpoint did not read an entry of another lifetime."""
         self._follow(ledger)
         return model in self._contradicted
 
@@ -182,7 +182,7 @@ def _size(exchange: Exchange) -> int:
 
 
 def _reads_too_little(exchange: Exchange) -> bool:
-    """Whether far less was read than the reference cache expected."""
+    """Return whether far less was read than the reference cache expected."""
     billed = exchange.usage.read if exchange.usage else None
     expected = exchange.predicted.read if exchange.predicted else None
     return billed is not None and bool(expected) and billed < _FAR_BELOW * (expected or 0)

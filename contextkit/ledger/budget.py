@@ -110,7 +110,7 @@ class PlannedCall:
 
     @property
     def has_price(self) -> bool:
-        """Whether dollars can be counted."""
+        """Return whether dollars can be counted."""
         return self.cost_usd(Usage(0, 0, 0, 0, 0)) is not None
 
     def bill(self, usage: Usage | None, worst: Amount, prompt_tokens: int) -> tuple[Amount, bool]:
@@ -147,7 +147,7 @@ class PlannedCall:
 
 
 def _is_doubtful(usage: Usage, names: Iterable[str]) -> bool:
-    """Whether one of these counters is negative, or a lower bound only."""
+    """Return whether one of these counters is negative, or a lower bound only."""
     values = {"fresh": usage.fresh, "read": usage.read, "writes": usage.written, "output": usage.output}
     return any((values[name] or 0) < 0 or usage.quality(name) == "partial" for name in names)  # type: ignore[arg-type]
 
@@ -587,7 +587,7 @@ _COVERED: ContextVar[tuple[Budget, ...]] = ContextVar("contextkit_budgets", defa
 
 
 def is_covered(budget: Budget) -> bool:
-    """Whether the call being sent in this thread or task has its reservation in `budget` already."""
+    """Return whether the call being sent in this thread or task has its reservation in `budget` already."""
     return any(one is budget for one in _COVERED.get())
 
 
@@ -613,7 +613,7 @@ _NEVER_SENT = frozenset(
 
 
 def may_be_billed(error: BaseException) -> bool:
-    """Whether a call that ended with `error` may have been billed all the same.
+    """Return whether a call that ended with `error` may have been billed all the same.
 
     A status of 400 or more is not billed (platform.claude.com, "Errors"; developers.openai.com, "Error codes"), nor is
     what never left. A timeout, a broken connection or an interruption may be.

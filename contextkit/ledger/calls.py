@@ -295,7 +295,7 @@ _END_BYTES = len(_SUM_START) + 16 + len(b'"}')
 
 
 def has_sum(line: bytes) -> bool:
-    """Whether a line states its sum."""
+    """Return whether a line states its sum."""
     return line.rstrip(b"\r\n")[-_END_BYTES:].startswith(_SUM_START)
 
 

@@ -357,7 +357,7 @@ def _aborted(pair: CallPair) -> Evidence | None:
 
 
 def _is_compared(pair: CallPair) -> bool:
-    """Whether both prompts were recorded, so that what changed in them is known."""
+    """Return whether both prompts were recorded, so that what changed in them is known."""
     return pair.prompt is not None and bool(pair.before.cached)
 
 

@@ -44,7 +44,9 @@ OnCold = Callable[[ColdCache], object]
 
 
 def is_cold(n_cached: int, usage: Usage, row: Model) -> bool:
-    """Whether a call with this predicted usage reads too little of `n_cached` tokens that the call before left."""
+    """Return whether a call with this predicted usage reads too little of `n_cached` tokens that the call before
+    left.
+    """
     n_missing = n_not_read(n_cached, usage)
     return n_missing >= max(row.min_tokens, 1) and n_missing >= COLD_SHARE * n_cached
 

@@ -458,7 +458,7 @@ class Rows:
             self._refuse(number, "not an exchange, and not the beginning of one", is_unread=True)
 
     def _is_new(self, number: int, line: bytes) -> bool:
-        """Whether a row is to be counted: one that stands in the file twice is not. Faults of its place are reported."""
+        """Return whether a row is to be counted: one that stands in the file twice is not. Faults of its place are reported."""
         place, end = place_of(line), self.end
         if place is None:
             is_older = end.sum == GENESIS or has_sum(line)
@@ -535,7 +535,7 @@ def as_storage_error(path: Path) -> Iterator[None]:
 
 
 def _begins_header(data: bytes) -> bool:
-    """Whether a file without a whole line is what a crash left of a first line, of any version."""
+    """Return whether a file without a whole line is what a crash left of a first line, of any version."""
     return any((_HEADER % version).startswith(data.partition(b"\0\0")[0]) for version in range(1, VERSION + 1))
 
 

@@ -320,7 +320,7 @@ _REPORTING = ("anthropic", "aws")
 
 @lru_cache(maxsize=256)
 def _is_listed_free(provider: str, model: str, state: object) -> bool:
-    """Whether the price list bills no writes; `state` is that of the user's prices."""
+    """Return whether the price list bills no writes; `state` is that of the user's prices."""
     try:
         return not prices.bills_writes(provider, model)
     except UnknownModel:

@@ -109,7 +109,7 @@ class Row:
 
     @property
     def is_cost_lower_bound(self) -> bool:
-        """Whether its calls cost more than `cost_usd`: some have no usage and no recorded cost, tokens and no price, or a
+        """Return whether its calls cost more than `cost_usd`: some have no usage and no recorded cost, tokens and no price, or a
         list price that is a lower bound.
         """
         return self.calls_with_price < self.calls - self.calls_refused or bool(self.calls_with_partial_cost)

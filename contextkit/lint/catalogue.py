@@ -207,7 +207,7 @@ _ASKED_BEFORE_SENDING = {"change": set(LEVELS.values()), "step": {"parameters"},
 
 
 def _before_sending(row: Hazard) -> bool:
-    """Whether the guard asks one of its rules before a request leaves."""
+    """Return whether the guard asks one of its rules before a request leaves."""
     return any(row.level in _ASKED_BEFORE_SENDING.get(rule.on, ()) for rule in row.requests)
 
 

@@ -44,7 +44,7 @@ class LintConfig:
     """The file it was read from, empty where there is none."""
 
     def is_selected(self, code: str, file: str = "") -> bool:
-        """Whether a code is looked for, in a file.
+        """Return whether a code is looked for, in a file.
 
         >>> LintConfig(select=("CKS",), ignore=("CKS02",)).is_selected("CKS01")
         True

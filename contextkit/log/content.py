@@ -37,7 +37,7 @@ _PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
 
 
 def is_base64(data: str) -> bool:
-    """Whether `data` is base64 of the standard alphabet, padded.
+    """Return whether `data` is base64 of the standard alphabet, padded.
 
     Looked at letter by letter (1 ms for a megabyte), not decoded.
 
@@ -173,7 +173,7 @@ def binary_part(data: bytes) -> Json:
 
 
 def is_binary(part: Json) -> bool:
-    """Whether a part is a document that no provider takes."""
+    """Return whether a part is a document that no provider takes."""
     return bool(part["type"] == "document" and part.get("media_type") == BINARY)
 
 
@@ -324,7 +324,9 @@ def _says_what_it_is(block: Mapping[str, Json]) -> bool:
 
 
 def is_deeper(value: Json, limit: int) -> bool:
-    """Whether `value` holds more than `limit` levels of objects and lists; depth first, so that a circle ends it."""
+    """Return whether `value` holds more than `limit` levels of objects and lists; depth first, so that a circle
+    ends it.
+    """
     pending = [(value, 1)]
     while pending:
         item, level = pending.pop()

@@ -86,7 +86,7 @@ class Change:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the same words twice are two events, and not one told twice."""
+        """Return whether the same words twice are two events, and not one told twice."""
         return False
 
 
@@ -171,7 +171,7 @@ class MemoryUpdated(Change):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the same words twice are two events."""
+        """Return whether the same words twice are two events."""
         return True
 
 
@@ -206,7 +206,7 @@ class FileChanged(Change):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the same words twice are two events."""
+        """Return whether the same words twice are two events."""
         return self.digest is None
 
 

@@ -140,7 +140,7 @@ class Turns:
         self.n += 1
 
     def check(self, kind: str, body: Json) -> None:
-        """Whether an entry could come next; changes nothing. Call it before the log keeps the entry.
+        """Return whether an entry could come next; changes nothing. Call it before the log keeps the entry.
 
         Raises `InvalidCall` for a result or a start of a call that is not open, for a reply while calls are open, for a
         reply that uses an id twice, and for an epoch that would keep results without the reply they answer.
@@ -195,12 +195,12 @@ class Turns:
         return n
 
     def shows(self, sequence: int) -> bool:
-        """Whether the prompt holds an entry as it was said, now or with what is said next."""
+        """Return whether the prompt holds an entry as it was said, now or with what is said next."""
         is_there = sequence in self.ordered or sequence in self.waiting
         return is_there and sequence not in self.replaced and sequence not in self.shown_once
 
     def is_behind_reply(self, sequence: int) -> bool:
-        """Whether an entry is something the model has not replied to yet."""
+        """Return whether an entry is something the model has not replied to yet."""
         behind = self.ordered[self.n_before_last_assistant or 0 :]
         return sequence in self.waiting or sequence in self.until_reply or sequence in behind
 
@@ -394,7 +394,7 @@ class Turns:
             self.ordered.extend(trailing)
 
     def _has_movable_tail(self, after: int) -> bool:
-        """Whether the order may end with something said after entry `after`, or told last."""
+        """Return whether the order may end with something said after entry `after`, or told last."""
         last = self.ordered[-1] if self.ordered else -1
         return last > after or last in self._trailing
 
@@ -418,12 +418,12 @@ class Turns:
         return popped[::-1]
 
     def _ends_with_reply(self) -> bool:
-        """Whether nothing for the model stands behind its last reply."""
+        """Return whether nothing for the model stands behind its last reply."""
         return not self.ordered or self.ordered[-1] == self.last_assistant or self.ordered[-1] in self._silent_epochs
 
 
 def _is_user_text(epoch: Json) -> bool:
-    """Whether an epoch says something in the user's turn; a provider's own compaction stands in the model's."""
+    """Return whether an epoch says something in the user's turn; a provider's own compaction stands in the model's."""
     return any(
         part["type"] != "native" or part["block"].get("type") != "compaction" for part in epoch.get("summary", ())
     )

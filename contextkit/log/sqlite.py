@@ -318,12 +318,14 @@ class CallLines:
 
 
 def has_our_mark(head: bytes) -> bool:
-    """Whether a file that starts like this is a SQLite file of logs."""
+    """Return whether a file that starts like this is a SQLite file of logs."""
     return head.startswith(MAGIC) and head[68:72] == _APPLICATION_ID.to_bytes(4, "big")
 
 
 def is_of_another_program(file: Path) -> bool:
-    """Whether this is a SQLite file that is not one of logs; nothing is opened but to be read. Raises `OSError`."""
+    """Return whether this is a SQLite file that is not one of logs; nothing is opened but to be read. Raises
+    `OSError`.
+    """
     with file.open("rb") as opened:
         head = opened.read(72)
     ours = _APPLICATION_ID.to_bytes(4, "big")

@@ -158,7 +158,7 @@ _HELD: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 def is_same_file(descriptor: int, path: Path) -> bool:
-    """Whether `path` still names the file that is open.
+    """Return whether `path` still names the file that is open.
 
     Windows lets nobody replace a file that is open, so there it does.
     """
@@ -326,7 +326,7 @@ def check(entry: Entry, prev: bytes) -> None:
 
 
 def is_torn(line: bytes) -> bool:
-    """Whether a *last* line is what an interrupted append leaves.
+    """Return whether a *last* line is what an interrupted append leaves.
 
     A line in which a whole entry stands is none: its newline was changed.
     """
@@ -345,7 +345,7 @@ def is_unfinished(line: bytes, starts: Sequence[bytes]) -> bool:
 
 
 def _holds_whole_entry(line: bytes) -> bool:
-    """Whether `line` begins with an entry that is whole but for its newline."""
+    """Return whether `line` begins with an entry that is whole but for its newline."""
     place = line.find(_START, 1)
     while place > 0:
         if line[place - 2 : place - 1] == b"}" and _is_whole(line[: place - 1]):

@@ -167,14 +167,16 @@ def _has_same_messages(one: PromptCall, other: PromptCall) -> bool:
 
 
 def _leaves(before: PromptCall, after: PromptCall) -> bool:
-    """Whether `after` leaves `before` at a place both passed: a question asked again, a sibling, a step back."""
+    """Return whether `after` leaves `before` at a place both passed: a question asked again, a sibling, a step back."""
     one, other = messages_of(before), messages_of(after)
     lead = _common_blocks(one, other)
     return lead < len(one) and _is_fork(one, other, lead)
 
 
 def _is_branch(before: PromptCall, after: PromptCall) -> bool:
-    """Whether a call that begins a conversation starts with messages of `before`, of the same agent and session."""
+    """Return whether a call that begins a conversation starts with messages of `before`, of the same agent and
+    session.
+    """
     if before.endpoint != after.endpoint or not _may_continue(before, after, is_resumable=False):
         return False
     one, other = messages_of(before), messages_of(after)
@@ -214,14 +216,14 @@ def messages_of(call: PromptCall) -> Sequence[Block]:
 
 
 def has_same_head(one: PromptCall, other: PromptCall) -> bool:
-    """Whether tools and system text are the same to the byte."""
+    """Return whether tools and system text are the same to the byte."""
     mine = one.blocks[: len(one.blocks) - len(messages_of(one))]
     theirs = other.blocks[: len(other.blocks) - len(messages_of(other))]
     return len(mine) == len(theirs) == _common_blocks(mine, theirs)
 
 
 def _is_one_head(before: PromptCall, after: PromptCall) -> bool:
-    """Whether tools or system text are mostly the same, or there are none."""
+    """Return whether tools or system text are mostly the same, or there are none."""
     one, other = (_head(call) for call in (before, after))
     if not one[0] and not other[0] and not one[1] and not other[1]:
         return True
@@ -232,7 +234,9 @@ def _is_one_head(before: PromptCall, after: PromptCall) -> bool:
 
 
 def _is_one_agent(before: PromptCall, after: PromptCall) -> bool:
-    """Whether tool names or system text stayed: a sub-agent has some of the tools and instructions of its own."""
+    """Return whether tool names or system text stayed: a sub-agent has some of the tools and instructions of its
+    own.
+    """
     one, other = (_head(call) for call in (before, after))
     return one[0] == other[0] or not one[1] or not other[1] or _is_alike(one[1], other[1])
 
@@ -256,7 +260,7 @@ def _has_tools(*calls: PromptCall) -> bool:
 
 
 def _is_fork(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
-    """Whether `other` goes another way from a place both passed.
+    """Return whether `other` goes another way from a place both passed.
 
     It returns there, or says something else that no model has replied to yet.
     """
@@ -270,7 +274,7 @@ def _is_fork(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
 
 
 def _is_repeated_question(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
-    """Whether one question ends `other` behind a reply, where `one` has another question.
+    """Return whether one question ends `other` behind a reply, where `one` has another question.
 
     A block that stands for all that followed is no question: a summary, or something from further down.
     """
@@ -284,12 +288,12 @@ def _is_repeated_question(one: Sequence[Block], other: Sequence[Block], lead: in
 
 
 def _is_question(block: Block) -> bool:
-    """Whether a user wrote it."""
+    """Return whether a user wrote it."""
     return block.type != "result" and not _is_reply(block)
 
 
 def _continues_last_message(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
-    """Whether the last message lost a piece and another message follows, so that it was not withdrawn."""
+    """Return whether the last message lost a piece and another message follows, so that it was not withdrawn."""
     rest, new = one[lead:], other[lead:]
     if not rest or new[-1].message <= rest[-1].message:
         return False
@@ -301,7 +305,7 @@ def _continues_last_message(one: Sequence[Block], other: Sequence[Block], lead: 
 
 
 def _is_reply(block: Block) -> bool:
-    """Whether a model wrote it; calls and thinking that are items of their own have no role that says so."""
+    """Return whether a model wrote it; calls and thinking that are items of their own have no role that says so."""
     return block.role in _MODEL_ROLES or block.type in _MODEL_TYPES
 
 
@@ -315,13 +319,15 @@ def _without_media(blocks: Sequence[Block]) -> Sequence[Block]:
 
 
 def _has_same_shape(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
-    """Whether each block has a counterpart and more follow: a history whose items were shortened."""
+    """Return whether each block has a counterpart and more follow: a history whose items were shortened."""
     has_all = 0 < lead < len(one) < len(other)
     return has_all and all(a.role == b.role and a.type == b.type for a, b in zip(one, other, strict=False))
 
 
 def _is_filled_anew(one: Sequence[Block], other: Sequence[Block], lead: int) -> bool:
-    """Whether the first block that differs is mostly the same and was replied to: a question that holds a clock."""
+    """Return whether the first block that differs is mostly the same and was replied to: a question that holds a
+    clock.
+    """
     if lead >= min(len(one), len(other)) or not any(map(_is_reply, other[lead + 1 :])):
         return False
     was, now = one[lead], other[lead]
@@ -329,7 +335,7 @@ def _is_filled_anew(one: Sequence[Block], other: Sequence[Block], lead: int) -> 
 
 
 def _has_same_text(one: Sequence[Block], other: Sequence[Block]) -> bool:
-    """Whether both have the same text: ids, shapes, white space and message ends are ignored."""
+    """Return whether both have the same text: ids, shapes, white space and message ends are ignored."""
     mine, theirs = ([*map(_text_without_space, blocks)] for blocks in (one, other))
     least = min(sum(map(len, mine)), sum(map(len, theirs)))
     common = Counter(mine) & Counter(theirs)
@@ -348,18 +354,18 @@ def _n_bytes(blocks: Sequence[Block]) -> int:
 
 
 def _is_compacted(before: PromptCall, one: Sequence[Block], other: Sequence[Block], *, has_kept: bool) -> bool:
-    """Whether a shorter history replaces a longer one, in a session that has a name."""
+    """Return whether a shorter history replaces a longer one, in a session that has a name."""
     is_long = has_kept or len(one) >= _MANY_BLOCKS
     return bool(before.session) and is_long and _is_summarised(one, other)
 
 
 def _is_summarised(one: Sequence[Block], other: Sequence[Block]) -> bool:
-    """Whether a summary of at most half the size stands for the history."""
+    """Return whether a summary of at most half the size stands for the history."""
     return 2 * _n_bytes(other) <= _n_bytes(one) and _is_summary(other[:3])
 
 
 def _is_summary(blocks: Sequence[Block]) -> bool:
-    """Whether the text summarises a conversation; a short text may as well be a question about one."""
+    """Return whether the text summarises a conversation; a short text may as well be a question about one."""
     opening = " ".join(map(text_of, blocks)).lower()[:20_000]
     return any(word in opening for word in _SUMMARY_WORDS)
 
@@ -628,7 +634,7 @@ def _is_in_new_window(before: PromptCall, call: PromptCall) -> bool:
 
 
 def _may_continue(before: PromptCall, call: PromptCall, *, is_resumable: bool = True) -> bool:
-    """Whether the names of two calls allow that one continues the other."""
+    """Return whether the names of two calls allow that one continues the other."""
     if not before.session or not call.session:
         return True
     if before.agent != call.agent:
@@ -637,7 +643,9 @@ def _may_continue(before: PromptCall, call: PromptCall, *, is_resumable: bool = 
 
 
 def _shares_reply(before: PromptCall, after: PromptCall) -> bool:
-    """Whether `after` begins with the messages of `before`, a reply of the model among them: a resumed session."""
+    """Return whether `after` begins with the messages of `before`, a reply of the model among them: a resumed
+    session.
+    """
     one, other = messages_of(before), messages_of(after)
     lead = _common_blocks(one, other)
     return any(map(_is_reply, other[:lead]))

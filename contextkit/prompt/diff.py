@@ -84,7 +84,7 @@ def common_bytes(one: bytes, other: bytes) -> int:
 
 
 def is_same_block(one: Block, other: Block) -> bool:
-    """Whether a provider renders two blocks alike: markers and the order of their own keys are ignored.
+    """Return whether a provider renders two blocks alike: markers and the order of their own keys are ignored.
 
     >>> from contextkit.prompt.block import block_of
     >>> text, other = ({"type": "text", "text": "hi"}, {"text": "hi", "type": "text"})
@@ -263,7 +263,9 @@ class _Side:
         return block.level, block.role, self.opens(index), block.body
 
     def opens(self, index: int) -> bool:
-        """Whether a block is the first of its message, on endpoints that do not join the messages of one role."""
+        """Return whether a block is the first of its message, on endpoints that do not join the messages of one
+        role.
+        """
         return self.is_framed and (index == 0 or self.blocks[index - 1].message != self.blocks[index].message)
 
     def span(self, level: str) -> range:
@@ -401,7 +403,7 @@ def _joined(one: _Side, other: _Side, regions: list[_Region]) -> list[_Region]:
 
 
 def _is_noise(one: _Side, other: _Side, region: _Region) -> bool:
-    """Whether a region differs in nothing that a provider renders."""
+    """Return whether a region differs in nothing that a provider renders."""
     was = [block for i in region.was if not _is_deferred(block := one.blocks[i])]
     now = [block for i in region.now if not _is_deferred(block := other.blocks[i])]
     if not was and not now:
@@ -411,14 +413,14 @@ def _is_noise(one: _Side, other: _Side, region: _Region) -> bool:
 
 
 def _is_stripped(before: Sequence[Block], after: Sequence[Block], region: _Region) -> bool:
-    """Whether only thinking was removed that the provider itself drops once a new user turn has come."""
+    """Return whether only thinking was removed that the provider itself drops once a new user turn has come."""
     if region.now or any(block.type != "thinking" for block in before[region.was.start : region.was.stop]):
         return False
     return any(block.role == "user" and block.type != "result" for block in after[region.now.start :])
 
 
 def _is_deferred(block: Block) -> bool:
-    """Whether a tool is not in the prefix until it is referenced (`defer_loading`)."""
+    """Return whether a tool is not in the prefix until it is referenced (`defer_loading`)."""
     return block.level == "tools" and isinstance(block.value, dict) and bool(block.value.get("defer_loading"))
 
 

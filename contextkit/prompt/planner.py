@@ -225,7 +225,7 @@ def _previous_end(choice: Choice, previous: int, written: dict[str, int]) -> int
 
 
 def _is_aside(choice: Choice) -> bool:
-    """Whether this is a side call of a conversation that is likely to go on."""
+    """Return whether this is a side call of a conversation that is likely to go on."""
     return choice.state.calls_to_come == 0 and choice.rates is not None and pays(choice.state.head_reuse, choice.rates)
 
 

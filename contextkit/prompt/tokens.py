@@ -43,7 +43,7 @@ class TokenCounter:
 
     @property
     def is_estimate(self) -> bool:
-        """Whether text is counted by size, for want of a tokenizer or of its ranks."""
+        """Return whether text is counted by size, for want of a tokenizer or of its ranks."""
         return self._encode is None
 
     def count(self, value: Json) -> int:

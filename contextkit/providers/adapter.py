@@ -137,7 +137,7 @@ class Adapter:
         return self.answering.reply(response)
 
     def is_complete(self, response: Mapping[str, Json]) -> bool:
-        """Whether the model came to an end, its own or a limit's."""
+        """Return whether the model came to an end, its own or a limit's."""
         return self.answering.is_complete(response)
 
     def usage(self, response: Mapping[str, Json]) -> Usage:

@@ -184,7 +184,7 @@ def parts_of_content(
 
 
 def has_chat_messages(fields: Mapping[str, Json]) -> bool:
-    """Whether `messages` holds what only OpenAI Chat takes: leading system text, tool roles, `tool_calls`."""
+    """Return whether `messages` holds what only OpenAI Chat takes: leading system text, tool roles, `tool_calls`."""
     messages = [message for message in json_items(fields.get("messages")) if isinstance(message, dict)]
     starts_with_system = bool(messages) and messages[0].get("role") in SYSTEM_ROLES
     return starts_with_system or any(message.get("role") == "tool" or "tool_calls" in message for message in messages)

@@ -100,7 +100,7 @@ def _system_messages(name: str) -> FindSpans:
 
 
 def is_system_message(message: Json) -> bool:
-    """Whether a message is system text."""
+    """Return whether a message is system text."""
     return isinstance(message, dict) and message.get("role") in SYSTEM_ROLES
 
 

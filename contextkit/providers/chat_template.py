@@ -150,7 +150,7 @@ class Template:
 
     @cached_property
     def _forms(self) -> tuple[bool, bool]:
-        """Whether the template takes content as parts, and as one text: both are rendered to see."""
+        """Return whether the template takes content as parts, and as one text: both are rendered to see."""
         parts = [{"type": "text", "text": _PROBE}]
         return self._takes(parts) and not self._takes_repr(parts), self._takes(_PROBE)
 

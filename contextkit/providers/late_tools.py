@@ -124,7 +124,7 @@ def announcing(endpoint: Endpoint) -> Announcing:
 
 
 def is_direct(endpoint: Endpoint) -> bool:
-    """Whether the model calls a late tool by its own name here."""
+    """Return whether the model calls a late tool by its own name here."""
     return announcing(endpoint).calls == BY_NAME
 
 
@@ -139,7 +139,7 @@ def searching(endpoint: Endpoint) -> Announcing:
 
 
 def is_possible(endpoint: Endpoint, head: Sequence[Json]) -> bool:
-    """Whether a late tool can be announced behind a head with these definitions.
+    """Return whether a late tool can be announced behind a head with these definitions.
 
     By name: with any tool in the head (on Claude the first definition behind a head without tools costs one full miss).
     """
@@ -168,14 +168,14 @@ TOOL = NAME
 
 
 def is_ours(item: Mapping[str, Json]) -> bool:
-    """Whether an item that calls is ours to answer: a search where it says so, and every other call."""
+    """Return whether an item that calls is ours to answer: a search where it says so, and every other call."""
     return item.get("type") != "tool_search_call" or (
         item.get("execution") == "client" and item.get("call_id") is not None
     )
 
 
 def answers_search(item: Mapping[str, Json]) -> bool:
-    """Whether an item is what we found.
+    """Return whether an item is what we found.
 
     >>> answers_search({"type": "tool_search_output", "execution": "client", "call_id": "c", "tools": []})
     True

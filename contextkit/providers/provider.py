@@ -185,7 +185,7 @@ class Provider(Protocol):
         ...
 
     def is_complete(self, response: Mapping[str, Json]) -> bool:
-        """Whether a joined stream reached its end."""
+        """Return whether a joined stream reached its end."""
         ...
 
     def usage(self, response: Mapping[str, Json]) -> Usage:
@@ -217,7 +217,7 @@ def plain(value: Any) -> dict[str, Json]:
 
 
 def _has_null_argument(value: Json, *, is_inside: bool = False) -> bool:
-    """Whether arguments hold a null: pydantic writes NaN and the infinities so."""
+    """Return whether arguments hold a null: pydantic writes NaN and the infinities so."""
     if isinstance(value, Mapping):
         return any(_has_null_argument(item, is_inside=is_inside or key in _ARGUMENTS) for key, item in value.items())
     if isinstance(value, list):
@@ -575,7 +575,7 @@ def definition_for(definition: Mapping[str, Json], model: Model) -> Mapping[str,
 
 
 def is_tool_search(definition: Mapping[str, Json]) -> bool:
-    """Whether a definition is that of a search which the model asks its caller to run."""
+    """Return whether a definition is that of a search which the model asks its caller to run."""
     block = (definition.get("native") or {}).get("block") or {}
     return (block.get("type"), block.get("execution")) == ("tool_search", "client")
 

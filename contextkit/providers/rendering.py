@@ -30,7 +30,7 @@ _CONTEXTS: Mapping[str, bool] = {"current_turn": True, "all_turns": False}
 
 
 def strips(wire: str, model: Model, params: Mapping[str, Json]) -> bool:
-    """Whether earlier thinking leaves the prompt when a new user turn arrives.
+    """Return whether earlier thinking leaves the prompt when a new user turn arrives.
 
     On Responses the parameter says so, else the model's family: `all_turns` from gpt-5.6 on, `current_turn` before
     (shared_params/reasoning.py:24; for gpt-6 assumed as for gpt-5.6).
@@ -47,7 +47,7 @@ def strips(wire: str, model: Model, params: Mapping[str, Json]) -> bool:
 
 
 def binds_reasoning(provider: Provider) -> bool:
-    """Whether replayed reasoning is checked against the prompt before it.
+    """Return whether replayed reasoning is checked against the prompt before it.
 
     Claude from 5.5 (5.1 of Fable) on answers 400 to a changed past. Responses leaves such reasoning out and reports it
     (openai/types/responses/response.py:110-118, 2026-11); Chat takes no reasoning back.

@@ -532,7 +532,7 @@ def routing(provider: Any, layout: PromptLayout, conversation: bytes) -> Routing
 
 
 def is_needless(model: Model) -> bool:
-    """Whether a key chooses no machine: OpenAI's models from gpt-5.6 on."""
+    """Return whether a key chooses no machine: OpenAI's models from gpt-5.6 on."""
     return model.provider == "openai" and model.cache == "breakpoints"
 
 
@@ -645,7 +645,7 @@ def whole_number(value: Json) -> int | None:
 
 
 def is_prewarm(params: Mapping[str, Json]) -> bool:
-    """Whether a request only fills the cache.
+    """Return whether a request only fills the cache.
 
     >>> is_prewarm({"max_tokens": 0}), is_prewarm({"prompt_cache_options": {"prewarm": True}}), is_prewarm({"max_tokens": 1})
     (True, True, False)

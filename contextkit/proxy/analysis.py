@@ -150,7 +150,7 @@ class Watcher:
         return await self._process.wait()
 
     def _is_full(self, n_bytes: int) -> bool:
-        """Whether the queue has no room for this; an empty one takes whatever comes."""
+        """Return whether the queue has no room for this; an empty one takes whatever comes."""
         return bool(self._queue) and (self._n_bytes + n_bytes > self._queue_bytes or len(self._queue) >= QUEUE_ENTRIES)
 
     def _skip(self, n_bytes: int) -> None:

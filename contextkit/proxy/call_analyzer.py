@@ -241,7 +241,7 @@ def request_text(body: bytes, encoding: str) -> bytes:
 
 
 def _is_text(body: bytes) -> bool:
-    """Whether it is UTF-8 without control characters, as JSON is: no compressed bytes, no UTF-16."""
+    """Return whether it is UTF-8 without control characters, as JSON is: no compressed bytes, no UTF-16."""
     try:
         body.decode()
     except UnicodeDecodeError:

@@ -311,7 +311,7 @@ class Link(asyncio.Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether a link at rest is still open, and nothing came that nobody asked for."""
+        """Return whether a link at rest is still open, and nothing came that nobody asked for."""
         return not self.is_lost and not self._unread and not self.transport.is_closing()
 
 
@@ -771,7 +771,7 @@ class Relay:
         return redact_path(path, self._credentials) if self._observer is not None else path
 
     async def _passed(self, body: bytes, *, is_whole: bool, is_longer: bool, is_again: bool = False) -> bool:
-        """Whether a response came; False where it may be asked for once more.
+        """Return whether a response came; False where it may be asked for once more.
 
         A provider may close an idle connection just when it is used again. The request goes out on a new one then.
         Where the connection stood for longer before it closed, the provider may have done what was asked: the client

@@ -219,7 +219,7 @@ class Chosen:
     """Calls of the session of this id, or whose id starts so."""
 
     def has(self, call: AnalyzedCall) -> bool:
-        """Whether a call counts."""
+        """Return whether a call counts."""
         at = call.exchange.at
         if (self.since is not None and at < self.since) or (self.until is not None and at >= self.until):
             return False
@@ -456,7 +456,7 @@ class Gathering:
 
 
 def _lacks_writes(call: AnalyzedCall) -> bool:
-    """Whether a bill is unknown for want of what was written."""
+    """Return whether a bill is unknown for want of what was written."""
     bill = call.exchange.usage
     return call.usage is None and bill is not None and bill.read is not None and None in (bill.write_5m, bill.write_1h)
 

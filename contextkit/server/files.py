@@ -42,7 +42,7 @@ class FileRequest:
 
     @property
     def is_anthropic(self) -> bool:
-        """Whether Anthropic's API is asked, not OpenAI's."""
+        """Return whether Anthropic's API is asked, not OpenAI's."""
         return self.codec is MESSAGES
 
 

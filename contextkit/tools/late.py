@@ -41,7 +41,7 @@ call_tool = Tool.raw(
 
 
 def is_bridge(definition: Json) -> bool:
-    """Whether a neutral definition is the bridge's."""
+    """Return whether a neutral definition is the bridge's."""
     return bool(definition == call_tool.definition)
 
 

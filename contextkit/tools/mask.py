@@ -74,11 +74,11 @@ class Limits:
     """Of an inherited table: the phase the caller was in."""
 
     def denies(self, name: str) -> bool:
-        """Whether a tool of that name may be called in no phase."""
+        """Return whether a tool of that name may be called in no phase."""
         return any(fits(pattern, name) for pattern in self.denied)
 
     def allows(self, phase: Phase, name: str, body: bytes) -> bool:
-        """Whether a tool may be called in a phase; `body` is its definition, empty where it is not declared."""
+        """Return whether a tool may be called in a phase; `body` is its definition, empty where it is not declared."""
         if self.denies(name) or phase.denies(name):
             return False
         is_given = self.known is not None and name not in self.known
@@ -157,7 +157,7 @@ class Permit:
         return self._hidden_in[phase]
 
     def allows(self, phase: str, name: str) -> bool:
-        """Whether a tool of that name may be called in `phase`, whether it is there or may come."""
+        """Return whether a tool of that name may be called in `phase`, whether it is there or may come."""
         body = self.toolbox[name].body if name in self.toolbox.names else b""
         return self.limits.allows(self.phases[phase], name, body)
 

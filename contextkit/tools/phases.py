@@ -60,15 +60,15 @@ class Phase:
             )
 
     def allows(self, name: str) -> bool:
-        """Whether a call of that name may be made."""
+        """Return whether a call of that name may be made."""
         return any(fits(pattern, name) for pattern in self.allow) and not self.denies(name)
 
     def denies(self, name: str) -> bool:
-        """Whether `deny` names it, or a family it is of."""
+        """Return whether `deny` names it, or a family it is of."""
         return any(fits(pattern, name) for pattern in self.deny)
 
     def may_allow(self, pattern: str) -> bool:
-        """Whether a tool of this name or family, one that is there or one to come, could be called.
+        """Return whether a tool of this name or family, one that is there or one to come, could be called.
 
         >>> phase = Phase(allow=["mail_*"], deny=["mail_send*"])
         >>> [phase.may_allow(pattern) for pattern in ("*", "mail_read", "mail_s*", "mail_send", "mail_sending_*", "web_*")]
@@ -170,7 +170,7 @@ class Phases:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Whether `name` is the one a pattern names, or of its family; a family too, where all of it is.
+    """Return whether `name` is the one a pattern names, or of its family; a family too, where all of it is.
 
     >>> fits("browser_*", "browser_open"), fits("browser", "browser_open"), fits("*", "anything")
     (True, False, True)

@@ -259,7 +259,7 @@ class TokenMask:
         return self._everything if state == DONE else self._spelling.next_ids(state)
 
     def is_done(self, prefix_ids: Sequence[int]) -> bool:
-        """Whether a name is said, up to and including `after`; raises as `allowed_token_ids`."""
+        """Return whether a name is said, up to and including `after`; raises as `allowed_token_ids`."""
         return self._state(prefix_ids) == DONE
 
     def _state(self, prefix_ids: Sequence[int]) -> int:

@@ -78,7 +78,7 @@ class Tool:
 
     @property
     def is_native(self) -> bool:
-        """Whether the definition is one provider's own words."""
+        """Return whether the definition is one provider's own words."""
         return "native" in self.definition
 
     def run(self, arguments: Arguments) -> object:
@@ -541,7 +541,7 @@ class Toolbox:
         return self._by_name[name]
 
     def __contains__(self, name: object) -> bool:
-        """Whether a tool, or a tool of that name, is here."""
+        """Return whether a tool, or a tool of that name, is here."""
         return name in self._by_name or name in self.tools
 
     def __iter__(self) -> Iterator[Tool]:

@@ -68,7 +68,7 @@ class Prompts:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether any fix is answered here."""
+        """Return whether any fix is answered here."""
         return bool(self._fixes)
 
     # Calls as they come

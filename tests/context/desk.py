@@ -3,6 +3,7 @@ hold afterwards."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -92,6 +93,17 @@ class Desk:
     def open(self, folder: Any, **options: Any) -> Context:
         given = {"system": SYSTEM, "tools": [add, shout], "clock": self.server.clock.now, **options}
         return Context.open(folder, self.wire.provider(), **given)
+
+    def send(self, request: Request, way: str, max_retries: int = 0) -> Any:
+        """The reply to `request`: by `send`, `create` (the typed method), `stream` or `asend`."""
+        if way == "asend":
+            return asyncio.run(self._asend(request, max_retries))
+        with self.client(max_retries) as client:
+            return self.wire.create(client)(**request) if way == "create" else getattr(request, way)(client)
+
+    async def _asend(self, request: Request, max_retries: int) -> Any:
+        async with self.async_client(max_retries) as client:
+            return await request.asend(client)
 
     def ask(self, context: Context, *scripts: Any) -> Request:
         """One turn: the next request goes out, the answer is kept."""

@@ -3,7 +3,6 @@ generate."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import warnings
 from pathlib import Path
@@ -42,63 +41,62 @@ def charged(budget: Budget) -> int:
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_mapping_that_is_sent_again_and_again_stops_with_the_budget(desk: Desk) -> None:
+def test_a_mapping_that_is_sent_again_and_again_stops_with_the_budget(claude: Desk) -> None:
     budget = Budget(tokens=60_000)
-    request = desk.context("Hello", budget=budget).request()
-    desk.server.script([says("ok " * 50)] * 60)
+    request = claude.context("Hello", budget=budget).request()
+    claude.server.script([says("ok " * 50)] * 60)
 
     def ask_on() -> None:
-        with desk.client() as client:
-            for _ in range(60):
-                desk.wire.create(client)(**request)
+        for _ in range(60):
+            claude.send(request, "create")
 
     with pytest.raises(BudgetExceeded, match="nothing was sent"):
         ask_on()
-    assert 0 < billed(desk) <= charged(budget) <= 60_000
+    assert 0 < billed(claude) <= charged(budget) <= 60_000
 
 
-def test_attempts_that_nobody_told_of_stay_charged_and_are_found_again(desk: Desk, tmp_path: Path) -> None:
+def test_attempts_that_nobody_told_of_stay_charged_and_are_found_again(claude: Desk, tmp_path: Path) -> None:
     budget = Budget(tokens=1_000_000)
-    with desk.open(tmp_path, budget=budget) as context, desk.client() as client:
+    with claude.open(tmp_path, budget=budget) as context, claude.client() as client:
         context.user("Hello")
-        desk.server.script([CUT_BEFORE, says("ok")])
+        claude.server.script([CUT_BEFORE, says("ok")])
         request = context.request()
         with pytest.raises(Exception, match="onnection"):
-            desk.wire.create(client)(**request)
+            claude.wire.create(client)(**request)
         lost = budget.reserved.tokens
-        context.receive(desk.wire.create(client)(**request), request)
+        context.receive(claude.wire.create(client)(**request), request)
         usage = context.ledger.exchanges[-1].usage
         assert usage is not None
         bill = (usage.with_unknown_writes_as_zero().prompt or 0) + (usage.output or 0)
         assert (budget.spent.tokens, budget.reserved.tokens) == (lost + bill, 0)
-        assert billed(desk) <= budget.spent.tokens
+        assert billed(claude) <= budget.spent.tokens
     again = Budget(tokens=1_000_000)
-    with desk.open(tmp_path, budget=again):
+    with claude.open(tmp_path, budget=again):
         assert again.spent.tokens == lost + bill
 
 
-def test_a_mapping_that_is_unpacked_after_its_reply_is_another_attempt(desk: Desk) -> None:
+def test_a_mapping_that_is_unpacked_after_its_reply_is_another_attempt(claude: Desk) -> None:
     budget = Budget(tokens=1_000_000)
-    context = desk.context("Hello", budget=budget)
-    desk.server.script([says("ok")] * 2)
+    context = claude.context("Hello", budget=budget)
+    claude.server.script([says("ok")] * 2)
     request = context.request()
-    with desk.client() as client:
-        context.receive(desk.wire.create(client)(**request), request)
+    with claude.client() as client:
+        context.receive(claude.wire.create(client)(**request), request)
         assert budget.reserved.tokens == 0
         assert request["model"] and request.body and len(request) and "model" in request
         assert budget.reserved.tokens == 0
-        desk.wire.create(client)(**request)
+        claude.wire.create(client)(**request)
     assert budget.reserved.tokens > 0
-    assert billed(desk) <= charged(budget)
+    assert billed(claude) <= charged(budget)
 
 
-def test_what_a_mapping_sets_aside_is_released_by_an_error_status(desk: Desk) -> None:
+def test_what_a_mapping_sets_aside_is_released_by_an_error_status(claude: Desk) -> None:
     budget = Budget(tokens=1_000_000)
-    context = desk.context("Hello", budget=budget)
-    desk.server.script([OVERLOADED])
+    context = claude.context("Hello", budget=budget)
+    claude.server.script([OVERLOADED])
     request = context.request()
-    with desk.client() as client, pytest.raises(Exception, match="529") as caught:
-        desk.wire.create(client)(**request)
+    with claude.client() as client, pytest.raises(Exception, match="529") as caught:
+        claude.wire.create(client)(**request)
     assert budget.reserved.tokens > 0
     context.failed(caught.value, request)
     assert charged(budget) == 0
@@ -108,26 +106,14 @@ def test_what_a_mapping_sets_aside_is_released_by_an_error_status(desk: Desk) ->
 # ------------------------------------------------------------------------------------------------------------------
 
 
-def sent(desk: Desk, request: Any, way: str) -> Any:
-    """One request through a client that tries twice more by itself."""
-    if way == "asend":
-        return asyncio.run(_asent(desk, request))
-    with desk.client(max_retries=2) as client:
-        return request.stream(client) if way == "stream" else request.send(client)
-
-
-async def _asent(desk: Desk, request: Any) -> Any:
-    async with desk.async_client(max_retries=2) as client:
-        return await request.asend(client)
-
-
+@pytest.mark.parametrize("desk", ["anthropic", "chat"], indirect=True)
 @pytest.mark.parametrize("way", ["send", "asend", "stream"])
 def test_a_retry_after_an_error_status_costs_nothing(desk: Desk, way: str) -> None:
     budget = Budget(tokens=20_000)
     context = desk.context("Hello", budget=budget)
     desk.server.script([OVERLOADED, OVERLOADED, says("ok")])
     request = context.request()
-    reply = sent(desk, request, way)
+    reply = desk.send(request, way, max_retries=2)
     list(context.stream(reply, request)) if way == "stream" else context.receive(reply, request)
     assert (budget.spent.tokens, budget.reserved.tokens) == (billed(desk), 0)
 
@@ -138,12 +124,12 @@ def test_a_retry_after_a_lost_reply_is_charged_and_found_again(claude: Desk, tmp
         context.user("Hello")
         claude.server.script([CUT_BEFORE, says("ok")])
         request = context.request()
-        context.receive(sent(claude, request, "send"), request)
+        context.receive(claude.send(request, "send", max_retries=2), request)
         assert billed(claude) <= budget.spent.tokens and budget.reserved.tokens == 0
         claude.server.script([CUT_BEFORE] * 3)
         context.user("More")
         with pytest.raises(anthropic.APIConnectionError):
-            sent(claude, context.request(), "send")
+            claude.send(context.request(), "send", max_retries=2)
         assert billed(claude) <= budget.spent.tokens and budget.reserved.tokens == 0
     again = Budget(tokens=1_000_000)
     with claude.open(tmp_path, budget=again):
@@ -156,7 +142,7 @@ def test_a_retry_that_the_budget_has_no_room_for_is_not_sent(claude: Desk, tmp_p
         context.user("Hello")
         claude.server.script([CUT_BEFORE, says("ok")])
         with pytest.raises(BudgetExceeded, match="nothing was sent"):
-            sent(claude, context.request(), "send")
+            claude.send(context.request(), "send", max_retries=2)
         assert len(claude.server.ledger) == 1
         assert billed(claude) <= budget.spent.tokens <= 5_500 and budget.reserved.tokens == 0
     again = Budget(tokens=5_500)
@@ -192,18 +178,18 @@ def test_a_client_whose_attempts_are_not_seen_sets_all_of_them_aside(claude: Des
 BIG = 60_000
 
 
-def test_a_small_budget_caps_the_output_and_says_so_once(desk: Desk) -> None:
+def test_a_small_budget_caps_the_output_and_says_so_once(claude: Desk) -> None:
     budget = Budget(tokens=12_000)
-    context = Context(desk.wire.provider(**{_limit(desk): BIG}), system="Be brief.", budget=budget)
-    desk.server.script([says("Yes.")] * 60)
+    context = Context(claude.wire.provider(max_tokens=BIG), system="Be brief.", budget=budget)
+    claude.server.script([says("Yes.")] * 60)
     asked: list[int] = []
 
     def ask_on() -> None:
-        with desk.client() as client:
+        with claude.client() as client:
             for _ in range(60):
                 context.user("Go on? " * 100)
                 request = context.request()
-                asked.append(json.loads(request.body)[desk.wire.output])
+                asked.append(json.loads(request.body)[claude.wire.output])
                 assert request.body == context.request().body
                 context.receive(request.send(client), request)
 
@@ -213,11 +199,7 @@ def test_a_small_budget_caps_the_output_and_says_so_once(desk: Desk) -> None:
             ask_on()
     assert sum("its output is capped" in str(warning.message) for warning in caught) == 1
     assert len(asked) > 3 and asked == sorted(asked, reverse=True) and 256 <= asked[-1] < asked[0] < 12_000
-    assert budget.spent.tokens == billed(desk) <= 12_000 and refused.value.limit == 12_000
-
-
-def _limit(desk: Desk) -> str:
-    return "max_output_tokens" if desk.wire.output == "max_output_tokens" else "max_tokens"
+    assert budget.spent.tokens == billed(claude) <= 12_000 and refused.value.limit == 12_000
 
 
 def _with(provider: Any, **limits: Any) -> Context:
@@ -315,7 +297,7 @@ def test_a_budget_that_is_given_to_a_session_opened_again_counts_lost_attempts_o
         context.user("Hello")
         claude.server.script([CUT_BEFORE, refuses(400)])
         with pytest.raises(anthropic.BadRequestError):
-            sent(claude, context.request(), "send")
+            claude.send(context.request(), "send", max_retries=2)
         spent = budget.spent
         assert spent.tokens > 0 and budget.reserved.tokens == 0
     with claude.open(tmp_path, budget=budget):

@@ -58,31 +58,29 @@ def kinds(context: Context) -> list[str]:
 
 
 def test_a_response_received_again_after_a_full_disk_is_billed_and_kept_once(
-    desk: Desk, disk: Disk, tmp_path: Path
+    claude: Desk, disk: Disk, tmp_path: Path
 ) -> None:
-    context = desk.open(tmp_path)
+    context = claude.open(tmp_path)
     context.user("one")
-    desk.server.script([asks(("add", {"a": 1, "b": 2}), text="Adding.")])
+    claude.server.script([asks(("add", {"a": 1, "b": 2}), text="Adding.")])
     request = context.request()
-    with desk.client() as client:
-        response = request.send(client)
+    response = claude.send(request, "send")
     for _ in range(2):
         with disk.failing(FULL), pytest.raises(OSError, match="No space left"):
             context.receive(response, request)
     assert context.receive(response) is context.log[2]
     assert (len(context.ledger), kinds(context)) == (1, ["opened", "user", "assistant"])
     context.result(context.calls[0], 3)
-    goes_on(desk, context, says_something=False)
-    honest(desk, context)
+    goes_on(claude, context, says_something=False)
+    honest(claude, context)
     context.close()
 
 
-def test_nothing_is_kept_where_the_ledger_takes_no_row(desk: Desk, disk: Disk, tmp_path: Path) -> None:
-    context = desk.open(tmp_path)
+def test_nothing_is_kept_where_the_ledger_takes_no_row(claude: Desk, disk: Disk, tmp_path: Path) -> None:
+    context = claude.open(tmp_path)
     context.user("one")
-    desk.server.script([says("first")])
-    with desk.client() as client:
-        response = context.request().send(client)
+    claude.server.script([says("first")])
+    response = claude.send(context.request(), "send")
     for fault in ("short", errno.EIO):
         with (
             disk.failing(of("ledger.jsonl", "write", fault=fault)),
@@ -91,41 +89,40 @@ def test_nothing_is_kept_where_the_ledger_takes_no_row(desk: Desk, disk: Disk, t
             context.receive(response)
         assert (len(context.ledger), kinds(context)) == (0, ["opened", "user"])
     context.receive(response)
-    goes_on(desk, context)
-    honest(desk, context)
+    goes_on(claude, context)
+    honest(claude, context)
     context.close()
 
 
-def test_a_response_received_again_after_the_folder_was_opened_again(desk: Desk, disk: Disk, tmp_path: Path) -> None:
-    context = desk.open(tmp_path)
+def test_a_response_received_again_after_the_folder_was_opened_again(claude: Desk, disk: Disk, tmp_path: Path) -> None:
+    context = claude.open(tmp_path)
     context.user("one")
-    desk.server.script([says("first")])
-    with desk.client() as client:
-        response = context.request().send(client)
+    claude.server.script([says("first")])
+    response = claude.send(context.request(), "send")
     with disk.failing(FULL), pytest.raises(OSError, match="No space left"):
         context.receive(response)
     context.close()
     for n in (3, 3):  # the first time the entry was missing, the second time it is there: nobody was told
-        with desk.open(tmp_path) as context:
+        with claude.open(tmp_path) as context:
             context.receive(response)
             assert (len(context.ledger), len(context.log)) == (1, n)
-    with desk.open(tmp_path) as context:
-        goes_on(desk, context)
-        honest(desk, context)
+    with claude.open(tmp_path) as context:
+        goes_on(claude, context)
+        honest(claude, context)
 
 
 def test_a_stream_that_could_not_be_kept_is_no_failed_call_beside_its_bill(
-    desk: Desk, disk: Disk, tmp_path: Path
+    claude: Desk, disk: Disk, tmp_path: Path
 ) -> None:
-    context = desk.open(tmp_path)
+    context = claude.open(tmp_path)
     context.user("one")
-    desk.server.script([says("first")])
-    with desk.client() as client, disk.failing(FULL), pytest.raises(OSError, match="No space left") as caught:
+    claude.server.script([says("first")])
+    with claude.client() as client, disk.failing(FULL), pytest.raises(OSError, match="No space left") as caught:
         list(context.stream(context.request().stream(client)))
     context.failed(caught.value)
     assert [exchange.error for exchange in context.ledger] == [None]
-    goes_on(desk, context, says_something=False)  # asked again: that is another response, and another bill
-    assert len(context.ledger) == len(desk.server.ledger) == 2
+    goes_on(claude, context, says_something=False)  # asked again: that is another response, and another bill
+    assert len(context.ledger) == len(claude.server.ledger) == 2
     context.close()
 
 

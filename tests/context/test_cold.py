@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -61,58 +59,45 @@ def test_what_is_at_risk_is_what_the_server_bills_more_once_the_entry_has_ended(
 
 
 @pytest.mark.parametrize("way", ["send", "create", "stream", "asend"])
-def test_on_cold_is_asked_once_before_a_late_request_is_sent(desk: Desk, way: str) -> None:
+def test_on_cold_is_asked_once_before_a_late_request_is_sent(claude: Desk, way: str) -> None:
     asked = Asked()
-    context = desk.context("Hello", system=LONG, on_cold=asked)
+    context = claude.context("Hello", system=LONG, on_cold=asked)
     for _ in range(2):
-        desk.ask(context, says("one"))
+        claude.ask(context, says("one"))
         context.user("More")
     assert not asked
     ends, risk = context.expires_at, context.at_risk_usd
     assert ends is not None and risk is not None
-    desk.server.clock.advance(ends - desk.server.clock.now() + 1)
-    desk.server.script([says("two")])
+    claude.server.clock.advance(ends - claude.server.clock.now() + 1)
+    claude.server.script([says("two")])
     request = context.request()
     assert not asked
-    with desk.client() as client:
-        if way == "create":
-            context.receive(desk.wire.create(client)(**request), request)
-        elif way == "stream":
-            list(context.stream(request.stream(client), request))
-        elif way == "asend":
-            context.receive(asyncio.run(_asend(desk, request)), request)
-        else:
-            context.receive(request.send(client), request)
+    reply = claude.send(request, way)
+    list(context.stream(reply, request)) if way == "stream" else context.receive(reply, request)
     (cold,) = asked
     assert (cold.lane, cold.reason, cold.expired_at) == ("main", "ttl_expired", ends)
     assert cold.cost_usd == pytest.approx(risk, rel=0.02) and cold.n_tokens > 1_000
     assert f"{cold.n_tokens:,} tokens are cached no more (ttl_expired)" in str(cold)
 
 
-async def _asend(desk: Desk, request: Any) -> Any:
-    async with desk.async_client() as client:
-        return await request.asend(client)
-
-
 @pytest.mark.parametrize("answer", [False, ValueError("too expensive")])
-def test_false_or_an_error_stops_the_call(desk: Desk, answer: object) -> None:
+def test_false_or_an_error_stops_the_call(claude: Desk, answer: object) -> None:
     asked, budget = Asked(), Budget(usd=1.0)
-    context = desk.context("Hello", system=LONG, on_cold=asked, budget=budget)
-    desk.ask(context, says("one"))
+    context = claude.context("Hello", system=LONG, on_cold=asked, budget=budget)
+    claude.ask(context, says("one"))
     context.user("More")
-    desk.server.clock.advance(100_000)
+    claude.server.clock.advance(100_000)
     asked.answer = answer
-    spent, n_calls = budget.spent, len(desk.server.ledger)
+    spent, n_calls = budget.spent, len(claude.server.ledger)
     request = context.request()
-    with desk.client() as client, pytest.raises((ColdCacheRefused, ValueError)) as caught:
+    with claude.client() as client, pytest.raises((ColdCacheRefused, ValueError)) as caught:
         request.send(client)
     assert getattr(caught.value, "cold", asked[0]) is asked[0]
-    assert (budget.spent, budget.reserved.usd, len(desk.server.ledger)) == (spent, 0.0, n_calls)
+    assert (budget.spent, budget.reserved.usd, len(claude.server.ledger)) == (spent, 0.0, n_calls)
     assert len(context.ledger) == n_calls
     asked.answer = True
-    desk.server.script([says("two")])
-    with desk.client() as client:
-        context.receive(request.send(client), request)
+    claude.server.script([says("two")])
+    context.receive(claude.send(request, "send"), request)
     assert len(asked) == 2
 
 

@@ -427,13 +427,6 @@ def test_options_that_exclude_each_other() -> None:
             Context(OpenAIResponses(MODEL, continues=True)).request(**{name: "x"})
 
 
-def test_without_the_option_nothing_of_it_is_written(desk: Desk) -> None:
-    context = begun(desk, "whole")
-    context.user("one")
-    request = desk.ask(context, says("first"))
-    assert request.continued is None and b"stored" not in context.log[-1].body and b'"store":false' in request.body
-
-
 # Requests that only fill the cache
 # ---------------------------------------------------------------------------------------------
 

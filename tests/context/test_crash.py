@@ -16,15 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 STORY = """
 import json, os, sys, urllib.request
 from tests.context.head import SYSTEM, add, shout
-from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
-wire, folder, url, moment = sys.argv[1:]
-providers = {
-    "anthropic_messages": lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=1024),
-    "openai_chat": lambda: OpenAIChat("gpt-6.1-sol", max_tokens=1024),
-    "openai_responses": lambda: OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024),
-}
+from contextkit import AnthropicMessages, Context
+folder, url, moment = sys.argv[1:]
+provider = AnthropicMessages("claude-sonnet-5-5", max_tokens=1024)
 def post(request):
-    headers = {"content-type": "application/json", "x-api-key": "any", "authorization": "any", "anthropic-version": "2023-06-01"}
+    headers = {"content-type": "application/json", "x-api-key": "any", "anthropic-version": "2023-06-01"}
     return urllib.request.urlopen(urllib.request.Request(url + request.path, request.body, headers))
 def events(request):
     for line in post(request):
@@ -35,7 +31,7 @@ def die():
         import signal
         os.kill(os.getpid(), signal.SIGKILL)
     os._exit(9)
-context = Context.open(folder, providers[wire](), system=SYSTEM, tools=[add, shout], clock=lambda: 1000.0)
+context = Context.open(folder, provider, system=SYSTEM, tools=[add, shout], clock=lambda: 1000.0)
 context.user("one")
 if moment == "between request and reply":
     post(context.request()).read()
@@ -52,11 +48,10 @@ if moment == "between two calls":
 """
 
 
-def crash(desk: Desk, folder: Path, moment: str) -> None:
+def crash(claude: Desk, folder: Path, moment: str) -> None:
     """Run the story in another process up to `moment`."""
-    wire = desk.wire.provider().wire
     died = subprocess.run(
-        [sys.executable, "-c", STORY, wire, str(folder), desk.url, moment],
+        [sys.executable, "-c", STORY, str(folder), claude.url, moment],
         capture_output=True,
         text=True,
         timeout=60,
@@ -67,19 +62,19 @@ def crash(desk: Desk, folder: Path, moment: str) -> None:
     assert (died.returncode, died.stderr) in ((-9, ""), (9, "")), died.stderr
 
 
-def test_between_two_calls(desk: Desk, tmp_path: Path) -> None:
-    desk.server.script([asks(("add", {"a": 1, "b": 2}), ("shout", {"text": "x"}), ("add", {"a": 5, "b": 5}))])
-    crash(desk, tmp_path / "run", "between two calls")
-    context = desk.open(tmp_path / "run")
+def test_between_two_calls(claude: Desk, tmp_path: Path) -> None:
+    claude.server.script([asks(("add", {"a": 1, "b": 2}), ("shout", {"text": "x"}), ("add", {"a": 5, "b": 5}))])
+    crash(claude, tmp_path / "run", "between two calls")
+    context = claude.open(tmp_path / "run")
     assert [(call.name, call.was_started) for call in context.calls] == [("shout", True), ("add", False)]
-    assert bill(context.ledger[0].usage) == bill(desk.server.ledger[0].usage) and len(context.ledger) == 1
+    assert bill(context.ledger[0].usage) == bill(claude.server.ledger[0].usage) and len(context.ledger) == 1
     for call in context.calls:
         context.result(call, "found in the outbox" if call.was_started else call.run())
     request = context.request()
     body = request.body.decode()
     assert body.index('"3"') < body.index("found in the outbox") < body.index('"10"')
     assert request.predicted.read
-    goes_on(desk, context, says_something=False)
+    goes_on(claude, context, says_something=False)
     context.close()
 
 

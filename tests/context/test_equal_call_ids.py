@@ -44,23 +44,21 @@ def test_the_loop_goes_on_and_opens_again_with_the_same_bytes(desk: Desk, tmp_pa
         honest(desk, context)
 
 
-def test_a_reply_that_is_received_again_is_billed_and_renamed_once(desk: Desk, tmp_path: Path) -> None:
-    with desk.open(tmp_path) as context:
+def test_a_reply_that_is_received_again_is_billed_and_renamed_once(claude: Desk, tmp_path: Path) -> None:
+    with claude.open(tmp_path) as context:
         context.user("Add.")
-        desk.server.script([twice()])
+        claude.server.script([twice()])
         request = context.request()
-        with desk.client() as client:
-            response = request.send(client)
+        response = claude.send(request, "send")
         context.receive(response, request)
         ids = [call.id for call in context.calls]
-    with desk.open(tmp_path) as context:  # whoever received it died before learning that it was kept
+    with claude.open(tmp_path) as context:  # whoever received it died before learning that it was kept
         context.receive(response, request)
         assert [call.id for call in context.calls] == ids and len(context.ledger) == 1
 
 
+@pytest.mark.parametrize("desk", ["responses"], indirect=True)
 def test_what_a_server_stores_under_the_old_ids_is_not_gone_on_from(desk: Desk) -> None:
-    if desk.wire.output != "max_output_tokens":
-        pytest.skip("only Responses goes on from what the server stores")
     for is_twice in (False, True):
         context = desk.context("Add.")
         context.provider = desk.wire.provider(continues=True)
@@ -71,53 +69,48 @@ def test_what_a_server_stores_under_the_old_ids_is_not_gone_on_from(desk: Desk) 
 
 
 NAMED = {"name": "add", "input": {"a": 1, "b": 2}}
+NESTED = {"type": "tool_use", "id": SAME, "name": "add", "input": {"type": "tool_use", "id": SAME}}
+REPLIES: dict[str, tuple[Any, Any]] = {
+    "converse": (
+        BedrockConverse("anthropic.claude-haiku-4-5-20251001-v1:0", max_tokens=99),
+        {
+            "output": {"message": {"role": "assistant", "content": [{"toolUse": {"toolUseId": SAME, **NAMED}}] * 2}},
+            "stopReason": "tool_use",
+            "usage": {"inputTokens": 9, "outputTokens": 2, "totalTokens": 11},
+        },
+    ),
+    "gemini": (
+        Gemini("gemini-2.5-pro", max_tokens=99),
+        {
+            "candidates": [
+                {
+                    "content": {
+                        "role": "model",
+                        "parts": [{"functionCall": {"id": SAME, "name": "add", "args": {}}}] * 2,
+                    },
+                    "finishReason": "STOP",
+                }
+            ],
+            "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 2, "totalTokenCount": 11},
+        },
+    ),
+    "anthropic": (
+        AnthropicMessages("claude-sonnet-5-5", max_tokens=99),
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-sonnet-5-5",
+            "content": [NESTED] * 2,
+            "stop_reason": "tool_use",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 9, "output_tokens": 2},
+        },
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("provider", "response"),
-    [
-        (
-            BedrockConverse("anthropic.claude-haiku-4-5-20251001-v1:0", max_tokens=99),
-            {
-                "output": {
-                    "message": {"role": "assistant", "content": [{"toolUse": {"toolUseId": SAME, **NAMED}}] * 2}
-                },
-                "stopReason": "tool_use",
-                "usage": {"inputTokens": 9, "outputTokens": 2, "totalTokens": 11},
-            },
-        ),
-        (
-            Gemini("gemini-2.5-pro", max_tokens=99),
-            {
-                "candidates": [
-                    {
-                        "content": {
-                            "role": "model",
-                            "parts": [{"functionCall": {"id": SAME, "name": "add", "args": {"a": 1}}}] * 2,
-                        },
-                        "finishReason": "STOP",
-                    }
-                ],
-                "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 2, "totalTokenCount": 11},
-            },
-        ),
-        (
-            AnthropicMessages("claude-sonnet-5-5", max_tokens=99),
-            {
-                "id": "msg_1",
-                "type": "message",
-                "role": "assistant",
-                "model": "claude-sonnet-5-5",
-                "content": [{"type": "tool_use", "id": SAME, "name": "add", "input": {"type": "tool_use", "id": SAME}}]
-                * 2,
-                "stop_reason": "tool_use",
-                "stop_sequence": None,
-                "usage": {"input_tokens": 9, "output_tokens": 2},
-            },
-        ),
-    ],
-    ids=["converse", "gemini", "anthropic"],
-)
+@pytest.mark.parametrize(("provider", "response"), REPLIES.values(), ids=REPLIES)
 def test_every_endpoint_sends_unique_ids_back(provider: Any, response: Any) -> None:
     context = Context(provider)
     context.user("Add.")

@@ -21,7 +21,6 @@ from contextkit.providers.late_tools import ANNOUNCINGS, INLINE_TOOLS
 from contextkit.providers.provider import Provider
 from contextkit.server import LocalServer
 from contextkit.tools.late import call_tool, deferred, found_tools
-from contextkit.tools.phases import Phase, Phases
 from tests.context.desk import WIRES, Desk, asks, says
 from tests.context.head import SYSTEM, add, forecast, weather
 from tests.providers.strict import faults
@@ -43,38 +42,22 @@ class Road:
 
 ROADS = {
     "inline": Road(
-        "anthropic",
-        lambda: AnthropicMessages("claude-opus-5-5", max_tokens=1024, betas=[INLINE_TOOLS]),
-        "tool_addition",
-        MessageCreateParamsNonStreaming,
+        *("anthropic", lambda: AnthropicMessages("claude-opus-5-5", max_tokens=1024, betas=[INLINE_TOOLS])),
+        *("tool_addition", MessageCreateParamsNonStreaming),
     ),
     "system": Road(
-        "anthropic",
-        lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=1024),
-        "bridge_system",
-        MessageCreateParamsNonStreaming,
+        *("anthropic", lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=1024)),
+        *("bridge_system", MessageCreateParamsNonStreaming),
     ),
     "claude": Road(
-        "anthropic",
-        lambda: AnthropicMessages("claude-opus-4-5", max_tokens=1024),
-        "bridge",
-        MessageCreateParamsNonStreaming,
+        *("anthropic", lambda: AnthropicMessages("claude-opus-4-5", max_tokens=1024)),
+        *("bridge", MessageCreateParamsNonStreaming),
     ),
     "responses": Road(
-        "responses",
-        lambda: OpenAIResponses("gpt-6.1-sol", max_output_tokens=1024),
-        "additional_tools",
-        ResponseCreateParamsNonStreaming,
+        *("responses", lambda: OpenAIResponses("gpt-6.1-sol")), *("additional_tools", ResponseCreateParamsNonStreaming)
     ),
-    "older": Road(
-        "responses",
-        lambda: OpenAIResponses("gpt-5.4", max_output_tokens=1024),
-        "bridge",
-        ResponseCreateParamsNonStreaming,
-    ),
-    "chat": Road(
-        "chat", lambda: OpenAIChat("gpt-6.1-sol", max_tokens=1024), "bridge", CompletionCreateParamsNonStreaming
-    ),
+    "older": Road("responses", lambda: OpenAIResponses("gpt-5.4"), "bridge", ResponseCreateParamsNonStreaming),
+    "chat": Road("chat", lambda: OpenAIChat("gpt-6.1-sol"), "bridge", CompletionCreateParamsNonStreaming),
 }
 
 
@@ -112,6 +95,7 @@ def head_of(request: Any) -> bytes:
     return bytes(request.layout.columns.wire[: request.layout.columns.ends[n - 1]])
 
 
+@pytest.mark.parametrize("road", ["inline", "system", "responses", "chat"], indirect=True)
 def test_the_head_never_moves_and_the_hit_rate_stays(road: Road, desk: Desk, request: pytest.FixtureRequest) -> None:
     n_turns, n_words, first, second = (30, 20, 9, 20) if request.config.getoption("--full") else (12, 60, 4, 8)
     rates = {}
@@ -177,27 +161,12 @@ def test_a_tool_that_comes_between_turns_waits_for_the_user(road: Road, desk: De
     assert [request.layout.columns.entries[i] for i in range(request.layout.n)][-1] == context.late_tools(
         [forecast]
     ).sequence
-    desk.ask(context_with(context, "three"), says("ok"))
+    context.user("three")
+    desk.ask(context, says("ok"))
     assert not [exchange.error for exchange in desk.server.ledger if exchange.error]
 
 
-def context_with(context: Context, text: str) -> Context:
-    context.user(text)
-    return context
-
-
-def test_a_call_of_a_late_tool_runs_sync_and_async(road: Road, desk: Desk) -> None:
-    context = begun(road, desk, "one")
-    context.late_tools([weather, forecast])
-    desk.ask(
-        context,
-        asks(call_of(road, "weather", {"city": "Ghent"}), call_of(road, "forecast", {"city": "Bruges", "days": 2})),
-    )
-    asyncio.run(context.run_calls())
-    said = [parse(entry.body)["content"][0]["text"] for entry in context.log if entry.kind == "result"]
-    assert sorted(said) == ["rain in Ghent", "sun in Bruges after 2"]
-
-
+@pytest.mark.parametrize("road", ["inline", "chat"], indirect=True)
 def test_what_cannot_be_called_is_answered_and_kept(road: Road, desk: Desk) -> None:
     context = begun(road, desk, "one")
     context.late_tools([weather])
@@ -212,30 +181,23 @@ def test_what_cannot_be_called_is_answered_and_kept(road: Road, desk: Desk) -> N
     desk.ask(context, says("sorry"))
 
 
+@pytest.mark.parametrize("road", ["inline", "responses", "chat"], indirect=True)
 def test_a_conversation_opened_again_has_them(road: Road, desk: Desk, tmp_path: Path) -> None:
     given = {"system": SYSTEM, "tools": [add, call_tool], "clock": desk.server.clock.now}
     with Context.open(tmp_path, road.provider(), **given) as context:
         context.user("one")
-        entry = context.late_tools([weather])
+        entry = context.late_tools([weather, forecast])
         body = context.request().body
     with Context.open(tmp_path, road.provider(), **given) as context:
         assert context.request().body == body
-        desk.ask(context, asks(call_of(road, "weather", {"city": "Ghent"})))
+        called = ("weather", {"city": "Ghent"}), ("forecast", {"city": "Bruges", "days": 2})
+        desk.ask(context, asks(*(call_of(road, *call) for call in called)))
         n = len(context.log)
     with Context.open(tmp_path, road.provider(), **given) as context:
-        assert context.late_tools([weather]) == entry and len(context.log) == n
-        [call] = context.calls
-        assert call.run() == "rain in Ghent"
-
-
-def test_a_branch_has_them(road: Road, desk: Desk) -> None:
-    context = begun(road, desk, "one")
-    context.late_tools([weather])
-    desk.ask(context, asks(call_of(road, "weather", {"city": "Ghent"})))
-    branch = context.fork()
-    assert [call.run() for call in branch.calls] == ["rain in Ghent"]
-    before = context.fork(at=1)
-    assert before.late_tools([weather]).sequence == 3
+        assert context.late_tools([weather, forecast]) == entry and len(context.log) == n
+        asyncio.run(context.run_calls())
+        said = [parse(entry.body)["content"][0]["text"] for entry in context.log if entry.kind == "result"]
+        assert sorted(said) == ["rain in Ghent", "sun in Bruges after 2"]
 
 
 def test_compaction_tells_them_again_and_a_new_tool_set_takes_them_out(road: Road, desk: Desk) -> None:
@@ -255,6 +217,7 @@ def test_compaction_tells_them_again_and_a_new_tool_set_takes_them_out(road: Roa
     desk.ask(context, says("ok"))
 
 
+@pytest.mark.parametrize("road", ["inline", "chat"], indirect=True)
 def test_what_may_not_join(road: Road, desk: Desk) -> None:
     context = begun(road, desk, "one")
     context.late_tools([weather])
@@ -276,6 +239,7 @@ def test_what_may_not_join(road: Road, desk: Desk) -> None:
     assert len(context.log) == n
 
 
+@pytest.mark.parametrize("road", ["inline", "chat"], indirect=True)
 def test_without_a_bridge_the_choices_are_said_and_an_epoch_has_its_price(road: Road, desk: Desk) -> None:
     context = begun(road, desk, "one", tools=[add])
     desk.ask(context, says("ok"))
@@ -293,20 +257,6 @@ def test_without_a_bridge_the_choices_are_said_and_an_epoch_has_its_price(road: 
     context.user("two")
     desk.ask(context, asks(("weather", {"city": "Ghent"})))
     assert [call.run() for call in context.calls] == ["rain in Ghent"]
-
-
-def test_phases_hold_for_late_tools_too(road: Road, desk: Desk) -> None:
-    phases = Phases({"free": Phase(then={"add": "calm"}), "calm": Phase(allow=["add"])}, start="free")
-    context = begun(road, desk, "one", phases=phases)
-    context.late_tools([weather])
-    desk.ask(context, asks(call_of(road, "weather", {"city": "Ghent"}), ("add", {"a": 1, "b": 1})))
-    assert [call.run() for call in context.calls] == ["rain in Ghent", 2]
-    for call in context.calls:
-        context.result(call, call.run())
-    assert context.phase == "calm"
-    desk.ask(context, asks(call_of(road, "weather", {"city": "Ghent"})))
-    assert not context.calls and parse(context.log[-1].body)["is_error"]
-    desk.ask(context, says("ok"))
 
 
 def test_a_deferred_tool_is_declared_for_nothing_and_loaded_by_a_search(running: LocalServer) -> None:

@@ -3,7 +3,6 @@ crash."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import warnings
@@ -92,36 +91,6 @@ def make_call(context: Context, name: str, arguments: dict[str, Any] | None = No
 # -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "chat", "responses", "bedrock", "gemini", "compatible-vllm"])
-def test_a_sub_agent_may_not_run_what_its_caller_may_not(wire: str) -> None:
-    runs = Runs()
-    context = Context(PROVIDERS[wire](), tools=runs.tools(), phases=TABLE)
-    for child in (
-        context.spawn("Deploy."),
-        context.spawn("Deploy.", system="You deploy.", tools=runs.tools(["deploy", "read_page"])),
-    ):
-        assert child.phase == "read"
-        [refused] = make_call(child, "deploy")
-        assert refused["is_error"] and runs.names == [] and not child.calls
-        assert not make_call(child, "read_page")[0]["is_error"] and runs.names == ["read_page"]
-        runs.names.clear()
-
-
-def test_phases_of_a_sub_agent_only_narrow() -> None:
-    runs = Runs()
-    context = Context(provider(), tools=runs.tools(), phases=TABLE)
-    child = context.spawn(
-        "Deploy.", phases=Phases({"all": Phase(), "less": Phase(allow=["notes"], by_hand=True)}, "all")
-    )
-    assert child.request().mask.allowed == ("read_page", "notes")
-    assert make_call(child, "deploy")[0]["is_error"] and runs.names == []
-    child.enter("less")
-    assert child.request().mask.allowed == ("notes",)
-    misspelt = context.spawn("x", phases=Phases({"a": Phase(allow=["deplyo"])}, "a"))
-    with pytest.warns(UserWarning, match="allows only deplyo, and no tool with such a name has come: .* deploy"):
-        misspelt.request()
-
-
 def test_what_a_caller_enters_later_does_not_reach_its_sub_agents() -> None:
     runs = Runs()
     context = Context(provider(), tools=runs.tools(), phases=TABLE)
@@ -149,40 +118,13 @@ def test_a_tool_the_caller_does_not_have_is_given_to_the_sub_agent() -> None:
     assert with_own.request().mask.allowed == ("sum_up",)
 
 
-def test_a_sub_agent_does_not_reach_a_denied_tool_through_call_tool_or_a_search() -> None:
+def test_a_sub_agent_does_not_reach_a_denied_tool_through_a_search() -> None:
     runs = Runs()
     phases = Phases({"a": Phase(allow=["notes"])}, "a")
-    context = Context(provider(), tools=[*runs.tools(["deploy", "notes"])], phases=phases)
-    child = context.spawn("x", tools=[call_tool, *runs.tools(["notes"])])
-    child.late_tools(runs.tools(["deploy", "other"]))
-    assert make_call(child, "call_tool", {"name": "deploy", "arguments": {}})[0]["is_error"] and runs.names == []
-    assert not make_call(child, "call_tool", {"name": "other", "arguments": {}})[0]["is_error"] and runs.names == [
-        "other"
-    ]
-    searching = Context(OpenAIResponses("gpt-6.1-sol"), tools=[*runs.tools(["deploy", "notes"])], phases=phases)
-    finder = searching.spawn("x", tools=[tool_search(runs.tools(["deploy"])), *runs.tools(["notes"])])
+    context = Context(OpenAIResponses("gpt-6.1-sol"), tools=[*runs.tools(["deploy", "notes"])], phases=phases)
+    finder = context.spawn("x", tools=[tool_search(runs.tools(["deploy"])), *runs.tools(["notes"])])
     make_call(finder, "tool_search", {"query": "deploy"})
-    assert make_call(finder, "deploy")[0]["is_error"] and runs.names == ["other"]
-
-
-def test_a_late_tool_its_caller_cannot_reach_is_denied() -> None:
-    runs = Runs()
-    context = Context(
-        provider(), tools=[call_tool, *runs.tools(["notes"])], phases=Phases({"a": Phase(allow=["notes"])}, "a")
-    )
-    context.late_tools(runs.tools(["deploy"]))
-    child = context.spawn("x", tools=runs.tools(["deploy"]))
-    assert make_call(child, "deploy")[0]["is_error"] and runs.names == []
-
-
-def test_calls_of_call_tool_without_an_object_are_answered() -> None:
-    context = Context(PROVIDERS["chat"](), tools=[call_tool])
-    context.user("Go.")
-    reply = answer(context.provider.wire, "r", [("call", "c", "call_tool", {})], USAGE)
-    reply["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = "{torn"
-    context.receive(reply, context.request())
-    context.result(context.calls[0], context.calls[0].run())
-    assert b'"is_error":true' in context.log[-1].body
+    assert make_call(finder, "deploy")[0]["is_error"] and runs.names == []
 
 
 names = st.sampled_from(NAMES)
@@ -203,7 +145,7 @@ def tables(draw: st.DrawFn) -> Phases:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_descendant_runs_what_an_ancestor_forbids(data: st.DataObject) -> None:
     runs = Runs()
     root = Context(
@@ -251,8 +193,7 @@ def refused_now(context: Context) -> frozenset[str]:
 # -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("allow", [["notes"], []])
-@pytest.mark.parametrize("is_spawned", [False, True])
+@pytest.mark.parametrize(("allow", "is_spawned"), [(["notes"], True), ([], False)])
 def test_the_tools_of_a_memory_may_be_called_in_every_phase(allow: list[str], is_spawned: bool) -> None:
     runs = Runs()
     phases = Phases({"a": Phase(allow=allow, by_hand=True), "b": Phase()}, "b")
@@ -289,13 +230,6 @@ def test_a_memory_that_came_late_is_told_of_and_can_be_read(tmp_path: Path) -> N
         assert [call.name for call in context.calls] == ["call_tool"]
 
 
-def test_results_are_not_compacted_by_a_memory_that_keeps_none() -> None:
-    context = Context(provider(), tools=Runs().tools(), memory=Memory(FileMemory("memory://none"), offload=None))
-    entry = context.user("x")
-    with pytest.raises(UsageError, match="compact_results needs a memory that keeps results"):
-        context.compact_results(entry)
-
-
 def test_a_phase_denies_a_tool_of_the_memory_by_name_and_is_warned_of() -> None:
     table = Phases({"a": Phase(allow=["notes"], deny=["todo", "read_reference"])}, "a")
     with pytest.warns(UserWarning, match="phase 'a' denies read_reference, todo, tools of this context's memory"):
@@ -318,17 +252,6 @@ def test_a_tool_of_the_caller_that_is_named_like_one_of_the_memory_is_masked() -
         memory=FileMemory("memory://named"),
     )
     assert make_call(context, "todo")[0]["is_error"] and runs.names == []
-
-
-def test_deny_wins_over_allow() -> None:
-    context = Context(provider(), tools=Runs().tools(), phases=Phases({"a": Phase(deny=["deploy", "write_*"])}, "a"))
-    context.user("x")
-    assert context.request().mask.allowed == ("read_page", "notes")
-    with pytest.raises(UsageError, match="deny is a list"):
-        Phase(deny="deploy")  # type: ignore[arg-type]
-    assert (
-        Phases({"a": Phase(deny=["deploy"])}, "a").mermaid().splitlines()[1].strip() == 'state "a: * but deploy" as a'
-    )
 
 
 def test_a_body_somebody_else_began_has_the_tools_of_its_memory_in_every_phase() -> None:
@@ -364,19 +287,6 @@ def test_sub_agents_have_plans_of_their_own_and_the_same_bytes() -> None:
     own = context.spawn("Go.", system="x", memory=FileMemory("memory://elsewhere"))
     make_call(own, "todo", {"action": "add", "items": ["apart"]})
     assert own.memory is not None and own.memory.files.read("todo.md") == "- [ ] apart\n"
-
-
-def test_branches_of_a_fan_out_go_on_with_copies_of_the_plan() -> None:
-    memory = Memory(FileMemory("memory://fan-plans"))
-    context = Context(provider(), tools=Runs().tools(), memory=memory)
-    make_call(context, "todo", {"action": "add", "items": ["first"]})
-    for number, branch in enumerate(context.fan_out(2)):
-        make_call(branch, "todo", {"action": "add", "items": [f"branch {number}"]})
-        assert branch.memory is not None and [item.text for item in branch.memory.todo.items] == [
-            "first",
-            f"branch {number}",
-        ]
-    assert [item.text for item in memory.todo.items] == ["first"]
 
 
 def test_lanes_are_unique_and_need_no_clock(tmp_path: Path) -> None:
@@ -453,74 +363,6 @@ def test_a_task_that_is_none_leaves_no_folder(tmp_path: Path) -> None:
         assert len(context.agents) == 1
 
 
-CRASHES = """
-import os, sys
-from contextkit import AnthropicMessages, Context
-context = Context.open(sys.argv[1], AnthropicMessages("claude-sonnet-5-5", max_tokens=256))
-agent = context.spawn("Go.")
-usage = {"input_tokens": 10, "output_tokens": 5}
-reply = {"id": "r", "type": "message", "role": "assistant", "model": "m", "content": [{"type": "text", "text": "Said."}], "usage": usage}
-agent.receive(reply, agent.request())
-agent.user("More.")
-os._exit(9)
-"""
-
-
-def test_a_crash_loses_nothing_of_a_sub_agent(tmp_path: Path) -> None:
-    assert subprocess.run([sys.executable, "-c", CRASHES, str(tmp_path)], check=False, timeout=60).returncode == 9
-    with Context.open(tmp_path, provider()) as context:
-        [lane] = context.agents
-        agent = context.agent(lane)
-        assert [entry.kind for entry in agent.log] == ["opened", "user", "assistant", "user"]
-        assert [row.lane for row in context.ledger] == [lane]
-        assert context.spawn("Go.").lane != lane
-
-
-# All of it together
-# ---------------------------------------------------------------------------------------------------------
-
-
-def test_spawn_memory_phases_late_tools_and_compaction_together(tmp_path: Path) -> None:
-    runs = Runs()
-    phases = Phases({"a": Phase(allow=["notes", "call_tool"]), "b": Phase(by_hand=True)}, "a")
-    options: dict[str, Any] = {
-        "tools": [call_tool, *runs.tools()],
-        "phases": phases,
-        "memory": FileMemory(tmp_path / "memory"),
-    }
-    with Context.open(tmp_path / "run", provider(), **options) as context:
-        context.late_tools(runs.tools(["late"]))
-        child = context.spawn("Go.")
-        child.late_tools(runs.tools(["late", "later"]))
-        assert make_call(child, "deploy")[0]["is_error"]
-        assert not make_call(child, "call_tool", {"name": "later", "arguments": {}})[0]["is_error"]
-        make_call(child, "todo", {"action": "add", "items": ["mine"]})
-        child.user("More.")
-        child.receive(answer(child.provider.wire, "big", [("call", "big", "notes", {})], USAGE), child.request())
-        child.result(child.calls[0], "row\n" * 20_000)
-        child.receive(answer(child.provider.wire, "said", [("text", "Done so far.")], USAGE), child.request())
-        child.compact("So far.")
-        child.user("Go on.")
-        assert child.phase == "a" and child.request().mask.allowed == (
-            "call_tool",
-            "notes",
-            "memory",
-            "read_reference",
-            "todo",
-        )
-        assert make_call(child, "deploy")[0]["is_error"] and runs.names == ["later"]
-        for branch in child.fan_out(["one", "two"]):
-            assert make_call(branch, "deploy")[0]["is_error"]
-            assert not make_call(branch, "todo", {"action": "done", "numbers": [1]})[0]["is_error"]
-        assert child.memory is not None and [item.state for item in child.memory.todo.items] == ["open"]
-        side = child.summarising()
-        side.receive(answer(side.provider.wire, "sum", [("text", "All.")], USAGE), side.request())
-        child.compact(side)
-        child.user("And now?")
-        json.loads(child.request().body)
-        assert make_call(child, "deploy")[0]["is_error"] and "deploy" not in runs.names
-
-
 # Some of the caller's tools, another model, another memory
 # ---------------------------------------------------------------------------------------------------------
 
@@ -537,14 +379,18 @@ def static_prefix(context: Context) -> bytes:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("has_phases", [False, True])
-def test_some_of_the_callers_tools_are_masked_on_its_head(wire: str, has_phases: bool) -> None:
+def test_some_of_the_callers_tools_are_masked_on_its_head(wire: str) -> None:
+    for phases in (None, TABLE):
+        masked_on_its_head(PROVIDERS[wire](), phases)
+
+
+def masked_on_its_head(provider: Any, phases: Phases | None) -> None:
     runs = Runs()
-    context = Context(PROVIDERS[wire](), system="You lead.", tools=runs.tools(), phases=TABLE if has_phases else None)
+    context = Context(provider, system="You lead.", tools=runs.tools(), phases=phases)
     child = context.spawn("Go.", tools=runs.tools(["notes", "deploy"]))
     context.user("Go.")
     assert static_prefix(child) == static_prefix(context)
-    assert child.request().mask.allowed == (("notes",) if has_phases else ("deploy", "notes"))
+    assert child.request().mask.allowed == (("notes",) if phases else ("deploy", "notes"))
     assert make_call(child, "write_page")[0]["is_error"] and not make_call(child, "notes")[0]["is_error"]
     grandchild = child.spawn("Go.", tools=runs.tools(["notes", "write_page"]))
     assert static_prefix(grandchild) == static_prefix(context)
@@ -584,20 +430,14 @@ def test_tools_that_the_caller_has_are_bound_again_without_naming_them(tmp_path:
         assert not make_call(context.agent(lane), "notes")[0]["is_error"] and runs.names == ["notes"]
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "chat", "responses", "bedrock", "gemini"])
+@pytest.mark.parametrize("wire", ["anthropic", "bedrock"])
 def test_a_model_of_the_same_endpoint_is_named(wire: str, tmp_path: Path) -> None:
-    models = {
-        "anthropic": "claude-haiku-4-5",
-        "chat": "gpt-5.4-mini",
-        "responses": "gpt-6-sol",
-        "bedrock": "anthropic.claude-haiku-4-5",
-        "gemini": "gemini-2.5-flash",
-    }
+    model = {"anthropic": "claude-haiku-4-5", "bedrock": "anthropic.claude-haiku-4-5"}[wire]
     with Context.open(tmp_path, PROVIDERS[wire](), system="You lead.", tools=Runs().tools()) as context:
         context.user("Go.")
-        child = context.spawn("Go.", model=models[wire])
+        child = context.spawn("Go.", model=model)
         lane = child.lane
-        assert child.provider.model.name == models[wire] and child.provider.wire == context.provider.wire
+        assert child.provider.model.name == model and child.provider.wire == context.provider.wire
         differing = {"model", "modelId"}
         mine, theirs = ({**one.provider.params} for one in (child, context))
         assert {name: value for name, value in mine.items() if name not in differing} == {
@@ -605,14 +445,14 @@ def test_a_model_of_the_same_endpoint_is_named(wire: str, tmp_path: Path) -> Non
         }
         assert static_prefix(child) == static_prefix(context)
         make_call(child, "notes")
-        assert [row.model for row in context.ledger] == [models[wire]]
+        assert [row.model for row in context.ledger] == [model]
         for wrong in ("", 3):
             with pytest.raises(UsageError, match="the name of a model"):
                 context.spawn("Go.", model=wrong)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="not both"):
-            context.spawn("Go.", model=models[wire], provider=PROVIDERS[wire]())
+            context.spawn("Go.", model=model, provider=PROVIDERS[wire]())
     with Context.open(tmp_path, PROVIDERS[wire](), tools=Runs().tools()) as context:
-        assert context.agent(lane).provider.model.name == models[wire]
+        assert context.agent(lane).provider.model.name == model
 
 
 def test_another_memory_answers_the_tools_of_the_head() -> None:
@@ -669,18 +509,6 @@ def test_running_agents_are_bounded() -> None:
     third = context.spawn("Go.")
     other.close()
     assert context.spawn("Go.").lane != third.lane
-
-
-def test_what_is_no_limit_is_refused_and_logs_without_limits_open(tmp_path: Path) -> None:
-    for wrong in ({"depth": -1}, {"count": 2.5}, {"running": True}, {"wait_seconds": float("inf")}):
-        with pytest.raises(UsageError, match="a number from 0"):
-            AgentLimits(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="agents is a"):
-        Context(provider(), agents=3)  # type: ignore[arg-type]
-    with Context.open(tmp_path, provider()) as context:
-        assert b"agent_limits" not in context.log[0].body
-        with pytest.raises(UsageError, match="depth=0"):
-            Context(provider(), agents=AgentLimits(depth=0)).spawn("Go.")
 
 
 def test_the_budget_of_the_caller_bounds_its_agents(tmp_path: Path) -> None:
@@ -904,21 +732,11 @@ def damaged(log: Path, how: str) -> None:
         log.with_name("log.jsonl.lock").unlink()
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "garbage",
-        "empty",
-        "first line",
-        "last line",
-        "another's",
-        "folder",
-        "file in place of the folder",
-        "gone",
-        "torn",
-        "lost its last line",
-    ],
-)
+HOW = ("garbage", "empty", "first line", "last line", "another's", "folder")
+HOW += ("file in place of the folder", "gone", "torn", "lost its last line")
+
+
+@pytest.mark.parametrize("how", HOW)
 def test_damaged_logs_of_agents_do_not_stop_their_caller(how: str, tmp_path: Path) -> None:
     with Context.open(tmp_path, provider(), tools=Runs().tools(), memory=FileMemory(tmp_path / "memory")) as context:
         broken, whole = context.spawn("Go."), context.spawn("Go.")

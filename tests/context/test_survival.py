@@ -111,7 +111,7 @@ def model() -> AnthropicMessages:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PROVIDERS)
+@pytest.mark.parametrize("name", ["anthropic", "chat", "responses", "gemini"])
 def test_pins_are_repeated_word_for_word_in_a_fixed_order(name: str) -> None:
     context = Context(PROVIDERS[name](), system="Careful. " * 50)
     first = context.user("Find three prices.")
@@ -144,17 +144,6 @@ def test_a_pin_that_is_withdrawn_is_told_and_no_longer_repeated() -> None:
     assert context.pins == [] and b"old API" not in context.log[-1].body
     with pytest.raises(UsageError, match="pins nothing, or is withdrawn"):
         context.unpin(pinned)
-
-
-def test_what_cannot_be_pinned_is_refused() -> None:
-    context = Context(model())
-    context.user("Go.")
-    with pytest.raises(UsageError, match="kind='rule'"):
-        context.pin("x", "rule")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="not int"):
-        context.pin(3)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="has no text to pin"):
-        context.pin(context.log[0])
 
 
 def test_the_model_pins_by_a_tool_that_is_opt_in(claude: Desk) -> None:
@@ -383,36 +372,6 @@ def test_results_that_claude_s_edits_clear_are_not_called_verbatim() -> None:
     ]
 
 
-def test_every_planted_fact_is_readable_after_every_compaction_of_a_policy(claude: Desk) -> None:
-    """300 kB of pages through 12,000 tokens: what a summary forgets is reached by reference, index and search."""
-    policy = Compaction(at_tokens=6_000, keep_tokens=800, on_lost="raise")
-    context = claude.context(
-        "Read all.", tools=[page], memory=memory(has_file_tool=False, index=Index()), compact=policy
-    )
-    n_epochs = 0
-    for number in range(1, 31):
-        claude.ask(context, asks(("page", {"number": number})))
-        [one] = context.calls
-        context.result(one, one.run())
-        if context.compacting() is not None:
-            claude.server.script([says("Pages were read.")])
-            with claude.client() as client:
-                assert context.compact_if_due(client) is not None
-            n_epochs += 1
-            report = context.survival()
-            assert (
-                report.unreadable == ()
-                and len([item for item in report.of("reference") if "page(" in item.label]) == number
-            )
-    claude.ask(context, says("Read."))
-    context.user("And?")
-    report = check_claims(context)
-    pages = [item for item in report.of("reference") if "page(" in item.label]
-    texts = [context.restore(item.text).decode() for item in pages]
-    assert n_epochs >= 2 and all(PLANTED[number] in text for number, text in enumerate(texts, 1))
-    assert {item.status for item in pages} == {"restorable_by_model"}
-
-
 # Any of it, in any order
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -435,8 +394,8 @@ STEPS = st.one_of(
 
 
 @pytest.mark.filterwarnings("ignore:compact_results opens an epoch")
-@pytest.mark.parametrize("name", ["anthropic", "chat", "responses"])
-@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("name", ["anthropic", "responses"])
+@settings(max_examples=20, deadline=None)
 @given(steps=st.lists(STEPS, max_size=14), has_index=st.booleans())
 def test_the_claims_hold_after_any_steps(name: str, steps: list[Any], has_index: bool) -> None:
     policy = Compaction(at_tokens=50_000, on_lost="raise")

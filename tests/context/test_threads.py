@@ -47,11 +47,11 @@ def together(*works: Callable[[], Any]) -> list[Any]:
     return ended
 
 
-def test_two_who_ask_at_once_get_the_same_bytes(desk: Desk) -> None:
+def test_two_who_ask_at_once_get_the_same_bytes(claude: Desk) -> None:
     for _ in range(5):
-        context = desk.context(*(f"part {number}" for number in range(40)))
+        context = claude.context(*(f"part {number}" for number in range(40)))
         bodies = together(*[lambda context=context: context.request().body] * 4)  # type: ignore[misc]
-        assert set(bodies) == {desk.context(*(f"part {number}" for number in range(40))).request().body}
+        assert set(bodies) == {claude.context(*(f"part {number}" for number in range(40))).request().body}
 
 
 def test_a_request_knows_what_it_includes_while_somebody_speaks() -> None:

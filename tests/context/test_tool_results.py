@@ -7,22 +7,19 @@ import base64
 import dataclasses
 import enum
 import json
-import os
 import struct
 import sys
 import zlib
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextkit import AnthropicMessages, Context, FileMemory, Tool, tool
+from contextkit import Context, FileMemory, Tool, tool
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
-from contextkit.errors import InvalidCall, UsageError
 from contextkit.memory import Memory
 from tests.laws.wires import PROVIDERS, answer
 
@@ -198,9 +195,9 @@ VALUES = (
 )
 
 
-@pytest.mark.parametrize("name", ["anthropic", "chat", "responses", "bedrock", "gemini", "compatible-vllm"])
+@pytest.mark.parametrize("name", ["anthropic", "responses", "gemini"])
 @given(st.lists(VALUES, min_size=1, max_size=3), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_any_value_of_a_tool_answers_its_call_and_the_request_can_be_sent(
     name: str, values: list[Any], has_memory: bool
 ) -> None:
@@ -223,31 +220,6 @@ def test_run_calls_answers_every_call_whatever_its_tool_returns(value: Any) -> N
     entries = asyncio.run(context.run_calls(tries=2))
     assert len(entries) == 2 and not context.calls
     json.loads(context.request().body)
-
-
-def test_names_of_files_that_are_no_text_stay_in_the_loop(tmp_path: Path) -> None:
-    if sys.platform != "linux":
-        pytest.skip("only Linux lets a file name be any bytes")
-    (tmp_path / os.fsdecode(b"caf\xe9")).touch()
-    context = asked("anthropic", returning(os.listdir(tmp_path)))  # noqa: PTH208 - what tools do
-    context.result(context.calls[0], context.calls[0].run())
-    assert (
-        result(context)["content"] == [{"type": "text", "text": '["caf\\\\udce9"]'}] and not result(context)["is_error"]
-    )
-
-
-@pytest.mark.parametrize("how", ["result", "run", "run_calls", "by id"])
-def test_a_value_without_a_form_is_an_error_for_the_model(how: str) -> None:
-    context = asked("anthropic", returning(object()))
-    call = context.calls[0]
-    if how == "run_calls":
-        asyncio.run(context.run_calls())
-    else:
-        context.result(call.id if how == "by id" else call, call.run() if how == "run" else object())
-    assert result(context)["is_error"]
-    assert result(context)["content"][0]["text"].startswith(
-        "The tool ran and its result cannot be sent: it is of type object"
-    )
 
 
 @pytest.mark.parametrize(
@@ -304,25 +276,6 @@ def test_a_picture_too_large_for_a_provider_is_not_sent_as_one() -> None:
     assert result(context)["content"][0]["type"] == "text"
 
 
-def test_results_survive_a_restart(tmp_path: Path) -> None:
-    folder, memory = tmp_path / "run", tmp_path / "memory"
-    values = ["\udce9", float("nan"), b"\xff\x00", object(), {1: {2}}]
-    tools = [returning(None)]
-
-    def opened() -> Context:
-        return Context.open(
-            folder, AnthropicMessages("claude-sonnet-5-5", max_tokens=64), tools=tools, memory=FileMemory(memory)
-        )
-
-    with opened() as context:
-        asked(context=context, n_calls=len(values))
-        for call, value in zip(context.calls, values, strict=True):
-            context.result(call, value)
-        body = context.request().body
-    with opened() as again:
-        assert again.request().body == body
-
-
 def test_a_tool_that_stops_an_iteration_or_cancels_itself_is_answered() -> None:
     @tool
     def first() -> str:
@@ -341,36 +294,6 @@ def test_a_tool_that_stops_an_iteration_or_cancels_itself_is_answered() -> None:
         context = asked("anthropic", one)
         asyncio.run(asyncio.wait_for(context.run_calls(), 30))
         assert result(context)["is_error"] and not context.calls
-
-
-def test_a_loop_that_is_cancelled_is_cancelled() -> None:
-    @tool
-    async def waits() -> str:
-        """Waits."""
-        await asyncio.sleep(60)
-        return "never"
-
-    async def main(context: Context) -> None:
-        running = asyncio.ensure_future(context.run_calls())
-        await asyncio.sleep(0.05)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-
-    context = asked("anthropic", waits)
-    asyncio.run(main(context))
-    assert len(context.calls) == 1
-
-
-def test_a_mistake_of_the_program_is_still_raised() -> None:
-    context = asked("anthropic", Tool.raw({"name": "elsewhere", "parameters": {"type": "object"}}))
-    with pytest.raises(UsageError, match="has nothing to run"):
-        context.calls[0].run()
-    with pytest.raises(UsageError, match="source is the URL"):
-        context.result(context.calls[0], "x", source=3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidCall, match="unknown"):
-        context.result("no such call", b"\xff")
-    assert len(context.calls) == 1
 
 
 class Lazy:

@@ -12,7 +12,6 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses, Tool, Toolbox, tool
 from contextkit.canonical import parse
-from contextkit.errors import InvalidTool, UsageError
 from contextkit.providers.late_tools import SEARCHES, searching
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import Provider
@@ -105,12 +104,6 @@ def test_what_finds_nothing_or_fails_is_answered_with_no_tools(desk: Desk) -> No
     context.result(context.calls[0], SEARCH.run({"query": "trains"}))
     told = context.request()["input"][-1]
     assert (told["tools"], told["status"]) == ([], "completed")
-
-
-def test_a_tool_that_was_not_found_is_not_there(desk: Desk) -> None:
-    context = begun(desk)
-    desk.ask(context, asks(("forecast", {"city": "Ghent"})))
-    assert "there is no tool named 'forecast'" in str(context.calls[0].run())
 
 
 def test_a_conversation_that_is_opened_again_knows_what_was_found(desk: Desk, tmp_path: Path) -> None:
@@ -216,14 +209,3 @@ def test_elsewhere_the_search_is_a_function_and_the_bridge_calls_what_it_found(
     answer_all(context)
     desk.ask(context, says("Rain."))
     honest(desk, context)
-
-
-def test_a_search_needs_something_to_find() -> None:
-    with pytest.raises(UsageError):
-        tool_search([])
-    with pytest.raises(UsageError):
-        tool_search([weather], limit=0)
-    with pytest.raises(InvalidTool):
-        tool_search([{"type": "web_search"}])
-    with pytest.raises(InvalidTool):
-        tool_search([{"name": "tool_search"}])

@@ -6,16 +6,15 @@ import gzip
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import pytest
 
 from contextkit.errors import UsageError
 from contextkit.facts import load
-from contextkit.facts.parameters import LEVELS, Keying, keying
+from contextkit.facts.parameters import Keying, keying
 from contextkit.providers.codecs import BODIES, reader_of
-from contextkit.providers.request_fields import UnlistedFields, unlisted_fields
+from contextkit.providers.request_fields import unlisted_fields
 from contextkit.server.endpoints.table import CODECS
 
 CLIENT_REQUESTS = Path(__file__).parents[3] / "shared" / "data" / "client-requests"
@@ -30,22 +29,6 @@ def test_a_table_is_what_it_was_in_its_adapter(endpoint: str) -> None:
         row["neutral"]
     )  # a field that is listed as neutral since then was neutral unlisted, too
     assert replace(table, neutral=frozenset()) == Keying(row["levels"], frozenset(), row["defaults"], row["flags"])
-
-
-def test_every_table_has_a_source_a_date_and_a_grade() -> None:
-    for name, row in load.built_in_table("parameters.toml")["endpoints"].items():
-        fields = [*(one for level in LEVELS for one in row.get(level, ())), *row["neutral"]]
-        assert row["source"] and isinstance(row["date"], date) and row["grade"] in load.CONFIDENCE_OF, name
-        assert len(fields) == len(set(fields)), name
-        assert set(row.get("assumed", ())) <= {*fields, "fallbacks"}, name
-        assert row["note"] or "assumed" not in row, name
-
-
-def test_every_field_of_a_host_has_a_source_a_date_and_a_grade() -> None:
-    for row in load.built_in_table("parameters.toml")["fields"]:
-        assert row["source"] and isinstance(row["date"], date) and row["grade"] in load.CONFIDENCE_OF
-        assert row["level"] in (*LEVELS, "neutral") and row["note"]
-        assert row["fields"] == sorted(row["fields"]) and set(row["endpoints"]) <= set(BEFORE)
 
 
 def _recorded_bodies(path: Path) -> Iterator[dict[str, object]]:
@@ -75,15 +58,6 @@ def test_every_field_of_the_sdk_is_listed(endpoint: str) -> None:
     names = list(declared) if isinstance(declared, Iterable) else []
     body = {name: {} for name in names if name not in BODIES[endpoint].block_fields}
     assert unlisted_fields(endpoint, body) == ()
-
-
-def test_an_unlisted_field_is_named_once_with_its_endpoint_and_what_is_assumed() -> None:
-    fields = UnlistedFields()
-    body = {"model": "m", "messages": [], "colour": 1, "tone": None}
-    (text,) = fields.new("openai_chat", body)
-    assert text.startswith("openai_chat: field 'colour' is not listed") and "assumed neutral for the cache" in text
-    assert fields.new("openai_chat", body) == []
-    assert len(fields.new("anthropic_messages", body)) == 1
 
 
 def test_a_file_of_the_users_adds_a_field_and_moves_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,15 +13,6 @@ from contextkit.facts.rules import MIXED_LIFETIMES, cache_rules, rule_holds
 from contextkit.models import model_named
 
 
-def test_every_rule_has_a_source_a_date_a_grade_and_what_speaks_against_it() -> None:
-    rules = list(cache_rules())
-    assert len({(rule.name, rule.provider) for rule in rules}) == len(rules)
-    for rule in rules:
-        assert rule.grade in load.CONFIDENCE_OF and rule.source and rule.date
-        assert rule.statement and rule.evidence and rule.against and rule.if_wrong
-    assert {rule.grade for rule in rules if rule.name == MIXED_LIFETIMES} == {"assumed"}
-
-
 @pytest.mark.parametrize(
     ("row", "expected"),
     [

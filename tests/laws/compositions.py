@@ -55,8 +55,6 @@ COMPOSED: dict[str, Callable[[], Provider]] = {
     "chat-elsewhere": lambda: OpenAIChat("deepseek-flash", max_tokens=1024),
 }
 """Name → the provider a composition begins with."""
-UNSERVED = ("chat-elsewhere",)
-"""Providers whose requests the local provider has no rules for."""
 
 
 # Tools and phases
@@ -130,6 +128,7 @@ def _exhausting() -> Iterator[int]:
     raise ValueError("cannot go on")
 
 
+PICTURE = {"type": "image", "media_type": "image/png", "data": PNG}
 ODD: dict[str, Callable[[], object]] = {
     "nothing": lambda: None,
     "bytes": lambda: b"\x00\xff\xfe",
@@ -146,10 +145,7 @@ ODD: dict[str, Callable[[], object]] = {
     "empty part": lambda: [{"type": "text", "text": ""}],
     "part without a form": lambda: [{"type": "video", "url": 3}],
     "part that lacks its data": lambda: [{"type": "image"}],
-    "mixed parts": lambda: [
-        {"type": "text", "text": "x" * 3_000},
-        {"type": "image", "media_type": "image/png", "data": PNG},
-    ],
+    "mixed parts": lambda: [{"type": "text", "text": "x" * 3_000}, PICTURE],
     "foreign block": lambda: [{"type": "native", "wire": "gemini", "block": {"text": "x"}}],
     "error": lambda: ValueError("wrong \ud800"),
     "long error": lambda: RuntimeError("deep\n" * 900),
@@ -183,6 +179,7 @@ LARGE_VALUES = st.one_of(
     LARGE.map(lambda value: ("plain", value)), st.sampled_from(LARGE_NAMES).map(lambda name: ("odd", name))
 )
 VALUES = st.one_of(ODD_VALUES, PLAIN_VALUES, LARGE_VALUES)
+SOME_VALUES = st.lists(VALUES, min_size=1, max_size=3)
 
 
 # Operations
@@ -211,14 +208,9 @@ OPERATIONS = st.one_of(
     operation("turn", REPLIES, st.lists(CONTENT, max_size=1)),
     operation("turn", REPLIES, st.just([])),
     operation("turn", REPLIES, st.just([])),
-    *[
-        operation(
-            "work", st.lists(NUMBER, min_size=1, max_size=3), st.lists(VALUES, min_size=1, max_size=3), st.booleans()
-        )
-    ]
-    * 6,
-    operation("results", NUMBER, st.lists(VALUES, min_size=1, max_size=3)),
-    operation("run_calls", st.lists(VALUES, min_size=1, max_size=3)),
+    *[operation("work", st.lists(NUMBER, min_size=1, max_size=3), SOME_VALUES, st.booleans())] * 6,
+    operation("results", NUMBER, SOME_VALUES),
+    operation("run_calls", SOME_VALUES),
     operation("delegate", VALUES, TEXT),
     operation("answer_by_agent"),
     operation("interrupt"),
@@ -322,6 +314,17 @@ class Member:
         return is_fork or (self.parent is not None and self.parent.is_of_fork)
 
 
+def asked(context: Context) -> Request | None:
+    """The next request; None where the budget has no room for it."""
+    with suppress(BudgetExceeded):
+        return context.request()
+    return None
+
+
+def open_calls(context: Context) -> list[tuple[str, str, bool]]:
+    return [(call.id, call.name, call.was_started) for call in context.calls]
+
+
 _numbers = count()
 
 
@@ -339,7 +342,7 @@ class Composition:
         place = "/dev/shm" if Path("/dev/shm").is_dir() else None
         self.folder = Path(tempfile.mkdtemp(prefix="composition-", dir=place))
         self.store = f"memory://composition-{next(_numbers)}"
-        self.n_calls = self.n_sent = self.n_refused = 0
+        self.n_calls = self.n_sent = 0
         self.is_exact = True
         """Whether the ledger holds every call so far: not behind a crash that lost a fork's."""
         self.has_fork_calls = False
@@ -465,13 +468,10 @@ class Composition:
 
     def _request(self, member: Member) -> Request | None:
         """The next request, the same when asked twice; None where the budget has no room for it."""
-        try:
-            request = member.context.request()
-        except BudgetExceeded:
-            self.n_refused += 1
-            return None
-        assert member.context.request().body == request.body
-        self._check_tail(member, request)
+        request = asked(member.context)
+        if request is not None:
+            assert member.context.request().body == request.body
+            self._check_tail(member, request)
         return request
 
     def _bill(self, member: Member, request: Request) -> Any:
@@ -569,31 +569,27 @@ class Composition:
     def _probe(self, member: Member) -> None:
         """On a branch the model calls everything that the prompt invites: nothing is refused, nothing raises."""
         request = self._request(member)
-        if request is None:
-            return
-        invited = self._invited(member, request)
+        invited = [] if request is None else self._invited(member, request)
         if not invited:
             return
         side = member.context.fork()
-        try:
-            asked = side.request()
-        except BudgetExceeded:
+        request = asked(side)
+        if request is None:
             return
         said = [("call", f"probe_{number}", *one) for number, one in enumerate(invited)]
-        billed = self._bill(Member(side, "fork of " + member.name, is_kept=False), asked)
-        side.receive(answer(asked.wire, f"probe{self.n_sent}", said, billed), asked)
+        billed = self._bill(Member(side, "fork of " + member.name, is_kept=False), request)
+        side.receive(answer(request.wire, f"probe{self.n_sent}", said, billed), request)
         open_names = {call.id for call in side.calls}
         for number, (name, arguments) in enumerate(invited):
             assert f"probe_{number}" in open_names, (name, arguments, member.context.phase)
         for call in side.calls:
             assert call.tool is not None, call.name
+            value: object = "done"
             if call.name == "read_reference":
                 value = call.run()
                 kind = side.memory.references.named(call.arguments["id"]).kind if side.memory else ""
                 assert not isinstance(value, Exception) or kind in ("image", "pdf", "binary"), value
-                side.result(call, value)
-            else:
-                side.result(call, "done")
+            side.result(call, value)
         side.close()
 
     def _check_survival(self, member: Member) -> None:
@@ -601,11 +597,10 @@ class Composition:
         context = member.context
         report = context.survival()
         assert not report.lost
-        try:
-            body = context.request().body
-        except BudgetExceeded:
+        request = asked(context)
+        if request is None:
             return
-        shown = "\n".join(_strings(parse(body)))
+        shown = "\n".join(_strings(parse(request.body)))
         reader = context.toolbox["read_reference"] if "read_reference" in context.toolbox.names else None
         for item in report.items:
             if item.kind == "call":
@@ -659,12 +654,8 @@ class Composition:
         names = [name for name in member.context.toolbox.names if self._is_allowed(member, name)]
         if not names:
             return
-        every = self._names(member)
-        self._turn(
-            member,
-            [("call", every.index(names[number % len(names)]), {"query": str(number)}) for number in numbers],
-            [],
-        )
+        places = [self._names(member).index(names[number % len(names)]) for number in numbers]
+        self._turn(member, [("call", place, {"query": str(n)}) for place, n in zip(places, numbers, strict=True)], [])
         if delegates:
             self._delegate(member, values[0], "What does it say?")
         self._results(member, 0, values)
@@ -733,10 +724,8 @@ class Composition:
 
     def _summary(self, side: Context) -> bool:
         """Let the model answer a side branch; whether the budget had room."""
-        try:
-            request = side.request()
-        except BudgetExceeded:
-            self.n_refused += 1
+        request = asked(side)
+        if request is None:
             return False
         billed = self._bill(Member(side, "side", is_kept=True), request)
         side.receive(answer(request.wire, f"s{self.n_sent}", [("text", "In short.")], billed), request)
@@ -746,13 +735,12 @@ class Composition:
         calls = member.context.calls
         if not calls:
             return
-        call = calls[0]
-        for agent in self.members:
-            is_done = agent.is_agent and agent.parent is member and agent.context.finished
-            if is_done:
-                member.context.result(call, agent.context)
-                return
-        member.context.result(call, "no agent")
+        done = (
+            agent.context
+            for agent in self.members
+            if agent.is_agent and agent.parent is member and agent.context.finished
+        )
+        member.context.result(calls[0], next(done, "no agent"))
 
     def _interrupt(self, member: Member) -> None:
         member.context.interrupt("the user stopped it")
@@ -805,11 +793,8 @@ class Composition:
         try:
             member.context.late_tools(tools)
         except UsageError:
-            if (
-                allow_epoch
-                and not member.is_agent
-                and not any(tool.name in member.context.toolbox.names for tool in tools)
-            ):
+            is_new = not any(tool.name in member.context.toolbox.names for tool in tools)
+            if allow_epoch and not member.is_agent and is_new:
                 member.context.late_tools(tools, allow_epoch=True)
                 return True
         return False
@@ -845,21 +830,10 @@ class Composition:
             assert member.is_agent or len(self.members) > 4 or how == "provider"
             return
         for agent in agents:
-            child = Member(
-                agent,
-                agent.lane,
-                member,
-                table,
-                frozenset(denied),
-                table_names,
-                reopening,
-                member.is_kept,
-                is_agent=True,
-            )
-            self.members.append(child)
+            known = (table, frozenset(denied), table_names, reopening, member.is_kept)
+            self.members.append(Member(agent, agent.lane, member, *known, is_agent=True))
             if how in ("same", "all") and agent.provider.wire == context.provider.wire:
-                one, other = agent.request, context.toolbox.definitions()
-                assert agent.toolbox.definitions() == other, one
+                assert agent.toolbox.definitions() == context.toolbox.definitions()
 
     def _branched(self, member: Member, branch: Context, name: str) -> Member:
         """A member for a branch of everything that was said here."""
@@ -882,14 +856,9 @@ class Composition:
     def _compact(self, member: Member, how: str, text: str, number: int) -> bool:
         context = member.context
         self._settle(member)
-        if how == "policy":
-            side = context.compacting()
+        if how in ("policy", "side"):
+            side = context.compacting() if how == "policy" else context.summarising()
             if side is None or not self._summary(side):
-                return False
-            context.compact(side)
-        elif how == "side":
-            side = context.summarising()
-            if not self._summary(side):
                 return False
             context.compact(side)
         elif how == "kept":
@@ -918,13 +887,11 @@ class Composition:
         return True
 
     def _switch(self, member: Member, name: str) -> None:
-        provider = COMPOSED[name]()
         epoch = member.context._turns.epoch
         try:
-            member.context.switch(provider)
+            member.context.switch(COMPOSED[name]())
         except ContextKitError:
             assert member.context._turns.epoch == epoch
-            return
 
     def _resystem(self, member: Member, text: str) -> bool:
         member.context.resystem(text + SYSTEM)
@@ -935,7 +902,7 @@ class Composition:
         bodies, calls, stays = {}, {}, list[Member]()
         self.is_exact = self.is_exact and not self.has_fork_calls
         for one in self.members:
-            calls[one.name] = [(call.id, call.name, call.was_started) for call in one.context.calls]
+            calls[one.name] = open_calls(one.context)
             if one.is_kept and not calls[one.name]:
                 with suppress(BudgetExceeded):
                     bodies[one.name] = one.context.request().body, len(one.context.log)
@@ -960,7 +927,7 @@ class Composition:
             announced = [self.tool(tool.name) for tool in one.context._late.tools]
             if announced:
                 one.context.late_tools(announced)
-            assert [(call.id, call.name, call.was_started) for call in one.context.calls] == calls[one.name]
+            assert open_calls(one.context) == calls[one.name]
             self._check_reopened(one, *bodies.get(one.name, (None, 0)))
 
     def _check_reopened(self, member: Member, body: bytes | None, n_entries: int) -> None:
@@ -970,11 +937,8 @@ class Composition:
             return
         news = [entry for entry in context.log[n_entries:] if n_entries]
         assert all(entry.kind == "notice" and b'"recitation"' in entry.body for entry in news)
-        try:
-            request = context.request()
-        except BudgetExceeded:
-            return
-        if body is not None and not news:
+        request = asked(context)
+        if request is not None and body is not None and not news:
             again, before = request.body, body
             if self.budget is not None:
                 again, before = (_LIMIT.sub(b"", one, count=1) for one in (again, before))

@@ -139,7 +139,7 @@ def test_an_open_call_of_the_phase_before_is_still_open_after_a_crash() -> None:
     Composition(Setup("chat")).run([("turn", 0, [("call", 0, {})], []), ("enter", 0, "count"), ("crash", 0)])
 
 
-@pytest.mark.parametrize("name", COMPOSED)
+@pytest.mark.parametrize("name", ["anthropic", "chat", "responses", "bedrock", "gemini"])
 def test_an_open_call_of_a_late_tool_is_still_open_after_a_switch_and_a_crash(name: str) -> None:
     composition = Composition(Setup("anthropic-in-band"))
     main = composition.members[0]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterable
 from datetime import date
 
@@ -117,19 +114,3 @@ def test_an_epoch_takes_notices_out_of_the_prompt() -> None:
 def test_a_change_that_says_nothing_is_refused(change: Change) -> None:
     with pytest.raises(InvalidContent, match="says nothing: give the new value"):
         _ = change.body
-
-
-SAY = """
-from contextkit.canonical import canonical
-from contextkit.log.entry import FileChanged, ModeChanged
-print(canonical([ModeChanged("naïve", "x").body, FileChanged("a").body]))
-"""
-
-
-def test_the_bytes_are_the_same_in_every_process() -> None:
-    environments = ({**os.environ, "PYTHONHASHSEED": seed} for seed in ("0", "1", "4242"))
-    seen = {
-        subprocess.run([sys.executable, "-c", SAY], env=env, capture_output=True, check=True).stdout
-        for env in environments
-    }
-    assert len(seen) == 1

@@ -109,11 +109,11 @@ def test_a_reopened_log_has_the_same_entries(place: Place) -> None:
 
 def test_a_body_without_a_json_form_changes_nothing(place: Place) -> None:
     with filled(place.log()) as log:
-        with pytest.raises(NotSerialisable):
+        with pytest.raises(NotSerialisable, match=r"\$\.a\[0\]"):
             log.append("user", {"a": [{1, 2}]})
         with pytest.raises(NotSerialisable):
             log.append("user", {}, at=float("nan"))
-        with pytest.raises(UsageError):
+        with pytest.raises(UsageError, match="kind 'question'"):
             log.append("question", {})  # type: ignore[arg-type]
     with place.log() as again:
         assert len(again) == 4 and again.digest == log.digest
@@ -216,13 +216,13 @@ def lose(place: Place, name: str) -> None:
         connection.execute("delete from entry where session = %s", (storage.session,))
 
 
-@pytest.mark.parametrize("seed", ["1", "4242"])
-def test_bytes_are_the_same_in_every_process(place: Place, seed: str) -> None:
-    for name, other in ("one", "0"), ("two", seed):
-        python(WRITE, place.spelled(name), seed=other)
+def test_bytes_are_the_same_in_every_process(place: Place) -> None:
+    for name, seed in ("one", "0"), ("two", "4242"):
+        python(WRITE, place.spelled(name), seed=seed)
     with place.log("one") as one, place.log("two") as two:
         assert list(one) == list(two)
-    assert python(READ, place.spelled("one"), seed=seed) == python(READ, place.spelled("two"), seed="7")
+        told = b"|".join(entry.body for entry in one).hex(), one.digest.hex()
+    assert python(READ, place.spelled("two"), seed="7").decode().split() == [*told]
 
 
 @tool
@@ -237,24 +237,12 @@ def test_another_process_sends_the_same_request(place: Place) -> None:
     context.user(["Grüße 👩‍👩‍👧", {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}])
     call = {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"query": "é", "b": 10**20, "a": 1e-7}}
     ended = {"stop_reason": "tool_use", "stop_sequence": None, "usage": {"input_tokens": 9, "output_tokens": 3}}
-    context.receive(
-        {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude-sonnet-5-5",
-            "content": [call],
-            **ended,
-        }
-    )
+    said = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "content": [call]}
+    context.receive({**said, **ended})
     context.result(context.calls[0], {"set": {"b", "a", "ü"}, "none": None})
     expected = context.request().body
     context.close()
-    assert (
-        python(REQUEST, place.spelled("log"), seed="1")
-        == python(REQUEST, place.spelled("log"), seed="4242")
-        == expected
-    )
+    assert python(REQUEST, place.spelled("log"), seed="4242") == expected
     with place.log() as log, pytest.raises(HeadChanged):
         Context(provider, system="Be wordy.", log=log)
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contextkit.canonical import canonical
-from contextkit.errors import LogCorrupt, LogLocked, StorageError
+from contextkit.errors import LogCorrupt, LogLocked
 from contextkit.log.log import Log
 from contextkit.log.storage import JSONLStorage
 from tests.crash.faults import Disk, Plan, of
@@ -35,21 +35,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "log.jsonl"
 
 
-def python(code: str, *arguments: object, seed: str = "0") -> str:
+def python(code: str, *arguments: object) -> str:
     """What a second process prints."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(
-        command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True
-    ).stdout
-
-
-def test_a_reopened_log_has_the_same_entries(path: Path) -> None:
-    with Log.open(path) as log:
-        assert [entry.body for entry in log] == [canonical(body) for body in BODIES]
-        assert [entry.sequence for entry in log] == [0, 1, 2, 3, 4]
-        assert {entry.at for entry in log} == {1790000000.25}
-        assert log.append("notice", {"text": "more"}).sequence == 5
-    assert [entry.kind for entry in JSONLStorage.read(path)] == ["user"] * 5 + ["notice"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def test_a_line_is_json_with_the_frozen_body_last(path: Path) -> None:
@@ -116,33 +105,23 @@ def test_every_byte_of_the_last_line_is_covered(path: Path, n_lines: int) -> Non
 
 
 GARBAGE = [
-    b"hello",
-    b"{}",
-    b'{"type":"session"}',
-    b'{"sequence"',
-    b"\xff\xfe{\x00",
+    *(b"hello", b"{}", b'{"type":"session"}', b'{"sequence"', b"\xff\xfe{\x00", b"[]", b" ", b'["sequence":0'),
     b"\x89PNG\r\n\x00\x00\x00\x00",
-    b"[]",
-    b" ",
-    b'["sequence":0',
 ]
 
 
-@pytest.mark.parametrize("end", [b"", b"\n"], ids=["no newline", "newline"])
-@pytest.mark.parametrize("garbage", GARBAGE)
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_garbage_is_no_unfinished_line(path: Path, garbage: bytes, end: bytes, is_alone: bool) -> None:
-    before = b"" if is_alone else path.read_bytes()
-    path.write_bytes(before + garbage + end)
-    if garbage == b'{"sequence"' and not end:
-        return  # which is what a crash leaves
-    with pytest.raises(
-        LogCorrupt,
-        match=f"log.jsonl, line {1 if is_alone else 6}: not a line of a contextkit log; restore it from a copy",
-    ):
-        Log.open(path)
-    assert path.read_bytes() == before + garbage + end
-    assert not path.with_name("log.jsonl.torn").exists()
+def test_garbage_is_no_unfinished_line(path: Path, is_alone: bool) -> None:
+    before, line = (b"", 1) if is_alone else (path.read_bytes(), 6)
+    said = f"log.jsonl, line {line}: not a line of a contextkit log; restore it from a copy"
+    for garbage in (one + end for one in GARBAGE for end in (b"", b"\n")):
+        if garbage == b'{"sequence"':
+            continue  # which is what a crash leaves
+        path.write_bytes(before + garbage)
+        with pytest.raises(LogCorrupt, match=said):
+            Log.open(path)
+        assert path.read_bytes() == before + garbage
+        assert not path.with_name("log.jsonl.torn").exists()
 
 
 FSYNC_AND_TRUNCATE: dict[str, list[Plan]] = {
@@ -210,7 +189,7 @@ def test_the_note_of_a_failed_append_takes_away_nothing_that_was_acknowledged(pa
         assert len(log) == 7
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_flipped_byte_before_the_last_line_is_named_by_file_and_line(path: Path, data: st.DataObject) -> None:
     whole = path.read_bytes()
@@ -283,23 +262,6 @@ def test_a_log_that_is_dropped_lets_go_of_its_file(path: Path) -> None:
     Log.open(path).close()
 
 
-OPEN = """
-import sys
-from contextkit.errors import LogLocked
-from contextkit.log.log import Log
-try:
-    print(len(Log.open(sys.argv[1])))
-except LogLocked as error:
-    print(error)
-"""
-
-
-def test_a_second_process_is_refused_until_the_first_closes(path: Path) -> None:
-    with Log.open(path):
-        assert f"log.jsonl is being written by process {os.getpid()}: close it there" in python(OPEN, path)
-    assert python(OPEN, path) == "5\n"
-
-
 def test_another_name_of_its_folder_is_the_same_lock(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     link = tmp_path_factory.mktemp("links") / "run"
     try:
@@ -356,34 +318,3 @@ def test_a_disk_that_is_full_half_way_leaves_neither_entry_nor_bytes(path: Path)
     assert python(FULL, path) == "OSError 5 True\nOSError 5 True\n5\n"
     with Log.open(path) as log:
         assert log[5].body == b'{"text":"room again"}'
-
-
-def test_a_closed_log_can_be_read_but_not_written(path: Path) -> None:
-    log = Log.open(path)
-    log.close()
-    log.close()
-    with pytest.raises(StorageError, match="open the log again"):
-        log.append("user", {})
-    assert len(log) == 5
-
-
-WRITE = """
-import sys
-from contextkit.log.log import Log
-with Log.open(sys.argv[1], clock=lambda: 1.5) as log:
-    log.append("opened", {"tags": sorted({"b", "a"}), "z": 1, "a": {"y": 1.0, "x": 10**20}})
-    log.append("user", {name: hash for name, hash in zip("qwertz", range(6))})
-"""
-READ = """
-import sys
-from contextkit.log.log import Log
-with Log.open(sys.argv[1]) as log:
-    print(b"|".join(entry.body for entry in log).hex(), log.digest.hex())
-"""
-
-
-def test_bytes_are_the_same_in_every_process(tmp_path: Path) -> None:
-    for seed in "1", "2":
-        python(WRITE, tmp_path / seed, seed=seed)
-    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
-    assert python(READ, tmp_path / "1", seed="3") == python(READ, tmp_path / "2", seed="4")

@@ -253,11 +253,9 @@ def test_a_phase_is_told_between_a_word_to_the_model_and_its_answer_and_moves_no
 @pytest.mark.parametrize(
     ("rows", "ordered"),
     [
-        ([("phase", {"text": "p"})], []),
         ([("phase", {"text": "p"}), ("user", {})], [2, 1]),
         ([("user", {}), ("phase", {"text": "p"}), ("user", {})], [1, 3, 2]),
         ([("user", {}), ("phase", {"text": "p"}), ("user", {}), reply(2)], [1, 2, 4, 3]),
-        ([("user", {}), ("phase", {"text": "p"}), reply(1), ("user", {})], [1, 3, 4, 2]),
         (
             [("user", {}), reply(1, "x"), ("phase", {"text": "p"}), ("user", {}), ("result", {"call_id": "x"})],
             [1, 2, 5, 4, 3],
@@ -293,20 +291,12 @@ def test_an_event_whose_words_an_epoch_dropped_goes_behind_those_nobody_answered
     assert turns.ordered == [7, 4, 5, 6, 3] and turns.waiting == []
 
 
-def test_results_stand_in_call_order_and_talk_waits_behind_them() -> None:
-    log = write([("opened", {}), ("user", {}), reply(1, "x", "y"), ("user", {}), ("result", {"call_id": "y"})])
+def test_an_open_call_is_known_with_its_arguments_in_their_order_and_whether_it_was_begun() -> None:
+    log = write([("opened", {}), ("user", {}), reply(1, "x", "y"), ("result", {"call_id": "y"})])
     turns = Turns.over(log)
-    assert turns.ordered == [1, 2] and turns.waiting == [3]
     assert turns.open_calls == [OpenCall("x", "f", {"b": 1, "a": 2}, 2)]
     turns.feed(log.append("begun", {"call_id": "x"}))
     assert turns.open_calls[0].was_started and list(turns.open_calls[0].arguments) == ["b", "a"]
-    turns.feed(log.append("result", {"call_id": "x"}))
-    assert turns.ordered == [1, 2, 6, 4, 3] and turns.open_calls == []
-
-
-def test_what_is_said_while_a_reply_is_under_way_stands_behind_it() -> None:
-    turns = Turns.over(write([("opened", {}), ("user", {}), ("user", {}), ("notice", {}), reply(1)]))
-    assert turns.ordered == [1, 4, 2, 3] and turns.has_pending_user and turns.n_before_last_assistant == 1
 
 
 @pytest.mark.parametrize(

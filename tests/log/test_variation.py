@@ -16,24 +16,8 @@ from contextkit.errors import UsageError
 from contextkit.log.log import Log
 from contextkit.log.variation import FORMS, Steps, Variation, grams_of, likeness, repetition, unvaried, varied
 
-BREAKS = [
-    "",
-    "\n",
-    "\r\n",
-    "\r",
-    "\v",
-    "\f",
-    "\x1c",
-    "\x85",
-    "\u2028",
-    "\u2029",
-    "\n\n",
-    " | ",
-    "> ",
-    "* ",
-    "</look>",
-    "   1 | a",
-]
+BREAKS = ["", "\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\n\n", " | ", "> ", "* "]
+BREAKS += ["</look>", "   1 | a"]
 TEXT = st.lists(
     st.sampled_from(BREAKS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=6
 ).map("".join)
@@ -90,7 +74,7 @@ def test_a_choice_is_the_same_in_every_process() -> None:
             capture_output=True,
             check=True,
         ).stdout
-        for seed in ("0", "1", "4242")
+        for seed in ("0", "4242")
     }
     assert len(seen) == 1
 

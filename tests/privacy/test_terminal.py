@@ -7,6 +7,7 @@ import ast
 import io
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,15 @@ def test_text_of_any_language_stays() -> None:
     assert sanitize(text) == text
 
 
-def _calls(path: Path) -> list[ast.Call]:
-    return [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+@cache
+def _calls() -> list[tuple[Path, ast.Call, str]]:
+    """(file, call, what is called) of every call in the package."""
+    return [
+        (path, node, ast.unparse(node.func))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+    ]
 
 
 PRINTS = re.compile(
@@ -66,31 +74,22 @@ OWN = {
 }
 
 
-def _name(call: ast.Call) -> str:
-    return ast.unparse(call.func)
-
-
 def test_nothing_prints_but_through_the_console() -> None:
     found = [
-        f"{path.relative_to(PACKAGE)}:{call.lineno}: {_name(call)}"
-        for path in sorted(PACKAGE.rglob("*.py"))
+        f"{path.relative_to(PACKAGE)}:{call.lineno}: {name}"
+        for path, call, name in _calls()
         if path != CONSOLE and path.relative_to(PACKAGE).as_posix() not in OWN
-        for call in _calls(path)
-        if PRINTS.search(_name(call)) and not _name(call).endswith("console.print")
+        if PRINTS.search(name) and not name.endswith("console.print")
     ]
     assert not found, "\n".join(found)
 
 
 def test_warnings_and_log_lines_are_constant_or_sanitized() -> None:
     found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for call in _calls(path):
-            name = _name(call)
-            is_log = re.search(r"(getLogger\(.*\)|\blog(ger)?)\.(debug|info|warning|error|exception|critical)$", name)
-            texts = (
-                call.args if is_log else call.args[:1] if name in ("warnings.warn", "warnings.warn_explicit") else []
-            )
-            variable = [text for text in texts if not isinstance(text, ast.Constant)]
-            unsafe = [text for text in variable if not re.match(r"(\w+\()?sanitize\(", ast.unparse(text))]
-            found += [f"{path.relative_to(PACKAGE)}:{call.lineno}: {ast.unparse(text)}" for text in unsafe]
+    for path, call, name in _calls():
+        is_log = re.search(r"(getLogger\(.*\)|\blog(ger)?)\.(debug|info|warning|error|exception|critical)$", name)
+        texts = call.args if is_log else call.args[:1] if name in ("warnings.warn", "warnings.warn_explicit") else []
+        variable = [text for text in texts if not isinstance(text, ast.Constant)]
+        unsafe = [text for text in variable if not re.match(r"(\w+\()?sanitize\(", ast.unparse(text))]
+        found += [f"{path.relative_to(PACKAGE)}:{call.lineno}: {ast.unparse(text)}" for text in unsafe]
     assert not found, "\n".join(found)

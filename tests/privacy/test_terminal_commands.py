@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from contextkit.cache.usage import Usage
+from contextkit.cli.main import main
 from contextkit.ledger.calls import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from tests.cli.conftest import COMMAND
@@ -48,13 +49,10 @@ def recording(tmp_path: Path) -> Path:
 
 COMMANDS = (
     ["report"],
-    ["report", "--by", "session"],
     ["report", "--json"],
     ["report", "--csv"],
-    ["report", "--csv", "--by", "model"],
     ["report", "--markdown"],
     ["whatif"],
-    ["whatif", "--json"],
     ["lint", "--requests"],
     ["lint", "--format", "json", "--requests"],
     ["lint", "--format", "github", "--requests"],
@@ -64,10 +62,14 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_command_escapes_what_a_recording_says(command: list[str], recording: Path) -> None:
-    ended = subprocess.run([*COMMAND, *command, str(recording)], capture_output=True, check=False, timeout=120)
-    assert ended.returncode in (0, 1, 2) and b"Traceback" not in ended.stderr
-    out, err = ended.stdout.decode(), ended.stderr.decode()
+def test_a_command_escapes_what_a_recording_says(
+    command: list[str], recording: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["contextkit", *command, str(recording)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    assert ended.value.code in (None, 0, 1, 2) and "Traceback" not in err
     assert (out or err or "github" in command) and not OBEYED.search(out) and not OBEYED.search(err)
     if "--csv" not in command:  # which quotes a newline in a cell
         assert not any(line.startswith("contextkit: all is well") for line in (out + "\n" + err).splitlines())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,19 +86,19 @@ def _check(columns: PromptColumns, marks: tuple[Breakpoint, ...], min_tokens: in
     assert lifetimes == sorted(lifetimes, reverse=True)
 
 
-@pytest.mark.parametrize("n", range(1, 201))
-def test_however_much_one_turn_adds(n: int) -> None:
-    columns, cache = PromptColumns(GRAMMAR), BreakpointCache(0)
-    columns.append(RenderedBlock("system", "", b"{}", 1000))
-    columns.append(message(columns, ("user", "", True, 10)))
-    first = plan(columns, 2, 0, Plan())
-    cache.publish(cache.begin(prompt_of(columns, 2, first), 0.0), 0.0)
-    for _ in range(n):
+def test_however_much_one_turn_adds() -> None:
+    for n in range(1, 201):
+        columns, cache = PromptColumns(GRAMMAR), BreakpointCache(0)
+        columns.append(RenderedBlock("system", "", b"{}", 1000))
         columns.append(message(columns, ("user", "", True, 10)))
-    hit = cache.lookup(prompt_of(columns, len(columns), plan(columns, len(columns), 2, Plan())), 1.0)
-    assert hit.segment == 1
-    bare = cache.lookup(prompt_of(columns, len(columns), (Breakpoint(len(columns) - 1, 300),)), 1.0)
-    assert (bare.segment == 1) == (n <= 19)  # what the bridge is for
+        first = plan(columns, 2, 0, Plan())
+        cache.publish(cache.begin(prompt_of(columns, 2, first), 0.0), 0.0)
+        for _ in range(n):
+            columns.append(message(columns, ("user", "", True, 10)))
+        hit = cache.lookup(prompt_of(columns, len(columns), plan(columns, len(columns), 2, Plan())), 1.0)
+        assert hit.segment == 1, n
+        bare = cache.lookup(prompt_of(columns, len(columns), (Breakpoint(len(columns) - 1, 300),)), 1.0)
+        assert (bare.segment == 1) == (n <= 19), n  # what the bridge is for
 
 
 def test_a_bridge_stands_only_where_the_tail_cannot_reach() -> None:

@@ -23,7 +23,6 @@ PROVIDERS: dict[str, Callable[[], Provider]] = {
     "anthropic": lambda: AnthropicMessages("claude-sonnet-5-5", max_tokens=1024),
     "anthropic, thinking stripped": lambda: AnthropicMessages("claude-haiku-4-5", max_tokens=1024),
     "openai chat, marks": lambda: OpenAIChat("gpt-6.1-sol"),
-    "openai chat, implicit": lambda: OpenAIChat("gpt-5"),
     "openai responses": lambda: OpenAIResponses("gpt-6.1-sol"),
 }
 
@@ -89,19 +88,13 @@ def test_a_request_appends_what_was_said_since_the_last_one(name: str) -> None:
     assert 2 <= new <= 3  # a reply (speech and call, or one message) and a result
     assert len(context.request().layout.columns) == so_far + new
     assert appended(context) == 0
-
-
-def test_many_things_said_are_appended_once() -> None:
-    context = talk("anthropic").until(10)
-    context.request()
     for _ in range(7):
         context.user("and this")
     assert (appended(context), appended(context)) == (7, 0)
 
 
-@pytest.mark.parametrize("name", PROVIDERS)
-def test_each_segment_is_hashed_once(name: str) -> None:
-    going = talk(name)
+def test_each_segment_is_hashed_once() -> None:
+    going = talk("anthropic")
     context = going.until(100)
     so_far = len(context.request().layout.columns)
     with counted("c_call") as calls:
@@ -115,8 +108,8 @@ def test_a_turn_takes_the_same_steps_however_long_the_conversation(name: str) ->
     going = talk(name)
     going.until(50)
     early = steps(lambda: going.until(51))
-    going.until(1000)
-    late = steps(lambda: going.until(1001))
+    going.until(500)
+    late = steps(lambda: going.until(501))
     assert late.total() <= 1.1 * early.total()
     # A binary search takes a few steps more in a longer conversation; everything else takes none.
     grown = {
@@ -127,18 +120,17 @@ def test_a_turn_takes_the_same_steps_however_long_the_conversation(name: str) ->
     assert not grown
 
 
-@pytest.mark.parametrize("n_said", [1, 5])
-def test_what_a_user_says_takes_the_same_steps_however_long_the_conversation(n_said: int) -> None:
+def test_what_a_user_says_takes_the_same_steps_however_long_the_conversation() -> None:
     going = talk("anthropic")
 
     def said() -> None:
-        for _ in range(n_said):
+        for _ in range(5):
             going.context.user(f"{going.call_id}, and {len(going.context.log)}")
         going.context.request()
 
     going.until(50).request()
     early = steps(said).total()
-    going.until(800).request()
+    going.until(400).request()
     assert steps(said).total() <= 1.1 * early
 
 
@@ -198,15 +190,6 @@ def test_a_body_is_joined_from_few_slices() -> None:
     marks = len(request.layout.breakpoints)
     assert 1 <= marks <= 3
     assert len(list(request.layout.slices())) == 2 * marks + 2
-
-
-def test_a_request_given_back_is_not_read() -> None:
-    going = talk("anthropic")
-    context = going.until(3)
-    request = context.request()
-    with counted("c_call") as calls:
-        assert request or None
-    assert not calls["contextkit.canonical", "loads"]
 
 
 def test_a_body_that_is_being_joined_stays_as_it_was_while_the_conversation_grows() -> None:

@@ -46,7 +46,7 @@ def test_the_planner_costs_what_the_best_of_all_sets_of_marks_costs(sessions: li
     assert sum(best) <= sum(ours) * (1 + 1e-9) and sum(ours) <= 1.01 * sum(best)
 
 
-@pytest.mark.parametrize(("seed", "n_places"), [(3, 6), (28, 6), (83, 3), (208, 3)])
+@pytest.mark.parametrize(("seed", "n_places"), [(28, 6), (208, 3)])
 def test_the_search_finds_what_trying_every_set_of_marks_on_the_cache_itself_finds(seed: int, n_places: int) -> None:
     session = generated(seed)
     assert Oracle(session, n_places=n_places).best() == pytest.approx(tried(session, n_places), rel=1e-12)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import copy
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import anthropic
@@ -17,13 +14,11 @@ from hypothesis import strategies as st
 
 from contextkit import AnthropicMessages, Context, Request
 from contextkit.canonical import parse
-from contextkit.errors import UsageError
 from tests.laws.conversations import BREAKING, SAYING, SYSTEM, TOOLS, Conversation, operations
 from tests.laws.wires import PROVIDERS
 from tests.providers.strict import faults
 from tests.providers.test_anthropic_replies import message, streamed
 
-Json = Any
 laws = settings.get_profile("laws")
 
 
@@ -52,53 +47,6 @@ def rich() -> Context:
         context.result(call, ValueError("no") if call.name == "now" else {"found": 10**20})
     context.notice("The budget is half spent.")
     return context
-
-
-def corruptions(value: Json, path: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...], Json]]:
-    """Ways to break each place of a body: a key too many, a key gone, a value of another type."""
-    if isinstance(value, dict):
-        if path and path[-1] not in ("input", "properties", "input_schema", "query") and "properties" not in path:
-            yield "a key too many", path, {**value, "zzz": 1}
-        for key, item in value.items():
-            yield from corruptions(item, (*path, key))
-    elif isinstance(value, list):
-        yield "no list", path, {"0": value}
-        for index, item in enumerate(value):
-            yield from corruptions(item, (*path, index))
-    elif isinstance(value, str):
-        yield "no string", path, [value]
-
-
-def broken(body: Json, path: tuple[Any, ...], value: Json) -> Json:
-    body = copy.deepcopy(body)
-    place = body
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
-    return body
-
-
-def test_the_oracle_refuses_what_is_broken() -> None:
-    body = parse(rich().request().body)
-    assert faults(MessageCreateParamsNonStreaming, body) == []
-    free = ("input", "input_schema", "properties")  # what an author or a model wrote is of any form
-    cases = [
-        (what, path, broken(body, path, value))
-        for what, path, value in corruptions(body)
-        if not any(key in path[:-1] for key in free)
-    ]
-    cases += [
-        ("gone", (key,), {name: value for name, value in body.items() if name != key})
-        for key in ("model", "max_tokens", "messages")
-    ]
-    # An image, a document and a text block share no type: each missing field is a fault of its own.
-    cases += [
-        ("a field gone", (index,), broken(body, ("messages", 0, "content", index), {"type": block["type"]}))
-        for index, block in enumerate(body["messages"][0]["content"])
-    ]
-    assert len(cases) >= 50
-    accepted = [(what, path) for what, path, case in cases if not faults(MessageCreateParamsNonStreaming, case)]
-    assert accepted == []
 
 
 # ---- the real client
@@ -133,16 +81,6 @@ def events() -> httpx2.Response:
 def client_of(wire: Wire, **options: Any) -> anthropic.Anthropic:
     return anthropic.Anthropic(
         api_key="sk-test", http_client=httpx2.Client(transport=httpx2.MockTransport(wire)), **options
-    )
-
-
-def async_client_of(wire: Wire) -> anthropic.AsyncAnthropic:
-    async def answer(request: httpx2.Request) -> httpx2.Response:
-        await request.aread()
-        return wire(request)
-
-    return anthropic.AsyncAnthropic(
-        api_key="sk-test", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
     )
 
 
@@ -202,18 +140,6 @@ def test_a_refusal_is_in_the_ledger_without_its_text() -> None:
     assert len(context.log) == len(rich().log)
 
 
-def test_async_send() -> None:
-    context, wire = rich(), Wire(ok())
-    request = context.request()
-
-    async def run() -> Any:
-        async with async_client_of(wire) as client:
-            return await request.asend(client)
-
-    context.receive(asyncio.run(run()), request)
-    assert wire.bodies == [request.body] and len(context.calls) == 2
-
-
 def test_streams_on_both_roads() -> None:
     context, wire = rich(), Wire(events())
     request = context.request()
@@ -242,33 +168,6 @@ def test_the_sdks_stream_helper_works_too() -> None:
     assert context.log[-1].body == plain.log[-1].body
 
 
-def test_async_streams() -> None:
-    context, wire = rich(), Wire(events())
-    request = context.request()
-
-    async def run() -> None:
-        async with async_client_of(wire) as client:
-            async for _ in context.stream(await request.stream(client), request):
-                pass
-
-    asyncio.run(run())
-    assert len(context.calls) == 2 and json.loads(wire.bodies[0])["stream"] is True
-
-
-def test_what_the_typed_method_does_not_know_goes_under_extra_body() -> None:
-    context, wire = rich(), Wire(ok(), ok())
-    request = context.request(
-        extra_body={"brand_new": {"a": 1}}, extra_headers={"anthropic-beta": "x-2026", "x-trace": "7"}
-    )
-    assert request["extra_body"] == {"brand_new": {"a": 1}} and "brand_new" not in request
-    client_of(wire).messages.create(**request)
-    request.send(client_of(wire))
-    stock, fast = wire.seen
-    assert json.loads(stock.content)["brand_new"] == {"a": 1} and fast.content == request.body
-    assert json.loads(stock.content) == json.loads(fast.content)
-    assert all(sent.headers["anthropic-beta"] == "x-2026" and sent.headers["x-trace"] == "7" for sent in wire.seen)
-
-
 def test_a_model_without_system_messages_between_turns_is_told_in_the_users() -> None:
     said = [{"role": "user", "content": "hi"}, {"role": "system", "content": "Be brief."}]
     context = Context.from_messages(
@@ -284,41 +183,3 @@ def test_a_mapping_of_the_body() -> None:
     request = rich().request(temperature=None)
     assert isinstance(request, Request) and len(request) == len(dict(request)) and bool(request)
     assert {**request} == json.loads(request.body) and "temperature" not in request
-
-
-def test_a_long_answer_wants_a_stream_or_a_timeout() -> None:
-    request = rich().request(max_tokens=60_000)
-    with pytest.raises(UsageError, match="stream"):
-        request.send(client_of(Wire()))
-    request.send(client_of(Wire(ok()), timeout=3600.0))
-    with pytest.raises(ValueError, match=r"[Ss]tream"):
-        client_of(Wire()).messages.create(**request)  # the SDK says the same
-
-
-@pytest.mark.parametrize("options", [{"ttl": "2h"}, {"ttl": "1h", "head_ttl": "5m"}])
-def test_lifetimes_that_cannot_be(options: Any) -> None:
-    with pytest.raises(UsageError):
-        AnthropicMessages("claude-sonnet-5-5", max_tokens=1, **options)
-
-
-@pytest.mark.parametrize(
-    ("change", "levels"),
-    [
-        (
-            {"max_tokens": 1, "stop_sequences": ["x"], "metadata": {"user_id": "u"}, "service_tier": "auto"},
-            (True, True, True),
-        ),
-        ({"tool_choice": {"type": "auto"}, "speed": "standard"}, (True, True, True)),
-        ({"tool_choice": {"type": "none"}}, (True, True, False)),
-        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, (True, True, False)),
-        ({"output_config": {"effort": "low"}}, (True, True, False)),
-        ({"speed": "fast"}, (True, False, False)),
-        ({"extra_body": {"not_known_yet": 1}}, (True, True, True)),
-        ({"inference_geo": "us"}, (False, False, False)),
-    ],
-)
-def test_which_levels_a_parameter_invalidates(change: Json, levels: tuple[bool, bool, bool]) -> None:
-    context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=64), system="x", tools=TOOLS)
-    context.user("hi")
-    before, after = context.request().prompt.namespaces, context.request(**change).prompt.namespaces
-    assert tuple(one == other for one, other in zip(before, after, strict=True)) == levels

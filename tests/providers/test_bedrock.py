@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,6 @@ from tests.providers.oracles import converse_faults, converse_stream
 boto3 = pytest.importorskip("boto3", reason="the SDK of the extra `bedrock` (boto3) is not installed")
 
 laws = settings.get_profile("laws")
-ROOT = Path(__file__).resolve().parents[2]
 CLAUDE = "anthropic.claude-sonnet-5-5"
 SYSTEM = "You are careful. " * 300
 CALLS = [

@@ -19,7 +19,6 @@ from contextkit import AnthropicMessages, Context, tool
 from contextkit.canonical import canonical, parse
 from contextkit.errors import UsageError
 from contextkit.facts.load import betas_for
-from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.anthropic.blocks import PLACEHOLDER, edited_columns
 from contextkit.providers.codecs import PARSERS
 from contextkit.providers.notices import BLOCKS, FIELDS
@@ -27,7 +26,7 @@ from contextkit.server import LocalServer
 from contextkit.server.answer import answer
 from contextkit.server.endpoints.table import MESSAGES
 from contextkit.server.state import Clock, State
-from tests.providers import filled, filled_params
+from tests.providers import filled
 from tests.providers.strict import faults
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,12 +93,6 @@ def cost_of_reading(context: Context) -> list[int]:
 
 OF_REPLIES = get_args(get_args(BetaContentBlock)[0])
 OF_REQUESTS: Any = Union[get_args(BetaContentBlockParam)[:-1]]  # noqa: UP007 - made from a tuple
-BLOCK_KINDS = {variant["type"]: variant for kind in get_args(OF_REQUESTS) for variant in filled_params.variants(kind)}
-SPEAKERS = {"image": "user", "document": "user", "search_result": "user", "container_upload": "user"}
-"""Type of a block → who says it; the model says every other."""
-ELSEWHERE = {"tool_use", "tool_result", "tool_addition", "tool_removal", "thinking", "redacted_thinking"}
-"""What must fit what stands around it: tested with that."""
-EVERY_BETA = ",".join({header for headers in BLOCKS.values() for header in headers})
 
 
 @pytest.mark.parametrize("kind", OF_REPLIES, ids=lambda kind: kind.__name__)
@@ -107,23 +100,6 @@ def test_what_a_reply_holds_is_sent_back_as_a_request_takes_it(kind: Any) -> Non
     for block in filled.variants(kind):
         said = {"type": "message", "id": "m", "model": MODEL, "content": [block], "stop_reason": "end_turn"}
         assert faults(OF_REQUESTS, parse(claude().reply(said).native.body)[0]) == []
-
-
-@pytest.mark.parametrize("kind", sorted(BLOCK_KINDS.keys() - ELSEWHERE))
-def test_the_local_provider_takes_every_block(kind: str) -> None:
-    taken = 0
-    for each in get_args(OF_REQUESTS):
-        for block in filled_params.variants(each):
-            if block["type"] == kind and not (kind == "text" and block.get("citations")) and not block.get("signature"):
-                role = SPEAKERS.get(kind, "assistant")
-                first = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "Gone."}]
-                said = [
-                    *first[: 1 + (role == "user")],
-                    {"role": role, "content": [block]},
-                    {"role": "user", "content": "On."},
-                ]
-                taken += status({**PLAIN, "messages": said}, EVERY_BETA, version="2023-06-01") == 200
-    assert taken, "no block of this kind was sent"
 
 
 # ---- edits
@@ -170,9 +146,7 @@ def test_a_clearing_that_would_not_pay_is_not_made() -> None:
     assert uses[6] == uses[13] == [6]
 
 
-@pytest.mark.parametrize(
-    ("more", "shown"), [({}, True), ({"clear_tool_inputs": True}, False), ({"clear_tool_inputs": ["fetch"]}, False)]
-)
+@pytest.mark.parametrize(("more", "shown"), [({}, True), ({"clear_tool_inputs": ["fetch"]}, False)])
 def test_what_is_cleared_can_be_chosen(more: Any, shown: bool) -> None:
     few = {**CLEAR_USES, "trigger": {"type": "input_tokens", "value": 10}, "keep": {"type": "tool_uses", "value": 0}}
     context = run(claude({**few, **more}), turns=1)[0]
@@ -184,9 +158,7 @@ def test_what_is_cleared_can_be_chosen(more: Any, shown: bool) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("keep", "gone"), [("all", None), ({"type": "all"}, None), ({"type": "thinking_turns", "value": 1}, 2), (None, 2)]
-)
+@pytest.mark.parametrize(("keep", "gone"), [("all", None), ({"type": "thinking_turns", "value": 1}, 2), (None, 2)])
 def test_thinking_leaves_with_its_turn(keep: Any, gone: int | None) -> None:
     edit = CLEAR_THINKING if keep is None else {**CLEAR_THINKING, "keep": keep}
     context, said = run(claude(edit), script(2), turns=3)
@@ -355,7 +327,7 @@ KEYED: list[tuple[str, dict[str, Any], int]] = [
                             "title": "t",
                             "content": [{"type": "text", "text": "x"}],
                             "citations": {"enabled": True},
-                        },
+                        }
                     ],
                 }
             ]
@@ -377,10 +349,11 @@ KEYED: list[tuple[str, dict[str, Any], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "change", "level"), KEYED, ids=[row[0] for row in KEYED])
-def test_a_parameter_costs_the_levels_it_costs(name: str, change: Any, level: int) -> None:
-    one, other = (PARSERS["anthropic_messages"](body).prompt.namespaces for body in (PLAIN, {**PLAIN, **change}))
-    assert [mine == theirs for mine, theirs in zip(one, other, strict=True)] == [place < level for place in range(3)]
+def test_a_parameter_costs_the_levels_it_costs() -> None:
+    for name, change, level in KEYED:
+        one, other = (PARSERS["anthropic_messages"](body).prompt.namespaces for body in (PLAIN, {**PLAIN, **change}))
+        equal = [mine == theirs for mine, theirs in zip(one, other, strict=True)]
+        assert equal == [place < level for place in range(3)], name
 
 
 def test_how_thinking_is_shown_and_checked_costs_nothing() -> None:
@@ -457,9 +430,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "too early",
         {
             "context_management": {
-                "edits": [
-                    {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 9}},
-                ]
+                "edits": [{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 9}}]
             }
         },
         COMPACT,
@@ -597,27 +568,34 @@ def test_every_client_of_the_sdk_is_tried_here_and_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-@pytest.mark.parametrize("is_streamed", [False, True])
-def test_every_platform_is_sent_the_same_conversation(name: str, is_streamed: bool) -> None:
-    if name == "bedrock" and is_streamed:
+def test_every_platform_is_sent_the_same_conversation_counted_as_it_is_billed(name: str) -> None:
+    if name == "bedrock":
         pytest.importorskip(
             "botocore", reason="the SDK reads Bedrock's streams with botocore: pip install contextkit-sdk[bedrock]"
         )
     model, made = CLIENTS[name]
     context = Context(claude(CLEAR_USES, model=model), system=SYSTEM, clock=lambda: 0.0)
     with (
-        LocalServer([{"parts": [{"type": "text", "text": "Gone."}]}] * 3, now=0.0) as server,
+        LocalServer([{"parts": [{"type": "text", "text": "Gone."}]}] * 4, now=0.0) as server,
         made(server.url) as client,
     ):
-        for _ in range(3):
+        for is_streamed in (False, True, False):
             context.user("Go.")
             request = context.request()
+            counted(name, client, request)
             if is_streamed:
                 with client.messages.create(**request, stream=True) as events:
                     for _ in context.stream(events):
                         pass
             else:
                 context.receive(client.messages.create(**request), request)
+        context.user("Go.")
+        if name in REWRITES:
+            with pytest.raises(UsageError, match=r"use its typed method with \*\*request"):
+                context.request().send(client)
+        else:  # prepared bytes go where a client leaves them alone
+            context.receive(context.request().send(client))
+            assert context.finished
     billed = [exchange.usage for exchange in context.ledger]
     assert [usage.prompt for usage in billed if usage] == [
         each.predicted.prompt for each in context.ledger if each.predicted
@@ -625,36 +603,16 @@ def test_every_platform_is_sent_the_same_conversation(name: str, is_streamed: bo
     assert all(usage is not None and (usage.read or 0) > 2_000 for usage in billed[1:]) and context.last_text == "Gone."
 
 
-@pytest.mark.parametrize("name", CLIENTS)
-def test_prepared_bytes_go_where_a_client_leaves_them_alone(name: str) -> None:
-    model, made = CLIENTS[name]
-    context = Context(claude(model=model))
-    context.user("Go.")
-    with LocalServer() as server, made(server.url) as client:
-        if name not in REWRITES:
-            context.receive(context.request().send(client))
-            assert context.finished
-            return
-        with pytest.raises(UsageError, match=r"use its typed method with \*\*request"):
-            context.request().send(client)
-
-
-@pytest.mark.parametrize("name", CLIENTS)
-def test_a_prompt_is_counted_as_it_is_billed(name: str) -> None:
-    model, made = CLIENTS[name]
-    context = Context(claude(CLEAR_USES, model=model), system=SYSTEM)
-    context.user("Go.")
-    request = context.request()
+def counted(name: str, client: Any, request: Any) -> None:
     asked = {key: value for key, value in request.items() if key not in ("max_tokens", "extra_headers", "extra_body")}
     edited = {"context_management": request.params["context_management"]}
-    with LocalServer() as server, made(server.url) as client:
-        if name == "bedrock":
-            with pytest.raises(anthropic.AnthropicError, match="not supported in Bedrock"):
-                client.messages.count_tokens(**asked)
-            return
-        assert client.messages.count_tokens(**asked).input_tokens == request.predicted.prompt
-        managed = client.beta.messages.count_tokens(**asked, **edited, betas=[CONTEXT_MANAGEMENT])
-        assert managed.context_management.original_input_tokens == request.predicted.prompt
+    if name == "bedrock":
+        with pytest.raises(anthropic.AnthropicError, match="not supported in Bedrock"):
+            client.messages.count_tokens(**asked)
+        return
+    assert client.messages.count_tokens(**asked).input_tokens == request.predicted.prompt
+    managed = client.beta.messages.count_tokens(**asked, **edited, betas=[CONTEXT_MANAGEMENT])
+    assert managed.context_management.original_input_tokens == request.predicted.prompt
 
 
 ABROAD = [
@@ -670,16 +628,6 @@ def test_what_a_platform_does_not_take_is_said(name: str, change: Any, words: st
     asked = {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "Go."}]}
     with LocalServer() as server, made(server.url) as client, pytest.raises(anthropic.BadRequestError, match=words):
         client.messages.create(**asked, **change)
-
-
-def test_edits_cost_one_walk_and_nothing_where_there_are_none() -> None:
-    context = Context(claude())
-    context.user("Go.")
-    layout = context.request().layout
-    assert edited_columns(layout, {"model": MODEL})[0] is layout.columns
-    managed = {"model": MODEL, "context_management": {"edits": [CLEAR_USES]}}
-    shadow, told = edited_columns(PromptLayout(layout.columns, layout.n), managed)
-    assert shadow is not layout.columns and told == [] and list(shadow.digests) == list(layout.columns.digests)
 
 
 # ---- the page

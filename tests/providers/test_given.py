@@ -38,15 +38,14 @@ def test_what_the_log_or_the_client_says_is_no_parameter_of_a_provider(wire: str
 
 
 @pytest.mark.parametrize("wire", MAKERS)
-@pytest.mark.parametrize("length", [-3, "many", 1.5, True])
-def test_the_length_of_a_reply_is_a_number_from_0(wire: str, length: Any) -> None:
+def test_the_length_of_a_reply_is_a_number_from_0(wire: str) -> None:
     name = "max_output_tokens" if wire == "responses" else "max_tokens"
-    with pytest.raises(UsageError, match="tokens"):
-        MAKERS[wire](**{name: length})
     context = Context(MAKERS[wire]())
     context.user("hello")
-    with pytest.raises(UsageError, match="tokens"):
-        context.request(**{name: length})
+    for length in (-3, "many", 1.5, True):
+        for act in (MAKERS[wire], context.request):
+            with pytest.raises(UsageError, match="tokens"):
+                act(**{name: length})
 
 
 def test_an_engine_may_be_asked_for_as_much_as_fits() -> None:

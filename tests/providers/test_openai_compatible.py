@@ -42,15 +42,27 @@ def made(host: str, **more: Any) -> OpenAICompatible:
     return OpenAICompatible("some/model", host=host, max_tokens=64, **{**session, **salt, **more})
 
 
+SERVERS: dict[str, LocalServer] = {}
+"""Engine → its server, which is started once."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stopped() -> Iterator[None]:
+    yield
+    while SERVERS:
+        SERVERS.popitem()[1].stop()
+
+
 @contextmanager
 def recorded(host: str, replies: list[Any]) -> Iterator[tuple[openai.OpenAI, list[httpx2.Request]]]:
     """A client of a server that takes any model, and the requests it was sent."""
-    sent: list[httpx2.Request] = []
+    engine, sent = HOSTS[host].engine or "sglang", list[httpx2.Request]()
+    if engine not in SERVERS:
+        SERVERS[engine] = LocalServer(cache=engine).start()
+    SERVERS[engine].reset()
+    SERVERS[engine].script(replies)
     http = httpx2.Client(event_hooks={"request": [sent.append]})
-    with (
-        LocalServer(replies, cache=HOSTS[host].engine or "sglang") as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", http_client=http) as client,
-    ):
+    with openai.OpenAI(base_url=f"{SERVERS[engine].url}/v1", api_key="any", http_client=http) as client:
         yield client, sent
 
 
@@ -92,25 +104,24 @@ def test_what_a_row_has_no_field_for_is_an_error_that_says_so() -> None:
     assert OpenAICompatible("some/model", host="mistral", prompt_cache_key="k").params["prompt_cache_key"] == "k"
 
 
-@every_host
-def test_a_reply_is_begun_where_the_host_goes_on_with_it(host: str) -> None:
-    row = HOSTS[host]
-    if not row.takes_prefill:
-        with pytest.raises(UsageError, match="ask in words"):
-            made(host).prefilled("{")
-        return
-    message, fields = made(host).prefilled("{")
-    assert message == {"role": "assistant", "content": "{", **row.prefix} and fields == row.goes_on
+def test_a_reply_is_begun_where_the_host_goes_on_with_it() -> None:
+    for host, row in HOSTS.items():
+        if row.takes_prefill:
+            message, fields = made(host).prefilled("{")
+            assert message == {"role": "assistant", "content": "{", **row.prefix} and fields == row.goes_on
+        else:
+            with pytest.raises(UsageError, match="ask in words"):
+                made(host).prefilled("{")
 
 
 # ---- the model's row
 
 
-@pytest.mark.parametrize("host", [name for name, row in HOSTS.items() if row.rule])
-def test_a_model_nobody_knows_gets_the_rules_of_its_host(host: str) -> None:
-    rule, model = HOSTED[HOSTS[host].rule], made(host).model
-    assert (model.min_tokens, model.default_ttl_seconds) == (rule.min_tokens, rule.ttl_seconds)
-    assert model.cache == ("billed" if rule.kind == "implicit" and rule.bills_writes else rule.kind)
+def test_a_model_nobody_knows_gets_the_rules_of_its_host() -> None:
+    for host in (name for name, row in HOSTS.items() if row.rule):
+        rule, model = HOSTED[HOSTS[host].rule], made(host).model
+        assert (model.min_tokens, model.default_ttl_seconds) == (rule.min_tokens, rule.ttl_seconds)
+        assert model.cache == ("billed" if rule.kind == "implicit" and rule.bills_writes else rule.kind)
 
 
 def test_the_table_knows_some_and_the_caller_others() -> None:
@@ -197,12 +208,11 @@ def after(provider: Any, reply: Any) -> Any:
     return context
 
 
-@every_host
-def test_what_a_model_thought_is_sent_back_in_the_hosts_own_field_or_not_at_all(host: str) -> None:
-    row = HOSTS[host]
-    for name in ("reasoning_content", "reasoning"):
-        message = after(made(host), completion({**SAID, name: "Hm."})).request()["messages"][1]
-        assert message == {**SAID, **({row.thought: "Hm."} if row.thought else {})}
+def test_what_a_model_thought_is_sent_back_in_the_hosts_own_field_or_not_at_all() -> None:
+    for host, row in HOSTS.items():
+        for name in ("reasoning_content", "reasoning"):
+            message = after(made(host), completion({**SAID, name: "Hm."})).request()["messages"][1]
+            assert message == {**SAID, **({row.thought: "Hm."} if row.thought else {})}, host
 
 
 def test_pieces_of_a_stream_grow_into_the_thought_they_are() -> None:

@@ -5,30 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParams
 from openai.types.responses.response_create_params import ResponseCreateParams
 
 from contextkit.canonical import canonical, parse
 from contextkit.log.entry import Entry
-from contextkit.prompt.breakpoints import plan
-from contextkit.prompt.prompt import PromptColumns, PromptLayout
+from contextkit.prompt.prompt import PromptColumns
 from contextkit.providers.codecs import PARSERS
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.provider import Provider
-from tests.providers.speech import Speech, speeches
+from tests.laws.conversations import BREAKING, SAYING, Conversation, operations
+from tests.laws.wires import PROVIDERS
 from tests.providers.strict import faults
 
+laws = settings.get_profile("laws")
 PARAMS: dict[str, Any] = {"openai_chat": CompletionCreateParams, "openai_responses": ResponseCreateParams}
-PROVIDERS: list[Provider] = [
-    OpenAIChat("gpt-6.1-sol", max_tokens=99),
-    OpenAIChat("gpt-5.4-mini", prompt_cache_key="k", system_role="system"),
-    OpenAIResponses("gpt-6.1-sol", max_output_tokens=99, ttl="12h"),
-    OpenAIResponses("gpt-5.4", reasoning={"effort": "low"}),
-]
-ids = [f"{provider.wire}-{provider.model.name}" for provider in PROVIDERS]
-few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@pytest.mark.parametrize("name", ["chat", "chat-implicit", "responses", "responses-explicit"])
+@given(st.data())
+@laws
+def test_every_request_is_one_the_sdk_would_take(name: str, data: st.DataObject) -> None:
+    provider = PROVIDERS[name]()
+    for sent in Conversation(provider).run(data.draw(operations(*SAYING, *BREAKING))).sent:
+        assert faults(PARAMS[provider.wire], parse(sent.body)) == []
 
 
 def track_of(provider: Provider, system: Any, tools: Any, entries: list[Entry]) -> PromptColumns:
@@ -38,54 +41,6 @@ def track_of(provider: Provider, system: Any, tools: Any, entries: list[Entry]) 
     for entry in entries:
         columns.extend(provider.render_entry(entry))
     return columns
-
-
-def layout_of(provider: Provider, speech: Speech) -> PromptLayout:
-    columns = track_of(provider, speech.system, speech.tools, speech.entries())
-    return PromptLayout(columns, len(columns), plan(columns, len(columns), 0, provider.plan))
-
-
-@pytest.mark.parametrize("provider", PROVIDERS, ids=ids)
-@given(speech=speeches())
-@few
-def test_every_request_is_one_the_sdk_would_take(provider: Provider, speech: Speech) -> None:
-    body = parse(layout_of(provider, speech).body(canonical(dict(provider.params))))
-    assert faults(PARAMS[provider.wire], body) == []
-
-
-@pytest.mark.parametrize("provider", PROVIDERS, ids=ids)
-@given(speech=speeches())
-@few
-def test_the_server_sees_the_prompt_the_client_predicted(provider: Provider, speech: Speech) -> None:
-    layout = layout_of(provider, speech)
-    client = provider.prompt(layout, provider.params)
-    server = PARSERS[provider.wire](parse(layout.body(canonical(dict(provider.params)))))
-    assert list(server.prompt.digests) == list(client.digests)
-    assert list(server.prompt.ends_tokens) == list(client.ends_tokens)
-    assert list(server.prompt.positions) == list(client.positions)
-    assert server.prompt.breakpoints == client.breakpoints
-    assert (server.prompt.namespaces, server.prompt.level_ends) == (client.namespaces, client.level_ends)
-    assert server.layout.body(canonical(dict(server.params))) == layout.body(canonical(dict(provider.params)))
-
-
-@pytest.mark.parametrize("provider", PROVIDERS, ids=ids)
-@given(speech=speeches())
-@few
-def test_an_adopted_request_renders_to_the_same_bytes(provider: Provider, speech: Speech) -> None:
-    layout = layout_of(provider, speech)
-    adopted(provider, parse(layout.body(canonical(dict(provider.params)))))
-
-
-@pytest.mark.parametrize("provider", PROVIDERS, ids=ids)
-@given(speech=speeches())
-@few
-def test_appending_never_changes_what_stands(provider: Provider, speech: Speech) -> None:
-    entries = speech.entries()
-    whole = track_of(provider, speech.system, speech.tools, entries)
-    part = track_of(provider, speech.system, speech.tools, entries[:-1])
-    n = len(part)
-    assert PromptLayout(whole, n).blocks == PromptLayout(part, n).blocks
-    assert whole.digests[:n] == part.digests
 
 
 def adopted(provider: Provider, body: Any) -> None:
@@ -100,36 +55,17 @@ def adopted(provider: Provider, body: Any) -> None:
 
 
 TEXT_MARK = {"mode": "explicit"}
-FOREIGN_CHAT: dict[str, list[Any]] = {
-    "system as a string": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
-    "developer parts": [
-        {"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-        {"role": "user", "content": "hi"},
-    ],
-    "several heads": [
-        {"role": "system", "content": "a"},
-        {"role": "developer", "content": "b"},
-        {"role": "user", "content": "hi"},
-    ],
-    "a named head": [{"role": "system", "name": "boss", "content": "a"}, {"role": "user", "content": "hi"}],
-    "a named user": [
-        {"role": "user", "name": "ann", "content": "hi"},
-        {"role": "user", "name": "bob", "content": "ho"},
-    ],
-    "developer in between": [
+FOREIGN_CHAT: list[list[Any]] = [
+    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
+    [{"role": "system", "content": "a"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "hi"}],
+    [{"role": "system", "name": "boss", "content": "a"}, {"role": "user", "content": "hi"}],
+    [{"role": "user", "name": "ann", "content": "hi"}, {"role": "user", "name": "bob", "content": "ho"}],
+    [
         {"role": "user", "content": "hi"},
         {"role": "developer", "content": "now French"},
         {"role": "user", "content": "ok"},
     ],
-    "image detail": [
-        {
-            "role": "user",
-            "content": [{"type": "image_url", "image_url": {"url": "https://e.org/a.png", "detail": "low"}}],
-        }
-    ],
-    "audio": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "aa", "format": "wav"}}]}],
-    "an uploaded file": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}],
-    "marks": [
+    [
         {
             "role": "user",
             "content": [
@@ -138,7 +74,7 @@ FOREIGN_CHAT: dict[str, list[Any]] = {
             ],
         }
     ],
-    "calls": [
+    [
         {"role": "user", "content": "hi"},
         {
             "role": "assistant",
@@ -157,17 +93,13 @@ FOREIGN_CHAT: dict[str, list[Any]] = {
         },
         {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
     ],
-    "a refusal": [{"role": "user", "content": "hi"}, {"role": "assistant", "refusal": "no"}],
-    "an old function": [{"role": "user", "content": "hi"}, {"role": "function", "name": "f", "content": "4"}],
-}
-FOREIGN_RESPONSES: dict[str, Any] = {
-    "a string": "hi",
-    "easy messages": [
-        {"role": "system", "content": "a"},
-        {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": "ho"},
-    ],
-    "typed messages": [
+    [{"role": "user", "content": "hi"}, {"role": "assistant", "refusal": "no"}],
+    [{"role": "user", "content": "hi"}, {"role": "function", "name": "f", "content": "4"}],
+]
+FOREIGN_RESPONSES: list[Any] = [
+    "hi",
+    [{"role": "system", "content": "a"}, {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}],
+    [
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "a"}]},
         {
             "type": "message",
@@ -177,13 +109,9 @@ FOREIGN_RESPONSES: dict[str, Any] = {
             "content": [{"type": "input_text", "text": "hi"}],
         },
     ],
-    "several heads": [
-        {"role": "developer", "content": "a"},
-        {"role": "developer", "content": "b"},
-        {"role": "user", "content": "hi"},
-    ],
-    "developer in between": [{"role": "user", "content": "hi"}, {"role": "developer", "content": "now French"}],
-    "calls": [
+    [{"role": "developer", "content": "a"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "hi"}],
+    [{"role": "user", "content": "hi"}, {"role": "developer", "content": "now French"}],
+    [
         {"role": "user", "content": "hi"},
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x", "content": None, "status": None},
         {
@@ -212,46 +140,11 @@ FOREIGN_RESPONSES: dict[str, Any] = {
         {"type": "custom_tool_call_output", "call_id": "c2", "output": "5"},
         {"role": "user", "content": [{"type": "input_image", "detail": "low", "image_url": "https://e.org/a.png"}]},
     ],
-    "a caller": [
+    [
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c1", "caller": {"type": "direct"}, "output": "4"},
     ],
-    "hosted tools": [
-        {"role": "user", "content": "hi"},
-        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "a"}},
-        {
-            "type": "code_interpreter_call",
-            "id": "ci_1",
-            "status": "completed",
-            "container_id": "k",
-            "code": "1",
-            "outputs": None,
-        },
-        {"type": "shell_call", "call_id": "s", "action": {"commands": ["ls"]}},
-        {
-            "type": "shell_call_output",
-            "call_id": "s",
-            "output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
-        },
-        {"type": "compaction", "encrypted_content": "x"},
-        {"type": "configuration_update", "reasoning": {"effort": "low"}},
-        {
-            "type": "additional_tools",
-            "role": "developer",
-            "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}],
-        },
-    ],
-    "files": [
-        {
-            "role": "user",
-            "content": [
-                {"type": "input_file", "file_id": "file-1"},
-                {"type": "input_file", "file_url": "https://e.org/a.pdf", "filename": "a.pdf"},
-                {"type": "input_file", "file_data": "data:application/pdf;base64,AA==", "filename": "document.pdf"},
-            ],
-        }
-    ],
-}
+]
 CHAT_TOOLS = [
     {
         "type": "function",
@@ -267,16 +160,16 @@ RESPONSES_TOOLS = [
 ]
 
 
-@pytest.mark.parametrize("messages", FOREIGN_CHAT.values(), ids=FOREIGN_CHAT)
 @pytest.mark.parametrize("tools", [[], CHAT_TOOLS], ids=["bare", "tools"])
-def test_a_foreign_chat_body_is_adopted_as_it_is(messages: Any, tools: Any) -> None:
-    adopted(OpenAIChat("gpt-6.1-sol"), {"model": "gpt-6.1-sol", "messages": messages, "tools": tools})
+def test_a_foreign_chat_body_is_adopted_as_it_is(tools: Any) -> None:
+    for messages in FOREIGN_CHAT:
+        adopted(OpenAIChat("gpt-6.1-sol"), {"model": "gpt-6.1-sol", "messages": messages, "tools": tools})
 
 
-@pytest.mark.parametrize("given_input", FOREIGN_RESPONSES.values(), ids=FOREIGN_RESPONSES)
 @pytest.mark.parametrize("more", [{}, {"tools": RESPONSES_TOOLS, "instructions": "Be brief."}], ids=["bare", "more"])
-def test_a_foreign_responses_body_is_adopted_as_it_is(given_input: Any, more: Any) -> None:
-    adopted(OpenAIResponses("gpt-6.1-sol"), {"model": "gpt-6.1-sol", "input": given_input, **more})
+def test_a_foreign_responses_body_is_adopted_as_it_is(more: Any) -> None:
+    for given_input in FOREIGN_RESPONSES:
+        adopted(OpenAIResponses("gpt-6.1-sol"), {"model": "gpt-6.1-sol", "input": given_input, **more})
 
 
 SPELLINGS: list[tuple[str, Any, Any]] = [
@@ -330,10 +223,10 @@ SPELLINGS: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("wire", "one", "other"), SPELLINGS, ids=range(len(SPELLINGS)))
-def test_two_spellings_of_one_prompt_are_one_prompt(wire: str, one: Any, other: Any) -> None:
-    first, second = (PARSERS[wire]({"model": "gpt-6.1-sol", **body}) for body in (one, other))
-    assert list(first.prompt.digests) == list(second.prompt.digests)
+def test_two_spellings_of_one_prompt_are_one_prompt() -> None:
+    for wire, one, other in SPELLINGS:
+        first, second = (PARSERS[wire]({"model": "gpt-6.1-sol", **body}) for body in (one, other))
+        assert list(first.prompt.digests) == list(second.prompt.digests)
 
 
 def test_order_inside_arguments_and_schemas_is_meaning() -> None:

@@ -146,10 +146,13 @@ def plain(schema: Any, *, without: tuple[str, ...] = ()) -> Any:
     return {key: plain(value, without=without) for key, value in schema.items() if key not in without}
 
 
-@pytest.mark.parametrize("model", [Invoice, Tree, Plan, Line, Cat, Dog])
-def test_openai_is_sent_what_its_own_sdk_would_send(model: Any) -> None:
-    made, theirs = strict(without_titles(model.model_json_schema())), without_titles(to_strict_json_schema(model))
-    assert made == theirs
+@pytest.mark.parametrize("model", [Invoice, Tree])
+def test_each_provider_is_sent_what_its_own_sdk_would_send_but_for_wording_to_claude(model: Any) -> None:
+    schema = without_titles(model.model_json_schema())
+    assert strict(schema) == without_titles(to_strict_json_schema(model))
+    made, theirs = claude(schema), without_titles(transform_schema(model))
+    assert plain(made, without=("description",)) == plain(theirs, without=("description",))
+    assert not str(made).count("minimum") - str(made).count("minimum: ")
 
 
 KINDS: list[Any] = [
@@ -181,13 +184,6 @@ def test_forms_made_up_are_lowered_as_both_sdks_lower_them(kinds: list[Any], has
     )
 
 
-@pytest.mark.parametrize("model", [Invoice, Tree, Plan, Line, Cat, Dog])
-def test_claude_is_sent_what_its_own_sdk_would_send_but_for_wording(model: Any) -> None:
-    made, theirs = claude(without_titles(model.model_json_schema())), without_titles(transform_schema(model))
-    assert plain(made, without=("description",)) == plain(theirs, without=("description",))
-    assert not str(made).count("minimum") - str(made).count("minimum: ")
-
-
 def test_a_union_told_apart_by_a_field_is_one_both_take() -> None:
     for lower in (strict, claude):
         pet = lower(without_titles(Pet.model_json_schema()))["properties"]["pet"]
@@ -204,17 +200,6 @@ def test_every_endpoint_takes_it_and_the_reply_is_read_back(desk: Desk, wire: st
     again = desk.ask(context, says("{}"))
     assert bill(context.ledger[-1].usage) == bill(again.predicted) and (again.predicted.read or 0) > 1_000
     honest(desk, context)
-
-
-def test_two_processes_send_the_same_bytes() -> None:
-    bodies = {begun_body() for _ in range(3)}
-    assert len(bodies) == 1
-
-
-def begun_body() -> bytes:
-    context = Context(PROVIDERS["responses"](output=Invoice), system="Be brief.", clock=lambda: 0.0)
-    context.user("Go.")
-    return bytes(context.request().body)
 
 
 def test_bedrock_and_gemini_take_it_too() -> None:

@@ -91,18 +91,9 @@ def _places(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
                 yield from _places(item, (*path, key))
 
 
-SPOILT = [(kind, name, spoilt) for kind, body in ORACLES for name, spoilt in corruptions(body)]
-
-
 @pytest.mark.parametrize(("kind", "body"), ORACLES, ids=["chat", "responses", "messages"])
-def test_a_good_request_passes(kind: Any, body: Any) -> None:
+def test_a_good_request_passes_and_every_corruption_of_it_fails(kind: Any, body: Any) -> None:
     assert faults(kind, body) == []
-
-
-def test_there_are_enough_corruptions() -> None:
-    assert len(SPOILT) >= 50
-
-
-@pytest.mark.parametrize(("kind", "name", "body"), SPOILT)
-def test_every_corruption_fails(kind: Any, name: str, body: Any) -> None:
-    assert faults(kind, body) != [], name
+    spoilt = dict(corruptions(body))
+    assert len(spoilt) >= 15
+    assert [name for name, one in spoilt.items() if not faults(kind, one)] == []

@@ -53,7 +53,7 @@ WHOLE: dict[str, dict[str, Any]] = {
                         "type": "tool_result",
                         "tool_use_id": "toolu_1",
                         "content": [{"type": "text", "text": "3", "cache_control": MARK}],
-                    },
+                    }
                 ],
             },
         ],
@@ -82,9 +82,7 @@ WHOLE: dict[str, dict[str, Any]] = {
             {
                 "role": "assistant",
                 "content": None,
-                "tool_calls": [
-                    {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}},
-                ],
+                "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
             },
             {"role": "tool", "tool_call_id": "c", "content": "3"},
         ],

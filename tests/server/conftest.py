@@ -1,4 +1,4 @@
-"""One server for a whole module, and the real SDK clients pointed at it; every test starts from a reset."""
+"""One server for all of these tests, and the real SDK clients pointed at it; every test starts from a reset."""
 
 from __future__ import annotations
 
@@ -29,22 +29,29 @@ def server(running: LocalServer) -> LocalServer:
     return running
 
 
-@pytest.fixture
-def claude(server: LocalServer) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0) as client:
-        yield client
+@pytest.fixture(scope="session")
+def clients(running: LocalServer) -> Iterator[tuple[anthropic.Anthropic, openai.OpenAI, httpx2.Client]]:
+    with (
+        anthropic.Anthropic(base_url=running.url, api_key="any", max_retries=0) as claude,
+        openai.OpenAI(base_url=f"{running.url}/v1", api_key="any", max_retries=0) as gpt,
+        httpx2.Client(base_url=running.url, timeout=30.0) as http,  # the first request may load an SDK
+    ):
+        yield claude, gpt, http
 
 
 @pytest.fixture
-def gpt(server: LocalServer) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
-        yield client
+def claude(server: LocalServer, clients: tuple[anthropic.Anthropic, Any, Any]) -> anthropic.Anthropic:
+    return clients[0]
 
 
 @pytest.fixture
-def http(server: LocalServer) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=server.url, timeout=30.0) as client:  # the first request may load an SDK
-        yield client
+def gpt(server: LocalServer, clients: tuple[Any, openai.OpenAI, Any]) -> openai.OpenAI:
+    return clients[1]
+
+
+@pytest.fixture
+def http(server: LocalServer, clients: tuple[Any, Any, httpx2.Client]) -> httpx2.Client:
+    return clients[2]
 
 
 ALL_PARTS: list[dict[str, Any]] = [

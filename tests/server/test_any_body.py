@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
@@ -17,29 +17,6 @@ from contextkit.server import LocalServer
 from tests.mutations import damage, dumped, mutate
 from tests.server.bodies import BODIES, ENDPOINTS, HEADERS, WHOLE, clients_bodies
 
-VALUES: tuple[Any, ...] = (
-    5,
-    "x",
-    "",
-    [],
-    [{}],
-    [None],
-    [5],
-    ["x"],
-    [[]],
-    {},
-    {"type": 5},
-    {"x": [None]},
-    None,
-    True,
-    1e300,
-    -1,
-    0,
-    10**30,
-    10**300,
-    "\x00",
-)
-NESTED = '{"type":"object","properties":{"a":' * 400 + "{}" + "}}" * 400
 RAW = {
     "nothing": "",
     "no JSON": "{",
@@ -50,7 +27,7 @@ RAW = {
     "NaN": '{"a":NaN}',
     "a lone surrogate": '{"model":"\\ud800"}',
     "a key twice": '{"model":"a","model":5}',
-    "800 levels": '{"a":' + NESTED + "}",
+    "800 levels": '{"a":' * 800 + "{}" + "}" * 800,
     "5,000 levels": "[" * 5000 + "]" * 5000,
     "1e999": '{"max_tokens":1e999}',
     "not UTF-8": "\udcff",
@@ -64,23 +41,6 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
     ):
         yield value, key
         yield from places(item)
-
-
-def variants(body: dict[str, Any]) -> Iterator[str]:
-    """The body with each field replaced by each value, by a deeply nested one, and left out."""
-    for number in range(len(list(places(body)))):
-        for value in (*VALUES, _NESTED):
-            other = copy.deepcopy(body)
-            container, key = list(places(other))[number]
-            container[key] = value
-            yield json.dumps(other).replace(f'"{_NESTED}"', NESTED)
-        other = copy.deepcopy(body)
-        container, key = list(places(other))[number]
-        del container[key]
-        yield json.dumps(other)
-
-
-_NESTED = "nested deeper than Python recurses"
 
 
 def shape_of(path: str, answer: httpx2.Response) -> None:
@@ -99,40 +59,28 @@ def shape_of(path: str, answer: httpx2.Response) -> None:
         assert error["error"]["message"]
 
 
-def send(http: httpx2.Client, path: str, bodies: list[str]) -> None:
+def send(http: httpx2.Client, path: str, bodies: Iterable[bytes]) -> None:
     for body in bodies:
-        shape_of(path, http.post(path, content=body.encode("utf-8", "surrogateescape"), headers=HEADERS))
-
-
-def sample(bodies: list[str], name: str, most: int) -> list[str]:
-    """Some of them, the same each time; all of them with `--full`."""
-    return bodies if len(bodies) <= most else Random(name).sample(bodies, most)
+        shape_of(path, http.post(path, content=body, headers=HEADERS))
 
 
 @pytest.fixture
 def most(request: pytest.FixtureRequest) -> int:
-    return 10**9 if request.config.getoption("--full") else 100
+    return 5_000 if request.config.getoption("--full") else 50
 
 
-@pytest.mark.parametrize("path", WHOLE)
-def test_a_whole_body_is_answered(http: httpx2.Client, path: str) -> None:
-    assert http.post(path, json=WHOLE[path], headers=HEADERS).status_code == 200
+def test_a_whole_body_is_answered(http: httpx2.Client) -> None:
+    statuses = {path: http.post(path, json=body, headers=HEADERS).status_code for path, body in WHOLE.items()}
+    assert statuses == dict.fromkeys(WHOLE, 200)
 
 
-@pytest.mark.parametrize("name", BODIES)
-def test_any_value_in_any_field(http: httpx2.Client, name: str, most: int) -> None:
-    path, body = BODIES[name]
-    send(http, path, sample(list(variants(body)), name, most))
-
-
-@pytest.mark.parametrize("raw", RAW)
-@pytest.mark.parametrize("name", BODIES)
-def test_any_bytes(http: httpx2.Client, name: str, raw: str) -> None:
-    send(http, BODIES[name][0], [RAW[raw]])
+def test_any_bytes(http: httpx2.Client) -> None:
+    for path in {path for path, _ in BODIES.values()}:
+        send(http, path, [text.encode("utf-8", "surrogateescape") for text in RAW.values()])
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llamacpp"])
-def test_any_value_in_any_field_sent_to_an_engine(engine: str, most: int) -> None:
+def test_a_damaged_body_sent_to_an_engine(engine: str, most: int) -> None:
     with LocalServer(now=1000.0, cache=engine) as server, httpx2.Client(base_url=server.url, timeout=30.0) as http:
         for name in ("/v1/chat/completions", "/v1/responses", "functions", "search"):
             path, body = BODIES[name]
@@ -140,35 +88,8 @@ def test_any_value_in_any_field_sent_to_an_engine(engine: str, most: int) -> Non
                 "cache_salt": "a",
                 "response_format": {"type": "structural_tag", "format": {"type": "triggered_tags", "tags": [{}]}},
             }
-            send(http, path, sample(list(variants({**body, **more})), engine + name, most // 2))
-            send(http, path, list(RAW.values()))
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "field"),
-    [
-        (
-            "/v1/responses",
-            {"model": "gpt-6.1-sol", "input": [{"type": "function_call_output", "output": "3"}]},
-            "input[0].call_id",
-        ),
-        ("/v1/responses/compact", {"model": "gpt-6.1-sol", "input": "hi", "reasoning": "x"}, "reasoning"),
-        (
-            "/v1/messages",
-            {
-                "model": "claude-sonnet-5-5",
-                "max_tokens": 9,
-                "messages": [{"role": "user", "content": "hi"}],
-                "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "x"}]},
-            },
-            "context_management.edits.0",
-        ),
-    ],
-)
-def test_a_refusal_says_which_field_is_wrong(http: httpx2.Client, path: str, body: dict[str, Any], field: str) -> None:
-    beta = {**HEADERS, "anthropic-beta": "context-management-2025-06-27"}
-    answer = http.post(path, json=body, headers=beta)
-    assert answer.status_code == 400 and field in answer.json()["error"]["message"]
+            draws = (Random(f"{engine} {name} {number}") for number in range(most // 2))
+            send(http, path, (damaged(draw, copy.deepcopy({**body, **more})) for draw in draws))
 
 
 def test_a_system_message_without_content_is_read(http: httpx2.Client) -> None:
@@ -216,7 +137,7 @@ def test_no_damaged_body_gets_a_5xx(name: str, server: LocalServer, http: httpx2
     path, body = ENDPOINTS[name]
     wholes = [body, *clients_bodies(path)]
     headers = {**HEADERS, "content-type": "application/json", "anthropic-beta": "context-management-2025-06-27"}
-    for number in range(20 if most == 100 else 5_000 // sum(path == other for other, _ in ENDPOINTS.values())):
+    for number in range(most if most == 50 else most // sum(path == other for other, _ in ENDPOINTS.values())):
         if number % RESET_EACH == 0:
             server.reset()
             names = stored(http)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import date
 from typing import Any
 
 import httpx2
@@ -16,11 +15,7 @@ from contextkit.log.entry import EffortChanged
 from contextkit.server import LocalServer
 
 HEADERS = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
-BODY: dict[str, Any] = {
-    "model": "claude-opus-5-5",
-    "max_tokens": 64,
-    "messages": [{"role": "user", "content": "hi"}],
-}
+BODY: dict[str, Any] = {"model": "claude-opus-5-5", "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}]}
 EFFORT = {"role": "system", "content": "Think less.", "output_config": {"effort": "low"}}
 TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}
 ADDED = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": TOOL}}
@@ -37,41 +32,38 @@ IN_BETA: dict[str, dict[str, Any]] = {
 """One body of each kind of feature that needs an opt-in."""
 
 
-def posted(url: str, more: dict[str, Any], betas: str | None) -> httpx2.Response:
+def posted(http: httpx2.Client, more: dict[str, Any], betas: str | None) -> httpx2.Response:
     headers = HEADERS if betas is None else {**HEADERS, "anthropic-beta": betas}
-    return httpx2.post(f"{url}/v1/messages", json={**BODY, **more}, headers=headers)
+    return http.post("/v1/messages", json={**BODY, **more}, headers=headers)
 
 
 @pytest.mark.parametrize("kind", IN_BETA)
-def test_a_missing_opt_in_is_refused_and_an_unknown_beta_may_be_it(kind: str) -> None:
-    with LocalServer(now=0.0) as server:
-        refused = [posted(server.url, IN_BETA[kind], betas) for betas in (None, "", "files-api-2025-04-14")]
-        assert [(answer.status_code, "beta header" in answer.text) for answer in refused] == [(400, True)] * 3
-        assert not server.findings
-        named = [
-            posted(server.url, IN_BETA[kind], f"files-api-2025-04-14, {name}-2027-01-01") for name in ("a", "a", "b")
-        ]
-        assert [answer.status_code for answer in named] == [200] * 3, named[0].text
-        assert [(found.kind, found.name) for found in server.findings] == [
-            ("unknown_beta", "a-2027-01-01"),
-            ("unknown_beta", "b-2027-01-01"),
-        ]
-        assert all("is not known: accepted" in answer.headers["x-contextkit-warning"] for answer in named)
+def test_a_missing_opt_in_is_refused_and_an_unknown_beta_may_be_it(
+    server: LocalServer, http: httpx2.Client, kind: str
+) -> None:
+    refused = [posted(http, IN_BETA[kind], betas) for betas in (None, "", "files-api-2025-04-14")]
+    assert [(answer.status_code, "beta header" in answer.text) for answer in refused] == [(400, True)] * 3
+    assert not server.findings
+    named = [posted(http, IN_BETA[kind], f"files-api-2025-04-14, {name}-2027-01-01") for name in ("a", "a", "b")]
+    assert [answer.status_code for answer in named] == [200] * 3, named[0].text
+    assert [(found.kind, found.name) for found in server.findings] == [
+        ("unknown_beta", "a-2027-01-01"),
+        ("unknown_beta", "b-2027-01-01"),
+    ]
+    assert all("is not known: accepted" in answer.headers["x-contextkit-warning"] for answer in named)
 
 
-@pytest.mark.parametrize("name", load.betas_for("messages.output_config"))
-def test_each_name_of_a_beta_opts_in_without_a_remark(name: str) -> None:
-    with LocalServer(now=0.0) as server:
-        assert posted(server.url, IN_BETA["effort of a message"], name).status_code == 200
-        assert not server.findings
+def test_each_name_of_a_beta_opts_in_without_a_remark(server: LocalServer, http: httpx2.Client) -> None:
+    for name in load.betas_for("messages.output_config"):
+        assert posted(http, IN_BETA["effort of a message"], name).status_code == 200
+    assert not server.findings
 
 
-def test_hostile_names_stay_short_and_printable() -> None:
-    with LocalServer(now=0.0) as server:
-        answer = posted(server.url, {}, ",".join(f"x\t{number}" + "y" * 500 for number in range(200)))
-        assert answer.status_code == 200
-        assert len(server.findings) == 20
-        assert all(found.text.isprintable() and len(found.text) < 400 for found in server.findings)
+def test_hostile_names_stay_short_and_printable(server: LocalServer, http: httpx2.Client) -> None:
+    answer = posted(http, {}, ",".join(f"x\t{number}" + "y" * 500 for number in range(200)))
+    assert answer.status_code == 200
+    assert len(server.findings) == 20
+    assert all(found.text.isprintable() and len(found.text) < 400 for found in server.findings)
 
 
 def test_the_context_sends_a_field_beside_a_beta_it_does_not_know() -> None:
@@ -92,10 +84,3 @@ def test_an_effort_is_a_setting_of_a_message_under_each_name_of_its_beta() -> No
         context.request()
         context.notice(EffortChanged("low"))
         assert {"effort": "low"} in [message.get("output_config") for message in context.request()["messages"]]
-
-
-def test_every_beta_has_a_source_a_date_and_a_grade() -> None:
-    rows = load.built_in_table("betas.toml")["betas"]
-    assert len({row["name"] for row in rows}) == len(rows)
-    for row in rows:
-        assert row["source"] and isinstance(row["date"], date) and row["grade"] in load.CONFIDENCE_OF, row["name"]

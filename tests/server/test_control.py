@@ -47,27 +47,19 @@ def test_ledger_is_a_ledger_file(
 @pytest.mark.parametrize(
     ("path", "body", "words"),
     [
-        ("clock", b"", "not JSON"),
         ("clock", b"[]", "advance_seconds or now"),
         ("clock", b'{"advance_seconds":-1}', "does not go back"),
         ("clock", b'{"now":5}', "has not passed yet"),
-        ("clock", b'{"now":true}', "now: Input should be a valid number"),
-        ("clock", b'{"now":1e999}', "not JSON"),
         ("clock", b'{"now":2000,"advance_seconds":1}', "one field"),
         ("script", b"{}", "replies"),
-        ("script", b'{"replies":{}}', "replies: Input should be a valid array"),
         (
             "script",
             b'{"replies":[{},{"parts":[{"type":"text","text":"a"},{"type":"text"}]}]}',
             "replies.1.parts.1.text.text: Field",
         ),
-        ("script", b'{"replies":[{"parts":[{"type":"smell"}]}]}', "replies.0.parts.0"),
         ("script", b'{"replies":[{"fault":{"kind":"status","status":200}}]}', "replies.0.fault.status.status"),
-        ("script", b'{"replies":[{"colour":1}]}', "replies.0.colour"),
         ("script", b'{"replies":[{"text":"hi"}]}', "its fields are parts, stop, output_tokens"),
-        ("script", b'{"replies":[5]}', "replies.0"),
         ("script", b'{"replies":[{"output_tokens":"5"}]}', "replies.0.output_tokens"),
-        ("script", b'{"replies":[{"seconds":-1}]}', "replies.0.seconds"),
     ],
 )
 def test_bad_input_changes_nothing(

@@ -18,8 +18,8 @@ STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encodi
 POST = b"POST /v1/messages HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\n{}"
 
 
-@pytest.fixture
-def server() -> Iterator[LocalServer]:
+@pytest.fixture(scope="module")
+def running() -> Iterator[LocalServer]:
     with LocalServer(allow_hosts=["here"]) as server:
         yield server
 
@@ -38,14 +38,11 @@ def received(wire: Wire) -> tuple[int, bytes]:
     return response.status, response.read()
 
 
-@pytest.mark.parametrize("wait_seconds", [0, 0.5])
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("is_proxied", [False, True], ids=["local", "proxy"])
-def test_its_response_comes_whole(
-    server: LocalServer, is_proxied: bool, is_streamed: bool, version: str, wait_seconds: float
-) -> None:
-    server.script([{"parts": [{"type": "text", "text": "Hello to you."}], "wait_seconds": wait_seconds}])
+def test_its_response_comes_whole(server: LocalServer, is_proxied: bool, is_streamed: bool, version: str) -> None:
+    server.script([{"parts": [{"type": "text", "text": "Hello to you."}], "wait_seconds": 0.5}])
     with passing(server.url) as proxied, client(proxied if is_proxied else server.url) as wire:
         wire.say(request(version, is_streamed=is_streamed))
         wire.link.shutdown(socket.SHUT_WR)

@@ -3,7 +3,6 @@ from a bill that contradicts the assumed rule of mixed lifetimes."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,16 +11,13 @@ import openai
 import pytest
 
 from contextkit import AnthropicMessages, Context, FileMemory, OpenAIChat, OpenAIResponses
-from contextkit.errors import UsageError
 from contextkit.providers.bedrock.converse import BedrockConverse
-from contextkit.providers.gemini.generate import Gemini
 from contextkit.providers.provider import Provider
 from contextkit.server import LocalServer
 
 START = 1_795_500_000.0
 """A day whose prices are known."""
 SYSTEM = "You answer questions about orders. " * 900
-MINUTE = 60.0
 PROVIDERS: dict[str, tuple[Callable[[str], Provider], int, int]] = {
     "anthropic": (lambda ttl: AnthropicMessages("claude-sonnet-5-5", max_tokens=64, ttl=ttl), 300, 3600),
     "responses": (lambda ttl: OpenAIResponses("gpt-6.1-sol", max_output_tokens=64, ttl=ttl), 1800, 43200),
@@ -90,45 +86,6 @@ def test_auto_asks_for_the_long_lifetime_where_it_pays_and_reads_it_after_a_long
     assert long in lifetimes
     usage = talk.ask("And now?", 0.9 * long)
     assert usage.read > 4_000 and usage.read > 0.9 * usage.prompt
-
-
-def test_a_stream_carries_the_same_lifetimes(dated: LocalServer) -> None:
-    talk = Conversation("responses", dated)
-    for pause in (0.0, 20.0, 2_700.0):
-        talk.ask("Where is my order? " * 20, pause)
-    talk.context.user("And now?")
-    request = talk.context.request()
-    list(talk.context.stream(request.stream(talk.client), request))
-    assert dated.ledger.exchanges[-1].usage.read == request.predicted.read > 4_000
-
-
-def test_an_async_call_carries_the_same_lifetimes(dated: LocalServer) -> None:
-    talk = Conversation("chat", dated)
-    for pause in (0.0, 20.0, 2_700.0):
-        talk.ask("Where is my order? " * 20, pause)
-    talk.context.user("And now?")
-    request = talk.context.request()
-
-    async def ask() -> None:
-        async with openai.AsyncOpenAI(base_url=f"{dated.url}/v1", api_key="any", max_retries=0) as client:
-            talk.context.receive(await request.asend(client), request)
-
-    asyncio.run(ask())
-    assert dated.ledger.exchanges[-1].usage.read == request.predicted.read > 4_000
-
-
-@pytest.mark.parametrize(
-    ("make", "hint"),
-    [
-        (lambda: Gemini("gemini-2.5-pro", ttl="auto"), "cached_content"),
-        (lambda: OpenAIChat("gpt-6.1-sol", ttl="12h"), "'auto'"),
-        (lambda: OpenAIResponses("gpt-6.1-sol", ttl="1h"), "'auto'"),
-        (lambda: BedrockConverse("anthropic.claude-sonnet-5-5", ttl="auto", head_ttl="1h"), "ttl='auto' alone"),
-    ],
-)
-def test_a_lifetime_that_cannot_be_asked_for_is_refused_with_what_to_do(make: Any, hint: str) -> None:
-    with pytest.raises(UsageError, match=hint):
-        make()
 
 
 @pytest.mark.parametrize(

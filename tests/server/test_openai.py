@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import openai
@@ -44,14 +43,6 @@ def test_responses_read_what_they_wrote_and_tell_lifetimes_apart(gpt: openai.Ope
     details = first.input_tokens_details.cache_write_tokens_details
     assert details is not None and details.ttl_12h_tokens == first.input_tokens and details.ttl_30m_tokens == 0
     assert second.input_tokens_details.cached_tokens == first.input_tokens
-
-
-def test_models_before_56_write_for_free(gpt: openai.OpenAI) -> None:
-    first, second = (gpt.chat.completions.create(**{**CHAT, "model": "gpt-4o"}).usage for _ in range(2))
-    assert first is not None and second is not None and first.prompt_tokens_details and second.prompt_tokens_details
-    assert first.prompt_tokens_details.cache_write_tokens == 0
-    cached = second.prompt_tokens_details.cached_tokens
-    assert cached and cached % 128 == 0
 
 
 def test_chat_completion_is_what_the_sdk_types_say(server: LocalServer, gpt: openai.OpenAI) -> None:
@@ -168,11 +159,7 @@ def test_calls_of_every_kind_need_their_answer(gpt: openai.OpenAI, kind: str) ->
     answer = (
         {"type": "custom_tool_call_output", "output": "1"}
         if kind == "custom_tool_call"
-        else {
-            "type": "tool_search_output",
-            "execution": "client",
-            "tools": [TOOL | {"strict": False}],
-        }
+        else {"type": "tool_search_output", "execution": "client", "tools": [TOOL | {"strict": False}]}
     )
     gpt.responses.create(model=GPT, input=[*given, {"call_id": "call_1", **answer}])
     with pytest.raises(openai.BadRequestError, match="No tool call found"):
@@ -213,34 +200,12 @@ def test_prewarming_writes_and_says_nothing(gpt: openai.OpenAI) -> None:
     assert real.usage is not None and real.usage.input_tokens_details.cached_tokens == warm.usage.input_tokens
 
 
-def test_a_loop_that_sends_reasoning_back_reads_its_whole_past(server: LocalServer, gpt: openai.OpenAI) -> None:
-    server.script([{"parts": ALL_PARTS[:3]}, saying("done")])
-    first = gpt.responses.create(**RESPOND, tools=[TOOL])
-    call = next(item for item in first.output if item.type == "function_call")
-    result = {"type": "function_call_output", "call_id": call.call_id, "output": "3 GPUs"}
-    second = gpt.responses.create(
-        model=GPT, tools=[TOOL], input=[*TURNS, *(item.to_dict() for item in first.output), result]
-    )  # type: ignore[list-item]
-    assert first.usage is not None and second.usage is not None
-    assert second.usage.input_tokens_details.cached_tokens == first.usage.input_tokens
-
-
 def test_projects_do_not_share(server: LocalServer, gpt: openai.OpenAI) -> None:
     gpt.chat.completions.create(**CHAT)
     usage = gpt.with_options(project="proj_2").chat.completions.create(**CHAT).usage
     assert (
         usage is not None and usage.prompt_tokens_details is not None and usage.prompt_tokens_details.cached_tokens == 0
     )
-
-
-def test_async_client(server: LocalServer) -> None:
-    async def talk() -> str:
-        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
-            await client.chat.completions.create(**CHAT)
-            async with client.responses.stream(**RESPOND) as stream:
-                return (await stream.get_final_response()).output_text
-
-    assert asyncio.run(talk()) == "You said: hello"
 
 
 def test_models(gpt: openai.OpenAI) -> None:

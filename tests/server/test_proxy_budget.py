@@ -14,7 +14,6 @@ import pytest
 from contextkit import Budget, Ledger
 from contextkit.cache.usage import Usage
 from contextkit.cli.proxy import Options, _budget
-from contextkit.cli.proxy_output import ConsoleOutput
 from contextkit.ledger.calls import Exchange
 from contextkit.server import LocalServer
 from tests.server.conftest import CLAUDE, GPT
@@ -78,28 +77,16 @@ def test_openai_is_told_in_its_form(server: LocalServer) -> None:
 
 @pytest.mark.parametrize("path", [GEMINI, CONVERSE])
 def test_other_endpoints_are_kept_back_and_charged_too(path: str) -> None:
-    is_gemini = path is GEMINI
-    counts: dict[str, Any] = {"inputTokens": 40, "outputTokens": 2, "totalTokens": 42}
-    counts |= {"cacheReadInputTokens": 0, "cacheWriteInputTokens": 0}
-    answer: dict[str, Any] = {
-        "output": {"message": {"role": "assistant", "content": [{"text": "ok"}]}},
-        "stopReason": "end_turn",
-        "usage": counts,
-    }
-    body: dict[str, Any] = {
-        "messages": [{"role": "user", "content": [{"text": "hi " * 60}]}],
-        "inferenceConfig": {"maxTokens": 20},
-    }
-    if is_gemini:
+    said, asked_with = {"role": "model", "parts": [{"text": "ok"}]}, [{"text": "hi " * 60}]
+    if path is GEMINI:
         counts = {"promptTokenCount": 40, "candidatesTokenCount": 2, "totalTokenCount": 42}
-        answer = {
-            "candidates": [{"content": {"parts": [{"text": "ok"}], "role": "model"}, "finishReason": "STOP"}],
-            "usageMetadata": counts,
-        }
-        body = {
-            "contents": [{"role": "user", "parts": [{"text": "hi " * 60}]}],
-            "generationConfig": {"maxOutputTokens": 20},
-        }
+        answer: Any = {"candidates": [{"content": said, "finishReason": "STOP"}], "usageMetadata": counts}
+        body: Any = {"contents": [{"parts": asked_with}], "generationConfig": {"maxOutputTokens": 20}}
+    else:
+        said, counts = {"role": "assistant", "content": [{"text": "ok"}]}, {"inputTokens": 40, "outputTokens": 2}
+        counts |= {"totalTokens": 42, "cacheReadInputTokens": 0, "cacheWriteInputTokens": 0}
+        answer = {"output": {"message": said}, "stopReason": "end_turn", "usage": counts}
+        body = {"messages": [{"role": "user", "content": asked_with}], "inferenceConfig": {"maxTokens": 20}}
     written, sent = json.dumps(answer).encode(), json.dumps(body).encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(written)
     budget = Budget(tokens=150)
@@ -131,19 +118,3 @@ def test_a_day_counts_what_was_recorded_and_a_session_does_not(tmp_path: Path) -
     fields = dict.fromkeys(Options.__dataclass_fields__, None) | {"record": str(path), "budget_usd": 1.0}
     spent = {per: _budget(Options(**{**fields, "budget_per": per})).spent.tokens for per in ("day", "session")}  # type: ignore[union-attr, arg-type]
     assert spent == {"day": 105, "session": 0}
-
-
-def test_the_terminal_says_what_was_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = ConsoleOutput(is_json=False, is_quiet=False)
-    shown.began("http://127.0.0.1:1", "https://x", "runs.jsonl")
-    for report in (
-        {"refused": {"path": "/v1/messages", "text": "it could cost too much"}},
-        {"summary": {"total": {"calls": 2}}, "text": "fine", "breaks": {}},
-    ):
-        shown.report(report)
-    shown.close()
-    assert capsys.readouterr().out.splitlines()[2:] == [
-        "  refused: /v1/messages: it could cost too much",
-        "2 calls \u00b7 fine",
-        "refused, as the budget had no room: 1 call",
-    ]

@@ -7,17 +7,15 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
-from contextkit.cli.proxy_output import ConsoleOutput
 from contextkit.ledger.calls import Bodies, Exchange
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.paths import wire_of
@@ -124,7 +122,6 @@ CONVERSED = [
 @pytest.mark.parametrize(
     ("path", "wire"),
     [
-        ("/v1/messages", "anthropic_messages"),
         ("/anthropic/v1/messages", "anthropic_messages"),
         ("/chat/completions", "openai_chat"),
         ("/openai/deployments/mine/chat/completions?api-version=1", "openai_chat"),
@@ -285,8 +282,8 @@ def test_other_vendors_of_openai_s_wire_are_billed_in_their_own_words(tmp_path: 
 # -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/api/v1/chat/completions", "/api/v1/completions"])
-def test_what_openrouter_says_a_call_cost_is_recorded_and_reported(path: str, tmp_path: Path) -> None:
+def test_what_openrouter_says_a_call_cost_is_recorded_and_reported(tmp_path: Path) -> None:
+    path = "/api/v1/chat/completions"
     judge = Judged(tmp_path, "https://openrouter.ai")
     usage = {"prompt_tokens": 100, "completion_tokens": 5, "cost": 0.25, "is_byok": False}
     body = {"model": "a/model-nobody-lists", "messages": [{"role": "user", "content": "hi"}], "prompt": "hi"}
@@ -366,25 +363,6 @@ def test_what_is_no_model_call_is_told_in_sizes_only(tmp_path: Path) -> None:
     assert "Zm9v" not in remarks[1].text and remarks[1].text.endswith("no answer, 1 bytes up, 0 down, unreachable")
 
 
-def test_the_terminal_says_what_passed_unread(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = ConsoleOutput(is_json=False, is_quiet=False)
-    shown.report({"summary": {"total": {"calls": 0}}, "text": "never listened", "breaks": {}})
-    shown.began("http://127.0.0.1:1", "https://x", "runs.jsonl")
-    passed = Passed(1, "POST", "/v1/embeddings", 200, 9, 4, 1.0, 2.0, "")
-    for report in (
-        {"passed": {**asdict(passed), "text": str(passed)}},
-        {"summary": {"total": {"calls": 2}}, "text": "fine", "breaks": {}, "passed": 1},
-    ):
-        shown.report(report)
-    shown.close()
-    assert capsys.readouterr().out.splitlines()[2:] == [
-        "  passed on unread: POST /v1/embeddings 200, 9 bytes up, 4 down",
-        "2 calls \u00b7 fine",
-        "passed on unread: 1 other request",
-    ]
-
-
-@settings(max_examples=60, deadline=None)
 @given(
     path=st.sampled_from([GEMINI, CONVERSE, INVOKE, "/v1/completions", "/v1/messages", "/v1/responses"]),
     kind=st.sampled_from(["application/json", SSE, EVENTS, ""]),

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.errors import UsageError
@@ -312,7 +312,6 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     value=st.dictionaries(st.text(max_size=5), _JSON, max_size=5),
     indent=st.sampled_from([None, 0, 2]),
@@ -326,7 +325,6 @@ def test_spans_are_those_of_the_values(value: dict[str, Any], indent: int | None
     assert [json.loads(listed[start:end]) for start, end in elements(listed, 0)] == list(value.values())
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     text=st.text(max_size=60),
     cuts=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=6),

@@ -110,15 +110,6 @@ def _names_what_was_made_before(body: dict[str, Any], answer: httpx2.Response) -
     return named and "not found" in answer.text
 
 
-def test_codex_metadata_is_no_part_of_the_cache_key(shared: Path) -> None:
-    body = next(body for _, body in requests_of(shared, "codex-0.169.0"))
-    with LocalServer(now=START) as server, httpx2.Client(base_url=server.url) as http:
-        for turn in ("a", "a", "b"):
-            http.post("/v1/responses", json={**body, "client_metadata": {"turn_id": turn}}, headers=HEADERS)
-        reads = [call.usage.read for call in server.ledger if call.usage]
-    assert reads[0] == 0 and reads[1] == reads[2] > 10_000
-
-
 def test_the_billing_header_of_claude_code_is_neutral_unless_it_is_significant(shared: Path) -> None:
     neutral, _ = replayed(shared, "claude-code-2.1.197")
     significant, _ = replayed(shared, "claude-code-2.1.197", billing_header="significant")

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import openai
 import pytest
 
 from contextkit.canonical import canonical, parse
 from contextkit.engines.registry import engine
-from contextkit.server import LocalServer
 from contextkit.server.answer import answer
 from contextkit.server.endpoints.table import CHAT, RESPONSES
 from contextkit.server.state import Clock, State
-from tests.conformance.engine_requests import ALLOWED_TOOLS, ASKED, CASES, conversing, lowered
+from tests.conformance.engine_requests import ASKED, CASES, conversing, lowered
 
 ENGINES = ("vllm", "sglang", "llamacpp")
 FLAT = {
@@ -83,11 +81,3 @@ def test_sglang_takes_tools_out_of_the_prompt_which_is_why_it_is_sent_no_such_ch
         outcome = answer(state, CHAT, {}, canonical({**asked, **fields}))
     counted = parse(outcome.chunks[0])["usage"]
     assert (counted["prompt_tokens_details"]["cached_tokens"] > 0.8 * counted["prompt_tokens"]) == keeps
-
-
-def test_a_client_of_vllm_learns_that_it_has_no_allowed_tools() -> None:
-    with LocalServer([], cache="vllm") as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as client:
-        choice: Any = {"type": "allowed_tools", "allowed_tools": ALLOWED_TOOLS}
-        asked: Any = {**ASKED, "tool_choice": choice}
-        with pytest.raises(openai.BadRequestError, match="Invalid value for `function`"):
-            client.chat.completions.create(**asked)

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import anthropic
 import pytest
 from anthropic.types.beta.beta_request_tool_addition_block_param import BetaRequestToolAdditionBlockParam
 from anthropic.types.beta.beta_request_tool_removal_block_param import BetaRequestToolRemovalBlockParam
 from pydantic import TypeAdapter
 
 from contextkit.canonical import canonical, parse
-from contextkit.server import LocalServer
 from contextkit.server.answer import answer
 from contextkit.server.endpoints.table import MESSAGES
 from contextkit.server.state import Clock, State
 
 CHANGES, INLINE, MCP = "mid-conversation-tool-changes-2026-07-01", "inline-tools-2026-09-15", "mcp-client-2026-09-15"
-BAD_REQUEST = anthropic.BadRequestError
 EVERY = f"{INLINE},{MCP}"
 SCHEMA = {"type": "object", "properties": {}}
 NEW = {"name": "new", "description": "", "input_schema": SCHEMA}
@@ -140,15 +137,3 @@ def test_no_change_stands_where_it_is_cleared_or_behind_a_pause() -> None:
     status, error = told(body(removing(named()), before=paused))
     assert status == 400 and "paused" in error["message"]
     assert told(body({"type": "text", "text": "Now."}, before=paused))[0] == 200
-
-
-def test_the_sdk_raises_what_it_raises_for_the_provider() -> None:
-    asked = body(removing(named("g")))
-    with (
-        LocalServer([]) as server,
-        anthropic.Anthropic(base_url=server.url, api_key="any") as client,
-        pytest.raises(BAD_REQUEST) as caught,
-    ):
-        client.beta.messages.create(**asked, betas=[CHANGES])
-    raised: Any = caught.value.body
-    assert raised["error"]["details"] == {"error_code": "tool_reference_unresolved"}

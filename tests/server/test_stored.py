@@ -249,11 +249,6 @@ def test_a_compaction_stands_for_what_the_model_said(server: LocalServer, gpt: o
     assert ask(gpt, [*raw["output"], {"role": "user", "content": "and?"}]).output_text == "You said: and?"
 
 
-def test_a_compaction_takes_the_fields_of_its_own_endpoint(gpt: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="'input'"):
-        gpt.post("/responses/compact", body={"model": GPT}, cast_to=object)
-
-
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_a_threshold_and_a_trigger_put_a_compaction_into_the_response(
     server: LocalServer, gpt: openai.OpenAI, is_stream: bool

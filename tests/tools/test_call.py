@@ -37,7 +37,7 @@ class Flaky:
         return tool(fetch)
 
 
-@pytest.mark.parametrize("tries", [1, 2, 3, 9])
+@pytest.mark.parametrize("tries", [2, 9])
 def test_every_failed_try_stands_in_the_one_result(tries: int) -> None:
     one, other = Flaky(), Flaky()
     told = answer(made(one.tool()).run(tries))

@@ -24,13 +24,11 @@ CHAT = {"type": "function", "function": NEUTRAL}
 RESPONSES = {"type": "function", **NEUTRAL}
 
 
-@pytest.mark.parametrize(
-    "definition", [NEUTRAL, ANTHROPIC, CHAT, RESPONSES], ids=["neutral", "anthropic", "chat", "responses"]
-)
-def test_every_form_becomes_the_neutral_one(definition: dict[str, Any]) -> None:
-    made = Tool.raw(definition)
-    assert canonical(made.definition) == canonical(NEUTRAL)
-    assert (made.name, made.description, made.parameters, made.is_native) == ("find", "Find.", SCHEMA, False)
+def test_every_form_becomes_the_neutral_one() -> None:
+    for definition in (NEUTRAL, ANTHROPIC, CHAT, RESPONSES):
+        made = Tool.raw(definition)
+        assert canonical(made.definition) == canonical(NEUTRAL)
+        assert (made.name, made.description, made.parameters, made.is_native) == ("find", "Find.", SCHEMA, False)
 
 
 @pytest.mark.parametrize(
@@ -54,19 +52,9 @@ def test_a_function_that_says_more_or_less_is_kept_verbatim(definition: dict[str
     ("block", "name", "wire"),
     [
         ({"type": "web_search_20250305", "name": "web_search", "max_uses": 3}, "web_search", "anthropic_messages"),
-        ({"type": "bash_20250124", "name": "bash"}, "bash", "anthropic_messages"),
-        (
-            {"type": "tool_search_tool_bm25", "name": "tool_search_tool_bm25"},
-            "tool_search_tool_bm25",
-            "anthropic_messages",
-        ),
         ({"type": "mcp_toolset", "mcp_server_name": "github"}, "github", "anthropic_messages"),
         ({"type": "web_search"}, "web_search", "openai_responses"),
-        (
-            {"type": "mcp", "server_label": "deepwiki", "server_url": "https://example.org"},
-            "deepwiki",
-            "openai_responses",
-        ),
+        ({"type": "mcp", "server_label": "wiki", "server_url": "https://example.org"}, "wiki", "openai_responses"),
         ({"type": "custom", "name": "sql", "format": {"type": "text"}}, "sql", "openai_responses"),
         ({"type": "custom", "custom": {"name": "sql"}}, "sql", "openai_chat"),
     ],
@@ -84,10 +72,6 @@ def test_markers_are_the_layouts() -> None:
     assert Tool.raw({**ANTHROPIC, **marked}) == Tool.raw(ANTHROPIC)
     server = {"type": "web_search_20250305", "name": "web_search"}
     assert Tool.raw({**server, **marked}) == Tool.raw(server)
-
-
-def test_a_name_only_anthropic_takes_can_be_read() -> None:
-    assert Tool.raw({**ANTHROPIC, "name": "x" * 128}).name == "x" * 128
 
 
 def test_neutral_may_leave_out_description_and_parameters() -> None:
@@ -109,22 +93,15 @@ def test_the_dict_it_was_made_of_may_change() -> None:
 
 
 def test_runner_gets_the_arguments_as_one_dict() -> None:
-    made = Tool.raw(NEUTRAL, run=lambda arguments: arguments)
-    given = {"b": "x"}
-    outcome = made.run(given)
-    assert outcome == given
-    assert outcome is not given
+    async def later(arguments: dict[str, Any]) -> Any:
+        return arguments
+
+    made, slow, given = (Tool.raw(NEUTRAL, run=lambda arguments: arguments), Tool.raw(NEUTRAL, run=later), {"b": "x"})
+    assert slow.is_async
+    for outcome in (made.run(given), asyncio.run(slow.arun(given))):  # type: ignore[arg-type]
+        assert outcome == given and outcome is not given
     with pytest.raises(InvalidCall, match="must be a JSON object, not str"):
         made.run("{}")  # type: ignore[arg-type]
-
-
-def test_async_runner() -> None:
-    async def run(arguments: dict[str, Any]) -> str:
-        return arguments["b"]
-
-    made = Tool.raw(NEUTRAL, run=run)
-    assert made.is_async
-    assert asyncio.run(made.arun({"b": "x"})) == "x"  # type: ignore[arg-type]
 
 
 def test_without_a_runner_nothing_runs() -> None:
@@ -138,24 +115,14 @@ def test_without_a_runner_nothing_runs() -> None:
     ("definition", "text"),
     [
         ({}, 'a tool definition with the keys [] is in no known form: {"name", "description", "parameters"}, '),
-        ({"type": 3}, "a tool definition with the keys ['type'] is in no known form"),
         ({"type": "function", "function": None}, "a tool definition has no object under 'function'; known forms: "),
-        ({"type": "function", "function": {}}, "tool '': a name is 1 to 128 of a-z A-Z 0-9 _ - ; give it another"),
         ({**ANTHROPIC, "name": "a.b"}, "tool 'a.b': a name is 1 to 128 of"),
-        (
-            {**NEUTRAL, "strict": True},
-            "tool 'find': strict is unknown; a neutral definition has name, description, parameters",
-        ),
-        (
-            {**ANTHROPIC, "input_schema": {"properties": {}}},
-            'tool \'find\': its schema must be an object\'s: {"type": "object", ',
-        ),
-        ({**NEUTRAL, "parameters": []}, "tool 'find': its schema must be an object's"),
+        ({**NEUTRAL, "strict": True}, "tool 'find': strict is unknown; a neutral definition has name, description, "),
+        ({**ANTHROPIC, "input_schema": {"properties": {}}}, "tool 'find': its schema must be an object's: "),
         ({**NEUTRAL, "description": 3}, "tool 'find': its description must be text, not int"),
-        ({**NEUTRAL, "parameters": {"type": "object", "enum": {1}}}, "tool 'find': set has no JSON form"),
         (
-            {**NEUTRAL, "parameters": {"type": "object", "x": float("nan")}},
-            "tool 'find': nan has no JSON form at $.parameters.x",
+            {**NEUTRAL, "parameters": {"type": "object", "x": {1}}},
+            "tool 'find': set has no JSON form",
         ),
     ],
 )

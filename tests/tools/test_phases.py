@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import tracemalloc
 from random import Random
 from typing import Any
 
@@ -29,31 +27,11 @@ BOX = Toolbox(TOOLS)
         ({"a": Phase(), "b": Phase(then={"x": "c"}), "c": Phase(then={"x": "b"})}, "a", "nothing leads to phase 'b'"),
         ({"a b": Phase()}, "a b", "1 to 32"),
         ({"a": {"allow": []}}, "a", r"is a Phase\(…\), not dict"),
-        ([Phase()], "a", "dict from name"),
     ],
 )
 def test_a_table_that_makes_no_sense_is_refused_where_it_is_made(table: Any, start: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Phases(table, start)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"allow": "browser_*"}, "a list of tool names"),
-        ({"allow": [5]}, "no tool name and no family"),
-        ({"allow": ["bro*wser"]}, "no tool name and no family"),
-        ({"allow": [], "require": True}, "cannot require a call"),
-        ({"then": ["x"]}, "then is a dict"),
-        ({"then": {"x:fine": "a"}}, "is no call"),
-        ({"then": {"": "a"}}, "is no call"),
-        ({"then": {"x": None}}, "name of a phase"),
-        ({"require": 1}, "require is True or False"),
-    ],
-)
-def test_a_phase_that_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        Phase(**fields)
 
 
 @pytest.mark.parametrize(
@@ -74,18 +52,6 @@ def test_a_table_may_speak_of_tools_that_come_later() -> None:
     phase = Phase(allow=["mail_*", "clock"], deny=["mail_s*"], then={"mail_read:ok": "a", "m*": "a", "clock": "a"})
     permit = Permit(Phases({"a": phase}, "a"), BOX)
     assert permit.mask("a").allowed == () and permit.allows("a", "mail_read") and not permit.allows("a", "mail_send")
-
-
-def test_a_table_is_frozen() -> None:
-    table = phases()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        table.start = "report"  # type: ignore[misc]
-    with pytest.raises(TypeError):
-        table.table["browse"] = Phase()  # type: ignore[index]
-    given: dict[str, str] = {"browser_open": "a"}
-    phase = Phase(then=given)
-    given["browser_open"] = "b"
-    assert phase.then == {"browser_open": "a"} and phases() == phases() != phases(require=True)
 
 
 def test_where_calls_lead() -> None:
@@ -218,7 +184,7 @@ class Slow:
         return next((then[rule] for rule in order if rule in then), phase)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_the_machine_equals_a_slow_one_on_random_walks(data: st.DataObject) -> None:
     patterns = st.sampled_from([*NAMES, *(f"{family}_*" for family in FAMILIES), "*", "b*", "r*"])
@@ -232,23 +198,3 @@ def test_the_machine_equals_a_slow_one_on_random_walks(data: st.DataObject) -> N
         there = fast.next(here, call, is_error)
         assert there == slow.next(here, call, "error" if is_error else "ok")
         here = there
-
-
-def test_a_walk_of_100_000_steps_holds_constant_memory() -> None:
-    permit, random, here = Permit(phases(), BOX), Random(7), "browse"
-
-    def walk(n: int) -> None:
-        nonlocal here
-        for _ in range(n):
-            here = permit.step(here, [(random.choice(NAMES), random.random() < 0.3)])
-            here = "browse" if here == "done" else here
-
-    walk(1000)
-    tracemalloc.start()
-    try:
-        walk(1000)
-        before = tracemalloc.get_traced_memory()[0]
-        walk(98_000)
-        assert tracemalloc.get_traced_memory()[0] - before < 4096
-    finally:
-        tracemalloc.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -70,16 +70,7 @@ def twice(server: LocalServer, on_break: Any, call: Callable[[Any], Any]) -> lis
         return [first, call(client)]
 
 
-@pytest.fixture
-def server() -> Iterator[LocalServer]:
-    with LocalServer(now=1_790_000_000.0) as server:
-        yield server
-
-
-CALLS = pytest.mark.parametrize("call", [whole, streamed, events, whole_async, streamed_async])
-
-
-@CALLS
+@pytest.mark.parametrize("call", [whole, streamed, events, whole_async, streamed_async])
 def test_a_callable_that_raises_after_the_reply_is_logged(
     call: Any, server: LocalServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -90,19 +81,17 @@ def test_a_callable_that_raises_after_the_reply_is_logged(
     ]
 
 
-@CALLS
-def test_raise_only_warns_after_the_reply(call: Any, server: LocalServer) -> None:
+def test_raise_only_warns_after_the_reply(server: LocalServer) -> None:
     with pytest.warns(PrefixWarning, match="tokens were read where"):
-        assert len(twice(server, "raise", call)) == 2
+        assert len(twice(server, "raise", whole)) == 2
 
 
-@CALLS
 def test_a_filter_that_makes_errors_of_warnings_takes_no_reply_away(
-    call: Any, server: LocalServer, caplog: pytest.LogCaptureFixture
+    server: LocalServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with warnings.catch_warnings(), caplog.at_level(logging.ERROR, "contextkit.watch"):
         warnings.simplefilter("error")
-        assert len(twice(server, "warn", call)) == 2
+        assert len(twice(server, "warn", whole)) == 2
     assert "tokens were read where" in caplog.text
 
 

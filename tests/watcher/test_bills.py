@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import zlib
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,11 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from contextkit import Ledger, watch
-from contextkit.cache.usage import Usage
 from contextkit.cli.main import cli
 from contextkit.ledger.calls import Bodies, Remark
 from contextkit.providers.response_facts import response_bytes
-from contextkit.redact import redact
 from contextkit.server import LocalServer
 from contextkit.watcher.notify import described
 from tests.watcher.talk import CLAUDE, GPT, HAZARDS, HEAD, Talk, Told
@@ -80,7 +76,7 @@ def test_a_bill_that_forgot_the_prefix_is_told(told: Told) -> None:
     assert "0 tokens were read where" in found.message and (found.cost_tokens or 0) > 7000
 
 
-@pytest.mark.parametrize(("read", "is_told"), [(8000, False), (7700, False), (6100, False), (5000, True), (0, True)])
+@pytest.mark.parametrize(("read", "is_told"), [(6100, False), (5000, True)])
 def test_a_small_shortfall_is_noise(read: int, is_told: bool, told: Told) -> None:
     http, _ = provider(message(usage(0, 8000), "m1"), message(usage(read, 8020 - read), "m2"))
     client, talk = claude(http, on_break=told), Talk(head=BIG)
@@ -130,14 +126,6 @@ def test_an_idle_gap_is_no_surprise(server: LocalServer, told: Told) -> None:
 # --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_provider_is_asked_only_where_that_was_asked_for() -> None:
-    http, sent = provider(message(usage(0, 8000), "m1"), message(usage(8000, 20), "m2"))
-    client, talk = claude(http), Talk()
-    client.messages.create(**talk.claude())
-    client.messages.create(**talk.say().claude())
-    assert all(b"diagnostics" not in body for body in sent)
-
-
 def test_the_provider_is_asked_about_the_call_before_and_its_verdict_is_told(told: Told) -> None:
     verdict = {"cache_miss_reason": {"type": "system_changed", "cache_missed_input_tokens": 8000}}
     http, sent = provider(message(usage(0, 8000), "m1"), message(usage(0, 8010), "m2", diagnostics=verdict))
@@ -155,17 +143,9 @@ def test_the_provider_is_asked_about_the_call_before_and_its_verdict_is_told(tol
     ]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "words"),
-    [
-        ("system_changed", "CKS10 confirmed by the provider: system_changed; sent from "),
-        ("messages_changed", "CKS10 not confirmed by the provider: messages_changed; sent from "),
-    ],
-)
-def test_what_the_provider_says_of_a_break_that_was_told_is_one_short_line(
-    verdict: str, words: str, told: Told
-) -> None:
-    diagnosis = {"cache_miss_reason": {"type": verdict, "cache_missed_input_tokens": 8000}}
+def test_what_the_provider_says_of_a_break_that_was_told_is_one_short_line(told: Told) -> None:
+    words = "CKS10 not confirmed by the provider: messages_changed; sent from "
+    diagnosis = {"cache_miss_reason": {"type": "messages_changed", "cache_missed_input_tokens": 8000}}
     http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8010), "m2", diagnostics=diagnosis))
     client, talk = claude(http, on_break=told, diagnostics=True), Talk(head=BIG)
     client.messages.create(**talk.claude())
@@ -174,19 +154,6 @@ def test_what_the_provider_says_of_a_break_that_was_told_is_one_short_line(
     before, after = told
     assert described(after).startswith(words) and "byte" not in described(after)
     assert (before.cost_tokens or 0) > 0 and after.cost_tokens is None  # whoever adds costs up counts each break once
-
-
-def test_of_several_findings_the_provider_confirms_the_one_it_speaks_of(told: Told) -> None:
-    diagnosis = {"cache_miss_reason": {"type": "model_changed", "cache_missed_input_tokens": 8000}}
-    http, _ = provider(message(usage(0, 8000), "m1"), message(usage(0, 8010), "m2", diagnostics=diagnosis))
-    client, talk = (
-        watch(anthropic.Anthropic(api_key="any", http_client=http), on_break=told, diagnostics=True),
-        Talk(head=BIG),
-    )
-    client.messages.create(**talk.claude())
-    talk.head = "Now " + BIG
-    client.messages.create(**talk.say().claude(model="claude-opus-4-5"))
-    assert len(told) > 2 and described(told[-1]).startswith("CKP01 confirmed by the provider: model_changed")
 
 
 def test_a_verdict_on_what_the_guard_did_not_see_is_told_too(told: Told) -> None:
@@ -201,16 +168,14 @@ def test_a_verdict_on_what_the_guard_did_not_see_is_told_too(told: Told) -> None
     ]
 
 
-@pytest.mark.parametrize("is_stream", [False, True])
-def test_the_local_providers_own_diagnosis_agrees(is_stream: bool, server: LocalServer, told: Told) -> None:
+def test_the_local_providers_own_diagnosis_agrees(server: LocalServer, told: Told) -> None:
     client = watch(
         anthropic.Anthropic(base_url=server.url, api_key="any"), on_break=told, diagnostics=True, hazards=HAZARDS
     )
     talk = Talk(head=BIG)
     for head in (BIG, BIG, "Now " + BIG):
         talk.head = head
-        reply = client.messages.create(**talk.say().claude(), stream=is_stream)
-        for _ in reply if is_stream else ():
+        for _ in client.messages.create(**talk.say().claude(), stream=True):
             pass
     assert [(finding.detector, finding.verdict) for finding in told] == [("guard", ""), ("provider", "system_changed")]
     client.close()
@@ -260,39 +225,7 @@ def test_what_the_caller_asks_already_is_left_as_it_is() -> None:
 # ---------------------------------------------------------------------------------------------------------------
 
 
-SECRETS = {
-    "sk-ant-api03-abcdefghijklmnopqrstuvwx": "sk-",
-    "Bearer eyJhbGciOiJIUzI1NiJ9.e30.abc": "Bearer ",
-    "AKIAIOSFODNN7EXAMPLE": "AKIA",
-    "ghp_0123456789abcdefghijklmnopqrstuvwxyz": "ghp_",
-    '-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n"x"\n-----END RSA PRIVATE KEY-----': "-----BEGIN RSA PRIVATE KEY-----",
-}
-
-
-@pytest.mark.parametrize("secret", SECRETS, ids=SECRETS.values())
-def test_a_secret_is_covered_and_every_offset_stays(secret: str) -> None:
-    body = json.dumps({"text": f"before {secret} after", "next": "kept"}).encode()
-    covered = redact(body)
-    assert len(covered) == len(body) and covered != body
-    fields = json.loads(covered)
-    assert (
-        fields["next"] == "kept"
-        and fields["text"].startswith(f"before {SECRETS[secret]}*")
-        and fields["text"].endswith(" after")
-    )
-
-
-@pytest.mark.parametrize(
-    "text", ["the sk-learn package", "a Bearer of news", "AKIA is short", "ghost", "ask-me-anything-about-this-topic"]
-)
-def test_what_only_looks_like_a_secret_is_kept(text: str) -> None:
-    assert redact(json.dumps(text).encode()) == json.dumps(text).encode()
-
-
-@pytest.mark.parametrize("is_stream", [False, True])
-def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(
-    is_stream: bool, server: LocalServer, tmp_path: Path
-) -> None:
+def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(server: LocalServer, tmp_path: Path) -> None:
     path = tmp_path / "runs" / "ledger.jsonl"
     client = watch(
         anthropic.Anthropic(base_url=server.url, api_key="sk-ant-secretsecretsecret", max_retries=0),
@@ -300,7 +233,7 @@ def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(
         on_break=print,
     )
     talk = Talk("my key is AKIAIOSFODNN7EXAMPLE")
-    for _ in range(2):
+    for is_stream in (False, True):
         reply = client.messages.create(**talk.claude(), stream=is_stream)
         for _ in reply if is_stream else ():
             pass
@@ -332,19 +265,8 @@ def test_a_stream_that_was_left_early_is_recorded_as_aborted(server: LocalServer
     assert row.error == "aborted" and row.first_byte_at is not None
 
 
-FAILURES: dict[str, tuple[dict[str, Any], str]] = {
-    "refused": ({"kind": "status", "status": 429}, "rate_limit_error"),
-    "an error event": ({"kind": "error_event", "type": "overloaded_error"}, "overloaded_error"),
-    "cut": ({"kind": "cut", "after_parts": 1}, "cut"),
-}
-
-
-@pytest.mark.parametrize("name", FAILURES)
-def test_a_call_that_failed_is_recorded_in_the_words_of_the_proxy(
-    name: str, server: LocalServer, tmp_path: Path
-) -> None:
-    fault, word = FAILURES[name]
-    server.script([{"fault": fault}])
+def test_a_call_that_failed_is_recorded_in_the_words_of_the_proxy(server: LocalServer, tmp_path: Path) -> None:
+    server.script([{"fault": {"kind": "error_event", "type": "overloaded_error"}}])
     client = watch(
         anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0), record=tmp_path / "ledger.jsonl"
     )
@@ -352,12 +274,11 @@ def test_a_call_that_failed_is_recorded_in_the_words_of_the_proxy(
         for _ in client.messages.create(**Talk("word " * 500).claude(), stream=True):
             pass
     client.close()
-    assert [row.error for row in Ledger.read(tmp_path / "ledger.jsonl")] == [word]
+    assert [row.error for row in Ledger.read(tmp_path / "ledger.jsonl")] == ["overloaded_error"]
 
 
 RAISED = [
     (httpx2.ConnectError("no"), "unreachable"),
-    (httpx2.RemoteProtocolError("gone"), "unreachable"),
     (httpx2.ReadTimeout("late"), "aborted"),
     (KeyboardInterrupt(), "aborted"),
 ]
@@ -383,11 +304,10 @@ REFUSALS = [
     (b'{"error":{"message":"slow down","type":"tokens","code":"rate_limit_exceeded"}}', "rate_limit_exceeded"),
     (b'{"error":{"message":"no","type":"what you said, quoted","code":null}}', "429"),
     (b"<html>busy</html>", "429"),
-    (b"", "429"),
 ]
 
 
-@pytest.mark.parametrize(("body", "word"), REFUSALS, ids=["code", "a text for a type", "no JSON", "empty"])
+@pytest.mark.parametrize(("body", "word"), REFUSALS, ids=["code", "a text for a type", "no JSON"])
 def test_a_refusal_is_recorded_by_its_type_or_else_by_its_status(body: bytes, word: str, tmp_path: Path) -> None:
     packed = httpx2.Response(
         429, content=gzip.compress(body), headers={"content-encoding": "gzip", "content-type": "application/json"}
@@ -428,45 +348,20 @@ EVENTS = b"".join(
 )
 
 
-def _plain(data: bytes) -> bytes:
-    return data
-
-
-def _raw_deflate(data: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-15)
-    return packer.compress(data) + packer.flush()
-
-
-ENCODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
-    "plain": ("", _plain),
-    "gzip": ("gzip", gzip.compress),
-    "deflate": ("deflate", zlib.compress),
-    "raw deflate": ("deflate", _raw_deflate),
-}
-
-
-def chunks(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[start : start + size] for start in range(0, len(data), size))
-
-
-@pytest.mark.parametrize("name", ENCODINGS)
 @pytest.mark.parametrize("size", [1, 7, 100_000])
-def test_a_bill_is_read_however_the_bytes_are_cut_and_packed(name: str, size: int) -> None:
-    encoding, pack = ENCODINGS[name]
-    for kind, data in (
-        ("text/event-stream; charset=utf-8", EVENTS),
-        ("application/json", json.dumps(message(usage(900, 100), "m9")).encode()),
-    ):
-        reader = response_bytes("anthropic_messages", kind, encoding)
-        for chunk in chunks(pack(data), size):
-            reader.feed(chunk)
-        bill = reader.summary(is_closed=True)
-        assert bill.usage is not None and (bill.id, bill.usage.read, bill.is_complete) == ("m9", 900, True)
+def test_a_bill_is_read_however_the_bytes_are_cut_and_packed(size: int) -> None:
+    whole = json.dumps(message(usage(900, 100), "m9")).encode()
+    for encoding, pack in (("", bytes), ("gzip", gzip.compress)):
+        for kind, data in (("text/event-stream; charset=utf-8", EVENTS), ("application/json", whole)):
+            reader, packed = response_bytes("anthropic_messages", kind, encoding), pack(data)
+            for start in range(0, len(packed), size):
+                reader.feed(packed[start : start + size])
+            bill = reader.summary(is_closed=True)
+            assert bill.usage is not None and (bill.id, bill.usage.read, bill.is_complete) == ("m9", 900, True)
 
 
-@pytest.mark.parametrize("encoding", ["zstd-not-there", "compress"])
-def test_an_encoding_nobody_knows_leaves_the_bill_unknown(encoding: str) -> None:
-    reader = response_bytes("openai_chat", "application/json", encoding)
+def test_an_encoding_nobody_knows_leaves_the_bill_unknown() -> None:
+    reader = response_bytes("openai_chat", "application/json", "compress")
     reader.feed(b"\x00\x01")
     assert reader.summary(is_closed=True).usage is None
 
@@ -496,36 +391,3 @@ def test_an_error_in_a_stream_is_read_and_a_text_that_looks_like_one_is_not(wire
     reader = response_bytes(wire, "text/event-stream", "")
     reader.feed(data)
     assert reader.summary(is_closed=True).error == error
-
-
-@pytest.mark.parametrize("data", [b"", b"not json", b"[1]", b'{"usage":5}', b'{"id":5,"usage":{"input_tokens":null}}'])
-def test_bytes_that_are_no_bill_are_passed_over(data: bytes) -> None:
-    for wire in ("anthropic_messages", "openai_chat", "openai_responses"):
-        for kind in ("application/json", "text/event-stream"):
-            reader = response_bytes(wire, kind, "")
-            reader.feed(data)
-            assert (reader.summary(is_closed=True).usage or Usage()).prompt in (None, 0)
-
-
-@pytest.mark.parametrize("is_stream", [False, True])
-def test_what_a_router_says_a_call_cost_is_recorded(is_stream: bool, tmp_path: Path) -> None:
-    counters = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105, "cost": 0.01, "is_byok": True}
-    counters["cost_details"] = {"upstream_inference_cost": 0.2}
-    choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
-    answer = {"id": "gen-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-    event = {**answer, "object": "chat.completion.chunk", "choices": [], "usage": counters}
-    stream = f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n".encode()
-
-    def answered(request: httpx2.Request) -> httpx2.Response:
-        if is_stream:
-            return httpx2.Response(200, content=stream, headers={"content-type": "text/event-stream"})
-        return httpx2.Response(200, json={**answer, "usage": counters})
-
-    http, path = httpx2.Client(transport=httpx2.MockTransport(answered)), tmp_path / "ledger.jsonl"
-    plain = openai.OpenAI(base_url="https://openrouter.ai/api/v1", api_key="any", http_client=http, max_retries=0)
-    client = watch(plain, record=path)
-    reply = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}], stream=is_stream)
-    for _ in reply if is_stream else ():
-        pass
-    client.close()
-    assert [row.billed_usd for row in Ledger.read(path).exchanges] == [pytest.approx(0.21)]

@@ -122,7 +122,7 @@ def test_a_response_that_is_gone_on_from_keeps_its_name(server: LocalServer, tol
     client.close()
 
 
-@pytest.mark.parametrize("name", ["", "  ", None, 7, openai])
-def test_a_name_is_a_string_that_says_something(name: Any) -> None:
-    with pytest.raises(UsageError, match="a conversation is named by a string"), conversation(name):
-        pass
+def test_a_name_is_a_string_that_says_something() -> None:
+    for name in ["", "  ", None, 7, openai]:
+        with pytest.raises(UsageError, match="a conversation is named by a string"), conversation(name):
+            pass

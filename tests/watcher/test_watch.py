@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import pickle
-import subprocess
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -65,38 +63,24 @@ ENDPOINTS: dict[str, tuple[Callable[..., Any], Ask, Ask]] = {
         lambda client, talk: drained(client.responses.create(**talk.responses(), stream=True)),
     ),
 }
-WAYS = [(name, is_stream) for name in ENDPOINTS for is_stream in (False, True)]
 
 
-@pytest.mark.parametrize(
-    ("name", "is_stream"), WAYS, ids=[f"{name}{' streamed' * streamed}" for name, streamed in WAYS]
-)
-def test_a_conversation_that_only_grows_is_left_in_peace(
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_a_conversation_that_only_grows_is_left_in_peace_and_a_changed_head_is_told_with_both_sides(
     name: str, is_stream: bool, server: LocalServer, told: Told
 ) -> None:
     made, *asks = ENDPOINTS[name]
     client, talk = watch(made(server), on_break=told, hazards=HAZARDS), Talk()
-    for _ in range(4):
+    for _ in range(3):
         asks[is_stream](client, talk)
         talk.say()
-    assert told == [] and len(server.ledger) == 4
-    client.close()
-
-
-@pytest.mark.parametrize(
-    ("name", "is_stream"), WAYS, ids=[f"{name}{' streamed' * streamed}" for name, streamed in WAYS]
-)
-def test_a_changed_head_is_told_with_both_sides_and_the_callers_line(
-    name: str, is_stream: bool, server: LocalServer, told: Told
-) -> None:
-    made, *asks = ENDPOINTS[name]
-    client, talk = watch(made(server), on_break=told, hazards=HAZARDS), Talk()
-    asks[is_stream](client, talk)
-    talk.say().head = HEAD.replace("careful", "cheerful", 1)
+    assert told == [] and len(server.ledger) == 3
+    talk.head = HEAD.replace("careful", "cheerful", 1)
     asks[is_stream](client, talk)
     (found,) = [finding for finding in told if finding.detector == "guard"]
     place = place_of(found)
-    assert (found.code, place.level, place.turn) == ("CKS10", "system", 2)
+    assert (found.code, place.level, place.turn) == ("CKS10", "system", 4)
     assert "are careful." in place.was and "are cheerful." in place.now
     assert place.caller.startswith(f"{Path(__file__)}:")
     assert (found.cost_tokens or 0) > 1000
@@ -154,16 +138,6 @@ def test_raise_stops_the_request_before_it_is_sent_and_its_correction_passes(ser
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     talk.head = HEAD
     client.messages.create(**talk.claude())
-    client.close()
-
-
-def test_raise_passes_through_openais_client_too(server: LocalServer) -> None:
-    client, talk = watch(gpt(server), on_break="raise", hazards=HAZARDS), Talk()
-    client.responses.create(**talk.responses())
-    talk.head = "Now " + HEAD
-    with pytest.raises(PrefixBroken):
-        client.responses.create(**talk.say().responses())
-    assert len(server.ledger) == 1
     client.close()
 
 
@@ -309,9 +283,8 @@ def test_siblings_branches_and_other_conversations_break_nothing(server: LocalSe
     client.close()
 
 
-@pytest.mark.parametrize("name", ENDPOINTS)
-def test_agents_given_the_same_words_keep_their_own_conversations(name: str, server: LocalServer, told: Told) -> None:
-    make, ask, _ = ENDPOINTS[name]
+def test_agents_given_the_same_words_keep_their_own_conversations(server: LocalServer, told: Told) -> None:
+    make, ask, _ = ENDPOINTS["messages"]
     client = watch(make(server), on_break=told, hazards=HAZARDS)
     agents = [
         Talk("Mend bug 12.", head="You plan what others do. " * 400),
@@ -325,9 +298,8 @@ def test_agents_given_the_same_words_keep_their_own_conversations(name: str, ser
     client.close()
 
 
-@pytest.mark.parametrize("name", ENDPOINTS)
-def test_users_who_say_the_same_are_told_apart_by_their_prompts(name: str, server: LocalServer, told: Told) -> None:
-    make, ask, _ = ENDPOINTS[name]
+def test_users_who_say_the_same_are_told_apart_by_their_prompts(server: LocalServer, told: Told) -> None:
+    make, ask, _ = ENDPOINTS["responses"]
     client = watch(make(server), on_break=told, hazards=HAZARDS)
     users = [Talk("Hi.", head=f"{HEAD}You talk to {user}.") for user in ("Alice", "Bob")]
     for turn in range(4):
@@ -356,13 +328,10 @@ def test_many_threads_keep_their_conversations_apart(server: LocalServer, told: 
     client.close()
 
 
-@pytest.mark.parametrize("is_stream", [False, True])
-def test_async_clients_are_watched_too(is_stream: bool, server: LocalServer, told: Told) -> None:
+def test_async_clients_are_watched_too(server: LocalServer, told: Told) -> None:
     async def ask(client: Any, talk: Talk) -> None:
-        reply = await client.messages.create(**talk.claude(), stream=is_stream)
-        if is_stream:
-            async for _ in reply:
-                pass
+        async for _ in await client.messages.create(**talk.claude(), stream=True):
+            pass
 
     async def run() -> None:
         client = watch(anthropic.AsyncAnthropic(base_url=server.url, api_key="any"), on_break=told, hazards=HAZARDS)
@@ -456,20 +425,6 @@ def test_a_rule_that_fails_is_a_warning_and_the_call_goes_on(server: LocalServer
     client.close()
 
 
-@pytest.mark.parametrize("value", [None, 5, "client", object(), httpx2, anthropic.Anthropic], ids=range(6))
-def test_what_is_no_client_is_refused(value: Any) -> None:
-    with pytest.raises(UsageError, match="cannot be watched"):
-        watch(value)
-
-
-def test_bad_options_are_refused(server: LocalServer, tmp_path: Path) -> None:
-    client = claude(server)
-    for options in ({"on_break": "shout"}, {"on_break": None}, {"record": 5}, {"record": tmp_path}, {"record": ""}):
-        with pytest.raises(ContextKitError):
-            watch(client, **options)  # type: ignore[arg-type]
-    client.close()
-
-
 async def _awaited(finding: Finding) -> None:
     raise AssertionError("nobody awaits it")
 
@@ -479,11 +434,10 @@ class _Async:
         await _awaited(finding)
 
 
-@pytest.mark.parametrize("on_break", [_awaited, partial(_awaited), _Async()], ids=["function", "partial", "object"])
-@pytest.mark.parametrize("kind", [anthropic.Anthropic, anthropic.AsyncAnthropic])
-def test_an_async_on_break_is_refused_at_once_since_nobody_would_await_it(kind: Any, on_break: Any) -> None:
-    with pytest.raises(UsageError, match=r"on_break cannot be async.*pass a plain def"):
-        watch(kind(api_key="any"), on_break=on_break)
+def test_an_async_on_break_is_refused_at_once_since_nobody_would_await_it() -> None:
+    for on_break in (_awaited, partial(_awaited), _Async()):
+        with pytest.raises(UsageError, match=r"on_break cannot be async.*pass a plain def"):
+            watch(anthropic.AsyncAnthropic(api_key="any"), on_break=on_break)
 
 
 def test_the_whole_catalogue_finds_nothing_in_a_conversation_that_only_grows(server: LocalServer, told: Told) -> None:
@@ -514,16 +468,6 @@ def test_the_whole_catalogue_finds_nothing_in_a_conversation_that_only_grows(ser
     assert told == [] and len(server.ledger) == 12
 
 
-def test_the_catalogue_names_a_clock(server: LocalServer, told: Told) -> None:
-    client, talk = watch(claude(server), on_break=told), Talk()
-    for clock in ("10:30:59", "10:31:02"):
-        talk.head = f"{HEAD}It is {clock}."
-        client.messages.create(**talk.claude())
-        talk.say()
-    assert "CKS01" in {finding.code for finding in told}
-    client.close()
-
-
 def test_a_reminder_that_is_gone_is_told_though_the_user_spoke_twice(server: LocalServer, told: Told) -> None:
     client, talk = watch(claude(server), on_break=told), Talk().say("Go on.")
     talk.messages[-1]["content"].append({"type": "text", "text": "<reminder>Two files changed.</reminder>"})
@@ -533,32 +477,3 @@ def test_a_reminder_that_is_gone_is_told_though_the_user_spoke_twice(server: Loc
     client.messages.create(**talk.claude())
     assert [finding.code for finding in told] == ["CKM09"]
     client.close()
-
-
-def test_a_fifth_marker_is_told_before_the_provider_refuses_it(server: LocalServer) -> None:
-    told: list[Finding] = []
-    mark = {"cache_control": {"type": "ephemeral"}}
-    blocks = [{"type": "text", "text": f"part {number} " * 400, **mark} for number in range(5)]
-    with watch(claude(server), on_break=told.append) as client:
-        for n in (4, 5):
-            messages: Any = [{"role": "user", "content": blocks[:n]}]
-            try:
-                client.messages.create(model="claude-sonnet-5-5", max_tokens=8, messages=messages)
-            except anthropic.BadRequestError:
-                assert n == 5
-    assert [finding.code for finding in told] == ["CKB08"]
-    assert place_of(told[0]).caller
-
-
-def test_the_first_block_of_the_page_runs_as_copied_and_shows_its_own_line(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "watch.md").read_text("utf-8")
-    code = page.partition("```python\n")[2].partition("```")[0]
-    copied = tmp_path / "agent.py"
-    copied.write_text(code, "utf-8")
-    ran = subprocess.run(
-        [sys.executable, copied], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    named, _, caller = ran.stdout.strip().partition(" ")
-    file, _, line = caller.rpartition(":")
-    assert (named, file) == ("CKS01", str(copied)) and "Go on." in code.splitlines()[int(line) - 1]

@@ -98,7 +98,7 @@ def _apart(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _overlap(one: Edit, other: Edit) -> bool:
-    """Whether they share a byte, or an insertion's place lies in or at the other."""
+    """Return whether they share a byte, or an insertion's place lies in or at the other."""
     return one.start <= other.end and other.start <= one.end
 
 

@@ -51,7 +51,7 @@ class Group:
 
     @property
     def is_cost_complete(self) -> bool:
-        """Whether the cost of every finding is known; otherwise the sum is a lower bound."""
+        """Return whether the cost of every finding is known; otherwise the sum is a lower bound."""
         return all(finding.cost_tokens is not None for finding in self.findings)
 
     @property

@@ -47,7 +47,7 @@ class SentBreakpoint:
 
 
 def has_breakpoints(sent: RecordedCall) -> bool:
-    """Whether the model caches at markers, and a request may carry four of them: Claude and Nova, not OpenAI."""
+    """Return whether the model caches at markers, and a request may carry four of them: Claude and Nova, not OpenAI."""
     return sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws")
 
 
@@ -104,7 +104,7 @@ def _automatic_breakpoint(sent: RecordedCall) -> SentBreakpoint | None:
 
 
 def can_hold_breakpoint(block: Block) -> bool:
-    """Whether a block can carry a marker: no thinking, no empty text."""
+    """Return whether a block can carry a marker: no thinking, no empty text."""
     return block.type not in _UNMARKABLE and not (block.type == "text" and _text(block) == "")
 
 
@@ -130,7 +130,7 @@ def distance(sent: RecordedCall, start: int, end: int) -> int:
 
 
 def in_messages(sent: RecordedCall, mark: SentBreakpoint) -> bool:
-    """Whether a marker stands in the messages, not in tools or system text."""
+    """Return whether a marker stands in the messages, not in tools or system text."""
     return sent.blocks[mark.index].level == "messages"
 
 
@@ -215,12 +215,14 @@ def _last_readable(sent: RecordedCall, written: Sequence[int]) -> int:
 
 
 def is_within_lookback(sent: RecordedCall, mark: int, entry: int) -> bool:
-    """Whether a lookup from a marker comes by an entry; OpenAI's goes by breakpoints and knows no window of blocks."""
+    """Return whether a lookup from a marker comes by an entry; OpenAI's goes by breakpoints and knows no window of
+    blocks.
+    """
     return entry <= mark and (sent.row.provider == "openai" or distance(sent, entry, mark) < LOOKBACK)
 
 
 def was_breakpoint(step: Step, index: int) -> bool:
-    """Whether an earlier call marked a block, or ended there."""
+    """Return whether an earlier call marked a block, or ended there."""
     body = step.after.blocks[index].body
     theirs = (sent for sent in step.earlier if index < len(sent.blocks) and sent.blocks[index].body == body)
     return any(

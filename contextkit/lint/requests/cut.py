@@ -144,7 +144,7 @@ def row_of(model: str, wire: str) -> Model:
 
 
 def is_one_model(one: Model, other: Model) -> bool:
-    """Whether two rows are of one model: the same row, or one with its date and one without.
+    """Return whether two rows are of one model: the same row, or one with its date and one without.
 
     >>> is_one_model(MODELS["claude-sonnet-4-5"], MODELS["claude-sonnet-4-5-20250929"]), is_one_model(MODELS["gpt-5"], MODELS["gpt-5-mini"])
     (True, False)

@@ -56,7 +56,7 @@ def added_blocks(change: Change) -> list[Block]:
 
 
 def is_still_sent(step: Step, block: Block) -> bool:
-    """Whether the later call still has a block of the earlier one in its message."""
+    """Return whether the later call still has a block of the earlier one in its message."""
     return any(
         one.message == block.message and _comparable_body(one) == _comparable_body(block)
         for one in message_blocks(step.after)
@@ -81,12 +81,12 @@ def recorded_model(sent: RecordedCall) -> str:
 
 
 def is_model_switch(step: Step) -> bool:
-    """Whether the model is another one than in the call before."""
+    """Return whether the model is another one than in the call before."""
     return recorded_model(step.before) != recorded_model(step.after)
 
 
 def is_restored(step: Step, change: Change, reach: int = 4) -> bool:
-    """Whether what stands there now stood in one of the calls before the last, but not in the last."""
+    """Return whether what stands there now stood in one of the calls before the last, but not in the last."""
     new = bodies(added_blocks(change))
     older = step.earlier[-1 - reach : -1]
     return (
@@ -123,7 +123,7 @@ def moved_to_newest(step: Step, change: Change) -> Sequence[Block]:
 
 
 def is_answer(block: Block) -> bool:
-    """Whether the model said it: on Responses calls and thoughts are items without a role."""
+    """Return whether the model said it: on Responses calls and thoughts are items without a role."""
     return block.role in ("assistant", "model") or block.type in ("call", "thinking")
 
 
@@ -135,14 +135,14 @@ def n_images(sent: RecordedCall) -> int:
 
 
 def is_image_toggled(step: Step) -> bool:
-    """Whether the first image came, or the last one went, on a provider whose messages that invalidates."""
+    """Return whether the first image came, or the last one went, on a provider whose messages that invalidates."""
     if step.after.row.provider != "anthropic" or step.after.wire == "bedrock_converse":
         return False
     return bool(n_images(step.before)) != bool(n_images(step.after))
 
 
 def has_thinking(sent: RecordedCall) -> bool:
-    """Whether thoughts of the model stand in it."""
+    """Return whether thoughts of the model stand in it."""
     return any(block.type == "thinking" for block in sent.blocks)
 
 
@@ -185,7 +185,7 @@ def n_blocks_cut_in_front(before: Sequence[Block], after: Sequence[Block]) -> in
 
 
 def _begins_message(blocks: Sequence[Block], at: int) -> bool:
-    """Whether a message begins there."""
+    """Return whether a message begins there."""
     return at == 0 or blocks[at - 1].message != blocks[at].message
 
 
@@ -211,7 +211,7 @@ def shortened(change: Change) -> list[tuple[Block, Block]]:
 
 
 def is_elided(was: str, now: str) -> bool:
-    """Whether `now` is the beginning of `was`, perhaps with its end, and a short mark between or behind.
+    """Return whether `now` is the beginning of `was`, perhaps with its end, and a short mark between or behind.
 
     >>> is_elided("the quick brown fox jumps over the lazy dog", "the quick brown [... 20 chars]")
     True
@@ -254,18 +254,18 @@ ABSENT = re.compile(
 
 
 def is_notice(was: str, now: str) -> bool:
-    """Whether a short notice that says so stands where more stood, in words that were not there."""
+    """Return whether a short notice that says so stands where more stood, in words that were not there."""
     return len(now) <= 300 and bool(ABSENT.search(now)) and now.strip() not in was
 
 
 def is_placeholder(was: str, now: str) -> bool:
-    """Whether a short text stands where a longer one stood and is not its beginning."""
+    """Return whether a short text stands where a longer one stood and is not its beginning."""
     is_beginning = bool(now.strip()) and was.startswith(now.strip())
     return len(now) <= 200 and len(was) > len(now) and not is_beginning and not (len(now) > 40 and is_elided(was, now))
 
 
 def is_same_but_blanks(change: Change) -> bool:
-    """Whether both sides say the same, white space left out."""
+    """Return whether both sides say the same, white space left out."""
     was, now = ("".join(text.split()) for text in texts_of(change))
     return was == now
 

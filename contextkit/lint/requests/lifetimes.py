@@ -117,7 +117,9 @@ def _was_read(step: Step) -> bool:
 
 
 def finds_entry_of(one: RecordedCall, other: RecordedCall) -> bool:
-    """Whether a later call begins with something that `one` marked, looks there, and asks with the same parameters."""
+    """Return whether a later call begins with something that `one` marked, looks there, and asks with the same
+    parameters.
+    """
     if one.row.name != other.row.name or cache_key_parameters(one) != cache_key_parameters(other):
         return False
     shared, mine = n_common_blocks(one.blocks, other.blocks), breakpoints_of(other)
@@ -128,7 +130,7 @@ def finds_entry_of(one: RecordedCall, other: RecordedCall) -> bool:
 
 
 def has_related_head(one: RecordedCall, other: RecordedCall) -> bool:
-    """Whether at least half of the smaller one's tools and system text stands in the other as well."""
+    """Return whether at least half of the smaller one's tools and system text stands in the other as well."""
     heads = [sent.blocks[: n_head(sent)] for sent in (one, other)]
     shared = {block.body for block in heads[0]} & {block.body for block in heads[1]}
     least = min(map(_n_bytes, heads))

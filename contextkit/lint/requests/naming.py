@@ -166,7 +166,7 @@ def _covered(text: str) -> str:
 
 
 def agreement(finding: Finding, hazard: Hazard) -> Agreement:
-    """Whether the provider's own diagnosis of the call says the same.
+    """Return whether the provider's own diagnosis of the call says the same.
 
     Silent where it said nothing that can be compared.
     """

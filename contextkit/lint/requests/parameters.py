@@ -93,21 +93,21 @@ def _as_json(value: Json) -> bytes:
 
 
 def is_claude(sent: RecordedCall) -> bool:
-    """Whether Claude's rules hold for it."""
+    """Return whether Claude's rules hold for it."""
     return (
         sent.wire in CLAUDE_WIRES and sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws", "")
     )
 
 
 def had_cached(step: Step, level: str) -> bool:
-    """Whether the call before may have left something of a level, or behind it, in the cache."""
+    """Return whether the call before may have left something of a level, or behind it, in the cache."""
     order = ("tools", "system", "messages")
     reach = reach_of(step.before)
     return any(order.index(block.level) >= order.index(level) for block in step.before.blocks[:reach])
 
 
 def has_tool_change(step: Step) -> bool:
-    """Whether the tools differ too, so that nothing is left for a parameter to break."""
+    """Return whether the tools differ too, so that nothing is left for a parameter to break."""
     return any(change.level == "tools" and change.is_cached for change in step.changes)
 
 
@@ -129,7 +129,7 @@ def bare_model(name: str) -> str:
 
 
 def is_other_model(step: Step) -> bool:
-    """Whether another model is asked than in the call before; another spelling of one name is not."""
+    """Return whether another model is asked than in the call before; another spelling of one name is not."""
     was, now = sent_model(step.before), sent_model(step.after)
     return bool(was and now) and bare_model(was) != bare_model(now)
 
@@ -191,7 +191,7 @@ def deployment_change(step: Step) -> ParameterChange | None:
 
 
 def outlives_pin(step: Step) -> bool:
-    """Whether the pause is longer than gateways remember a route, and shorter than the hour the call before paid for."""
+    """Return whether the pause is longer than gateways remember a route, and shorter than the hour the call before paid for."""
     marked = [block.marker for block in step.before.blocks if block.marker] + [
         value_at(step.before.params, "cache_control")
     ]
@@ -200,7 +200,7 @@ def outlives_pin(step: Step) -> bool:
 
 
 def has_new_opening(step: Step) -> bool:
-    """Whether the system text or the first message is another one than in the call before."""
+    """Return whether the system text or the first message is another one than in the call before."""
     return any(
         change.level == "system" or (change.level == "messages" and _is_opening(change)) for change in step.changes
     )
@@ -212,7 +212,7 @@ def _is_opening(change: Change) -> bool:
 
 
 def is_extended_by(before: RecordedCall, after: RecordedCall) -> bool:
-    """Whether `after` holds all that `before` sent, in the same bytes, and more."""
+    """Return whether `after` holds all that `before` sent, in the same bytes, and more."""
     if len(after.blocks) < len(before.blocks):
         return False
     return all(

@@ -146,17 +146,17 @@ class TextEdit:
 
     @property
     def is_growth(self) -> bool:
-        """Whether something was only put in."""
+        """Return whether something was only put in."""
         return not self.span[0].strip() and bool(self.span[1].strip())
 
     @property
     def is_at_end(self) -> bool:
-        """Whether hardly anything follows that is equal."""
+        """Return whether hardly anything follows that is equal."""
         return self.trail <= 80
 
     @property
     def is_late(self) -> bool:
-        """Whether at least half of the text comes before it."""
+        """Return whether at least half of the text comes before it."""
         return self.lead >= max(map(len, self.span)) + self.trail
 
     @property
@@ -177,7 +177,7 @@ class TextEdit:
         return one_sided or [*sides[0], *sides[1]]
 
     def is_about(self, subject: str) -> bool:
-        """Whether heading or labels name a subject of `SUBJECTS`."""
+        """Return whether heading or labels name a subject of `SUBJECTS`."""
         return bool(SUBJECTS[subject].search(self.heading))
 
 
@@ -248,13 +248,13 @@ def is_front(change: Change) -> bool:
 
 
 def _is_same_heading(change: Change) -> bool:
-    """Whether the same heading stands over other words: what is recalled anew."""
+    """Return whether the same heading stands over other words: what is recalled anew."""
     was, now = (text.partition("\n")[0].strip() for text in texts_of(change))
     return len(change.was) == len(change.now) and was == now and bool(_HEADING.match(was))
 
 
 def varies_in(pattern: re.Pattern[str], change: Change) -> bool:
-    """Whether a text at the front differs in nothing but stretches of `pattern`."""
+    """Return whether a text at the front differs in nothing but stretches of `pattern`."""
     if not is_front(change):
         return False
     edit = text_edit(change)
@@ -272,12 +272,12 @@ def added_with(pattern: re.Pattern[str], change: Change) -> str:
 
 
 def is_about(change: Change, subject: str) -> bool:
-    """Whether what changed at the front stands under a heading or label of a subject."""
+    """Return whether what changed at the front stands under a heading or label of a subject."""
     return is_front(change) and text_edit(change).is_about(subject)
 
 
 def is_new_user_turn(step: Step) -> bool:
-    """Whether a user spoke since the call before."""
+    """Return whether a user spoke since the call before."""
     last_before = step.before.blocks[-1].message if step.before.blocks else -1
     last = max(last_before, 0)
     return any(

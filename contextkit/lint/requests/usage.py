@@ -104,7 +104,7 @@ def answer_began_at(sent: RecordedCall) -> float | None:
 
 
 def is_same_request(step: Step) -> bool:
-    """Whether nothing that keys a prompt differs but text: who is called, the model, the parameters.
+    """Return whether nothing that keys a prompt differs but text: who is called, the model, the parameters.
 
     And no call failed.
     """
@@ -130,18 +130,20 @@ def _settings(value: Json) -> Json:
 
 
 def is_continuation(step: Step) -> bool:
-    """Whether the later call only goes on, with the same parameters."""
+    """Return whether the later call only goes on, with the same parameters."""
     return not step.changes and is_same_request(step)
 
 
 def is_self_hosted(sent: RecordedCall) -> bool:
-    """Whether the model is one that the table does not know, asked in OpenAI's words: an engine somebody runs."""
+    """Return whether the model is one that the table does not know, asked in OpenAI's words: an engine somebody
+    runs.
+    """
     is_in_table = bool(sent.row.provider) and not sent.row.is_assumed
     return not is_in_table and sent.wire in ("openai_chat", "openai_responses")
 
 
 def has_no_cache_usage(sent: RecordedCall) -> bool:
-    """Whether the bill says, or does not deny, that nothing was read and nothing written."""
+    """Return whether the bill says, or does not deny, that nothing was read and nothing written."""
     return not read_tokens(sent) and not written_tokens(sent)
 
 
@@ -152,7 +154,7 @@ def read_and_shared_tokens(step: Step, shared: int) -> tuple[int, int] | None:
 
 
 def generates_nothing(sent: RecordedCall) -> bool:
-    """Whether the call generates nothing: it warms a cache or keeps it warm."""
+    """Return whether the call generates nothing: it warms a cache or keeps it warm."""
     return bool(limit_path(sent))
 
 
@@ -169,7 +171,7 @@ def limit_path(sent: RecordedCall) -> str:
 
 
 def uses_server_tools(sent: RecordedCall) -> bool:
-    """Whether a tool that runs at the provider is offered or was used."""
+    """Return whether a tool that runs at the provider is offered or was used."""
     return any(
         _is_server_tool(block) for block in sent.blocks if block.level == "tools" or block.type in ("call", "result")
     )

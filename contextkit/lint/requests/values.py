@@ -30,7 +30,7 @@ def paired_blocks(change: Change) -> list[tuple[Block, Block]]:
 
 
 def is_reorder(change: Change) -> bool:
-    """Whether the same blocks stand there in another order."""
+    """Return whether the same blocks stand there in another order."""
     return (
         change.was != change.now
         and len(change.was) > 1
@@ -43,7 +43,9 @@ def _role_and_body(block: Block) -> tuple[str, bytes]:
 
 
 def is_same_value(was: Block, now: Block) -> bool:
-    """Whether two blocks parse to the same JSON, the order of their keys left out; strings are compared as they are."""
+    """Return whether two blocks parse to the same JSON, the order of their keys left out; strings are compared as
+    they are.
+    """
     return was.body != now.body and _typed(orjson.loads(was.body)) == _typed(orjson.loads(now.body))
 
 
@@ -84,7 +86,7 @@ def _differing_in(was: dict[object, Json], now: dict[object, Json]) -> list[tupl
 
 
 def differs_only_in(pattern: re.Pattern[str], was: str, now: str) -> bool:
-    """Whether two texts are the same once every stretch of `pattern` is taken out of both.
+    """Return whether two texts are the same once every stretch of `pattern` is taken out of both.
 
     >>> differs_only_in(re.compile(r"[0-9]+:[0-9]+"), "at 9:05 sharp", "at 9:06 sharp")
     True

@@ -239,7 +239,7 @@ def _order(finding: Finding) -> tuple[str, int, int, str]:
 
 
 def _is_silenced(code: str, module: Module, line: int, end_line: int, config: LintConfig) -> bool:
-    """Whether the settings or a comment on one of some lines of a file leave a code out there."""
+    """Return whether the settings or a comment on one of some lines of a file leave a code out there."""
     if not config.is_selected(code, module.path):
         return True
     named = [module.silenced[number] for number in range(line, end_line + 1) if number in module.silenced]

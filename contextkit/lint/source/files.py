@@ -173,7 +173,9 @@ def _entries(folder: str, closed: Callable[[str, str], None]) -> list[os.DirEntr
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether there is something to read: an editor's lock is a link to nothing, and a pipe would be waited for."""
+    """Return whether there is something to read: an editor's lock is a link to nothing, and a pipe would be waited
+    for.
+    """
     try:
         return entry.is_file()
     except PermissionError:  # a link into a closed folder: reading it tells why it cannot be
@@ -202,7 +204,7 @@ def _is_excluded(path: str, config: LintConfig) -> bool:
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Whether a path is meant by a pattern of the config: a glob on its end, or the name of a folder in it."""
+    """Return whether a path is meant by a pattern of the config: a glob on its end, or the name of a folder in it."""
     posix = Path(path).as_posix()
     return (
         fnmatch.fnmatch(posix, pattern)

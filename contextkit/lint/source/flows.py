@@ -167,7 +167,7 @@ _ORDER = ("call", "turn", "request", "session", "process", "single")
 
 
 def _is_likely(origin: Origin, sink: Sink) -> bool:
-    """Whether the way is short and certain enough for what was found at its end.
+    """Return whether the way is short and certain enough for what was found at its end.
 
     An order or an id is everywhere in a program, so that a guess on the way leads to one by chance more often than to a
     clock.
@@ -182,12 +182,14 @@ def _is_likely(origin: Origin, sink: Sink) -> bool:
 
 
 def _is_inside(state: State) -> bool:
-    """Whether the way leads through a dict of the list."""
+    """Return whether the way leads through a dict of the list."""
     return any(one.node.kind == "dict" for one in state.chain())
 
 
 def _is_behind_marker(state: State) -> bool:
-    """Whether a block in front of it is marked for caching: what is before it is read wherever it is the same."""
+    """Return whether a block in front of it is marked for caching: what is before it is read wherever it is the
+    same.
+    """
     for one in state.chain():
         if one.parent is not None and one.parent.node.kind == "list":
             before = one.parent.node.inputs[
@@ -199,14 +201,16 @@ def _is_behind_marker(state: State) -> bool:
 
 
 def _is_choice(state: State) -> bool:
-    """Whether a text decides what there is, or something is looked for with it."""
+    """Return whether a text decides what there is, or something is looked for with it."""
     return state.mode == "select" or any(
         one.node.kind == "call" and _LOOKS.search(one.node.name.rpartition(".")[2]) for one in state.chain()
     )
 
 
 def _counts_turns(origin: Origin, sink: Sink) -> bool:
-    """Whether a number is that of a loop that sends the request; other loops only number what they go through."""
+    """Return whether a number is that of a loop that sends the request; other loops only number what they go
+    through.
+    """
     if sink.call is None:
         return False
     node = origin.node
@@ -221,7 +225,7 @@ def _counts_turns(origin: Origin, sink: Sink) -> bool:
 
 
 def _is_of_loop(node: Node, iterable: Node) -> bool:
-    """Whether a list belongs to one of the things that a loop goes through, each of which has its own."""
+    """Return whether a list belongs to one of the things that a loop goes through, each of which has its own."""
     for _ in range(8):
         if node.kind == "iter":
             return node.inputs[0] is iterable
@@ -257,7 +261,7 @@ def frequency_of(origin: Origin, sink: Sink, search: Search) -> str:
 
 
 def _is_made_anew(state: State, search: Search) -> bool:
-    """Whether the object that keeps the value is made again and again: its constructor is called where not all runs once."""
+    """Return whether the object that keeps the value is made again and again: its constructor is called where not all runs once."""
     for one in state.chain():
         function = one.node.context.function
         if function.cls is not None and search.is_once(function) and not function.is_top:
@@ -271,7 +275,7 @@ def _is_side(state: State, search: Search) -> bool:
 
 
 def _is_dynamic(state: State) -> bool:
-    """Whether a framework calls a function for the value: instructions given as a function."""
+    """Return whether a framework calls a function for the value: instructions given as a function."""
     return any(one.node.kind == "func" for one in state.chain())
 
 

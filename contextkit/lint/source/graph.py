@@ -189,7 +189,7 @@ class Function:
 
     @property
     def is_top(self) -> bool:
-        """Whether it is the body of a module or of a class, which runs once."""
+        """Return whether it is the body of a module or of a class, which runs once."""
         return self.name in {"<module>", "<class>"}
 
     def decorated(self) -> Iterator[str]:

@@ -209,6 +209,6 @@ def read_all(files: tuple[str, ...] = ()) -> Knowledge:
 
 
 def ends_with(name: str, ends: Iterable[str]) -> bool:
-    """Whether a name is one of some words or ends in one: `self.long_term_memory` in `memory`."""
+    """Return whether a name is one of some words or ends in one: `self.long_term_memory` in `memory`."""
     last = name.rpartition(".")[2].strip("_").lower()
     return any(last == end or last.endswith(f"_{end}") for end in ends)

@@ -819,7 +819,7 @@ class _Lowering:
             self.snapshot(func.value.id)
 
     def is_ours(self, callee: Node) -> bool:
-        """Whether a callee may be a function of the program that is read: a name of this module, an import, a method."""
+        """Return whether a callee may be a function of the program that is read: a name of this module, an import, a method."""
         if callee.kind in {"func", "param"}:
             return True
         if callee.kind == "ref":

@@ -254,7 +254,7 @@ class Search:
                 results.append(Origin("open", node, state))
 
     def named(self, node: Node, name: str, state: State, results: list[Origin]) -> bool:
-        """Whether a name says by itself that its value varies; then it is met."""
+        """Return whether a name says by itself that its value varies; then it is met."""
         kind = self.knowledge.names.get(name)
         if kind is None or kind not in state.kinds:
             return False
@@ -412,7 +412,9 @@ class Search:
                     )
 
     def is_stored_once(self, node: Node) -> bool:
-        """Whether a value is read where it was just stored, if it was not yet: `if self.key is None: self.key = …`."""
+        """Return whether a value is read where it was just stored, if it was not yet: `if self.key is None:
+        self.key = …`.
+        """
         for part in node.inputs if node.name in {"if", "or"} else ():
             if part.kind == "attr" and _is_set_lazily(node, part.name):
                 stored = list(self.program.stores.get(part.name, ()))
@@ -423,7 +425,7 @@ class Search:
         return False
 
     def runs_once(self, function: Function) -> bool:
-        """Whether a session runs a function once: a constructor, or what only constructors call."""
+        """Return whether a session runs a function once: a constructor, or what only constructors call."""
         if self.is_once(function):
             return True
         callers = self.program.callers(function)
@@ -432,7 +434,7 @@ class Search:
         )
 
     def is_once(self, function: Function) -> bool:
-        """Whether a function runs once, as its name says."""
+        """Return whether a function runs once, as its name says."""
         return function.is_top or function.name in self.once or self.once_pattern.search(function.name) is not None
 
     def item(self, state: State, results: list[Origin], selects: bool) -> Iterable[State]:
@@ -524,7 +526,7 @@ class Search:
                 yield _to(state, value, path=state.path[1:])
 
     def is_aside(self, key: Key) -> bool:
-        """Whether a key or keyword says which one or when, and is no text: `id`, `created_at`, `metadata`."""
+        """Return whether a key or keyword says which one or when, and is no text: `id`, `created_at`, `metadata`."""
         if not isinstance(key, str):
             return False
         key = key.strip("_")
@@ -1029,7 +1031,7 @@ def _key(state: State) -> tuple[Any, ...]:
 
 
 def _match(keys: Path, path: Path) -> bool:
-    """Whether what is stored under some keys is on a path, or below it."""
+    """Return whether what is stored under some keys is on a path, or below it."""
     for key, wanted in zip(keys, path, strict=False):
         if key in (None, ANY) or wanted in (None, ANY) or key == wanted:
             continue
@@ -1040,7 +1042,7 @@ def _match(keys: Path, path: Path) -> bool:
 
 
 def _formats_day(node: Node, last: str) -> bool:
-    """Whether a call writes a clock by a format that has nothing smaller than a day."""
+    """Return whether a call writes a clock by a format that has nothing smaller than a day."""
     if last not in {"strftime", "format"} or not node.value:
         return False
     text = _constant_text(node.value[0][1] if last == "strftime" else node.value[-1][1])
@@ -1052,7 +1054,7 @@ def _formats_day(node: Node, last: str) -> bool:
 
 
 def _is_set_lazily(value: Node, name: str) -> bool:
-    """Whether an attribute is given a value only where it has none: `if self.tools is None: self.tools = …`."""
+    """Return whether an attribute is given a value only where it has none: `if self.tools is None: self.tools = …`."""
     if value.kind != "phi" or value.name not in {"if", "or"}:
         return False
     tests = [value.value] if value.value is not None else []
@@ -1093,7 +1095,7 @@ def _copied_items(key: Node, value: Node) -> Node | None:
 
 
 def _is_history(node: Node) -> bool:
-    """Whether a loop goes through messages, one by one, by their name: it copies or converts them."""
+    """Return whether a loop goes through messages, one by one, by their name: it copies or converts them."""
     for _ in range(8):
         node = plain(node)
         if node.kind in {"param", "attr", "ref"}:
@@ -1110,7 +1112,7 @@ def _is_history(node: Node) -> bool:
 
 
 def _says_time(text: str) -> bool:
-    """Whether a format of `strftime` has a part finer than a day."""
+    """Return whether a format of `strftime` has a part finer than a day."""
     text = re.sub("%[-#]", "%", text)
     return any(f"%{one}" in text for one in _DAY_FORMAT)
 
@@ -1120,7 +1122,7 @@ def _is_template(node: Node) -> bool:
 
 
 def _is_count(operands: list[Node]) -> bool:
-    """Whether something is counted: `n += 1`, `budget -= reply.usage.output_tokens`."""
+    """Return whether something is counted: `n += 1`, `budget -= reply.usage.output_tokens`."""
     if len(operands) != 1:
         return False
     by = plain(operands[0])

@@ -385,7 +385,7 @@ class Sinks:
                 )
 
     def has_results(self, content: Node) -> bool:
-        """Whether a list is made of the results of tools."""
+        """Return whether a list is made of the results of tools."""
         element = content.inputs[0] if content.kind == "comp" else None
         return element is not None and element.kind == "dict" and not self.result_ids.isdisjoint(element.value)
 
@@ -435,13 +435,13 @@ class Sinks:
                     yield Sink(sink, value, (), f"`{attribute}`", value, is_weak=True)
 
     def made_once(self, function: Function) -> bool:
-        """Whether all calls of a function run once."""
+        """Return whether all calls of a function run once."""
         callers = self.program.callers(function)
         return bool(callers) and all(self.search.runs_once(call.context.function) for call, _ in callers)
 
 
 def _is_parameter_list(origin: Origin, supplied: Iterable[str]) -> bool:
-    """Whether a list is a parameter, or holds its items."""
+    """Return whether a list is a parameter, or holds its items."""
     if origin.kind == "open":
         return origin.node.name in supplied
     if origin.kind != "item":
@@ -476,7 +476,7 @@ def _arguments(call: Node, request: Request) -> Iterator[tuple[str | int, tuple[
 
 
 def is_of(call: Node, packages: Iterable[str]) -> bool:
-    """Whether a call is of one of some packages, by its own name or by what its file imports."""
+    """Return whether a call is of one of some packages, by its own name or by what its file imports."""
     return not packages or _is_of(call.name, packages) or _imports(call.module, packages)
 
 
@@ -490,7 +490,7 @@ def _imports(module: Module, packages: Iterable[str]) -> bool:
 
 
 def is_begun_in(node: Node, loops: Container[int]) -> bool:
-    """Whether a list that is added to is made anew in each round of some loops (ids of their contexts)."""
+    """Return whether a list that is added to is made anew in each round of some loops (ids of their contexts)."""
     base = base_of(node)
     return base.kind in {"list", "comp"} and any(id(loop) in loops for loop in base.context.loops())
 
@@ -504,7 +504,7 @@ def _is_history_name(name: str) -> bool:
 
 
 def _is_added_behind(origin: Origin) -> bool:
-    """Whether a message is appended to a list that somebody else keeps: it stays where it is."""
+    """Return whether a message is appended to a list that somebody else keeps: it stays where it is."""
     above = origin.state.parent
     return (
         above is not None
@@ -515,7 +515,9 @@ def _is_added_behind(origin: Origin) -> bool:
 
 
 def _is_only_first(message: Node) -> bool:
-    """Whether a message is made only where there is none yet: `if not messages`, `if not any(… == "system" …)`."""
+    """Return whether a message is made only where there is none yet: `if not messages`, `if not any(… == "system"
+    …)`.
+    """
     for context in message.context.chain():
         test = context.test
         if context.kind == "if" and test is not None and test.kind == "compare" and test.name == "not":
@@ -528,7 +530,7 @@ def _is_only_first(message: Node) -> bool:
 
 
 def _is_in_front(origin: Origin) -> bool:
-    """Whether a message stands before a history in the same list."""
+    """Return whether a message stands before a history in the same list."""
     above = origin.state.parent
     if above is None:
         return False

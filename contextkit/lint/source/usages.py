@@ -123,11 +123,11 @@ class Counters:
         self.marked = sections.get("marked_usage", ())
 
     def is_cached(self, name: str) -> bool:
-        """Whether a key or attribute tells of cached tokens."""
+        """Return whether a key or attribute tells of cached tokens."""
         return name in self.details or "cache" in name.lower()
 
     def is_counter(self, name: str) -> bool:
-        """Whether a key or attribute is read from usages."""
+        """Return whether a key or attribute is read from usages."""
         return name in self.inputs or name in self.outputs or self.is_cached(name)
 
 
@@ -295,7 +295,7 @@ class Usages:
     def is_preserved(
         self, function: Function, usage: frozenset[Path], hops: int = 0, ignored: Node | None = None
     ) -> bool:
-        """Whether a function, or one that gives it the usage or is given it, reads the cached counters or keeps it whole."""
+        """Return whether a function, or one that gives it the usage or is given it, reads the cached counters or keeps it whole."""
         scope = self.scope(function)
         if any(self.known.is_cached(read.name) or not read.name for read in scope.reads if read.usage & usage):
             return True
@@ -313,7 +313,7 @@ class Usages:
         )
 
     def keeps_answer(self, scope: Scope, usage: frozenset[Path]) -> bool:
-        """Whether the whole answer is put beside what is written: `Reply(usage=…, raw=response)`."""
+        """Return whether the whole answer is put beside what is written: `Reply(usage=…, raw=response)`."""
         answers = {(root, keys[:length]) for root, keys in usage for length in range(len(keys))}
         for node in scope.nodes:
             if node.kind == "call":
@@ -343,7 +343,7 @@ class Usages:
                     yield call, paths
 
     def hands_on(self, node: Node, usage: frozenset[Path], hops: int, ignored: Node | None) -> bool:
-        """Whether an expression keeps a usage whole."""
+        """Return whether an expression keeps a usage whole."""
         if node is ignored:
             return False
         if node.kind in {"dict", "list", "tuple", "set", "star"}:
@@ -368,7 +368,7 @@ class Usages:
         return False
 
     def is_passed_on(self, call: Node, supplied: Node, path: Path, usage: frozenset[Path], hops: int) -> bool:
-        """Whether a call keeps the usage, or of what holds it the cached counters."""
+        """Return whether a call keeps the usage, or of what holds it the cached counters."""
         rests = [keys[len(path[1]) :] for root, keys in usage if root == path[0] and keys[: len(path[1])] == path[1]]
         if not rests:
             return False
@@ -386,7 +386,7 @@ class Usages:
         return False
 
     def keeps_param(self, function: Function, path: Path, param: Node, hops: int) -> bool:
-        """Whether a function keeps the cached counters of a usage that a parameter is, or holds."""
+        """Return whether a function keeps the cached counters of a usage that a parameter is, or holds."""
         key = id(function), path
         if key not in self._kept:
             self._kept[key] = False  # a function that calls itself

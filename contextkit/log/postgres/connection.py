@@ -126,7 +126,7 @@ class Server:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not closed."""
+        """Return whether it was not closed."""
         return self._close.alive
 
     def deadline(self) -> float:

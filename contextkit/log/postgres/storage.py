@@ -362,5 +362,5 @@ def create(server: str | Pool) -> None:
 
 
 def is_url(place: object) -> TypeGuard[str]:
-    """Whether this names a Postgres database, and no folder."""
+    """Return whether this names a Postgres database, and no folder."""
     return isinstance(place, str) and place.startswith(_SCHEMES)

@@ -58,7 +58,7 @@ _PREFIX: str = client("claude-code")["billing_header"]
 
 
 def is_billing_header(block: Json) -> bool:
-    """Whether a system block holds the header, and nothing else.
+    """Return whether a system block holds the header, and nothing else.
 
     >>> is_billing_header({"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.197.996; cc_entrypoint=cli;"})
     True
@@ -390,7 +390,7 @@ def tidied(block: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _is_tidy_result(block: Mapping[str, Json]) -> bool:
-    """Whether a result without nulls is in its one spelling already."""
+    """Return whether a result without nulls is in its one spelling already."""
     content = block.get("content")
     if not content or not isinstance(content, list) or ("is_error" in block and not block["is_error"]):
         return False

@@ -57,7 +57,7 @@ def _with_object(part: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def is_complete(response: Mapping[str, Json]) -> bool:
-    """Whether a finish reason came, or none will."""
+    """Return whether a finish reason came, or none will."""
     return bool("promptFeedback" in response or response["candidates"][0].get("finishReason"))
 
 

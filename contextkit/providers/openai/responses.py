@@ -304,7 +304,7 @@ def turn(items: list[Json], model: str) -> Json:
 
 
 def is_output(item: Mapping[str, Json]) -> bool:
-    """Whether an item of a request body came from the model."""
+    """Return whether an item of a request body came from the model."""
     return (
         item["role"] == "assistant"
         if item["type"] == "message"

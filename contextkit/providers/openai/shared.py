@@ -81,7 +81,7 @@ def titled(media: Mapping[str, Json], name: Json) -> list[Json]:
 
 
 def is_text(part: Mapping[str, Json]) -> bool:
-    """Whether a document is plain text, which OpenAI takes as text and not as a file."""
+    """Return whether a document is plain text, which OpenAI takes as text and not as a file."""
     return bool(part.get("media_type") == "text/plain" and "data" in part)
 
 
@@ -177,7 +177,7 @@ def grammar(array: str) -> Grammar:
 
 
 def advances(before: str, run: str, opens: bool) -> bool:
-    """Whether an eligible ending lies between two neighbouring segments.
+    """Return whether an eligible ending lies between two neighbouring segments.
 
     >>> advances("user", "user", False), advances("tool", "tool", True), advances("tool", "other", True)
     (False, False, True)

@@ -156,7 +156,7 @@ class Codec:
         return Refusal(status, kind, message or f"Scripted {kind}", code=self.error_codes.get(status))
 
     def is_streamed(self, fields: Mapping[str, Json]) -> bool:
-        """Whether a body asks for a stream; where the path says so, `addressed` has put it into the body."""
+        """Return whether a body asks for a stream; where the path says so, `addressed` has put it into the body."""
         return bool(fields.get("stream"))
 
     def addressed(self, fields: Mapping[str, Json], model: str, *, is_stream: bool) -> dict[str, Json]:

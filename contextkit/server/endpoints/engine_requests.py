@@ -152,7 +152,7 @@ def reply_layout(codec: Codec, parts: tuple[Part, ...]) -> PromptLayout:
 
 
 def returns_thinking(codec: Codec) -> bool:
-    """Whether a reply's thinking is part of the next request: Chat does not return it."""
+    """Return whether a reply's thinking is part of the next request: Chat does not return it."""
     return codec.name != CHAT
 
 

@@ -62,7 +62,7 @@ class Notices:
 
 
 def is_retired(model: Model, now: float) -> bool:
-    """Whether the provider no longer serves a model at `now`, seconds since 1970."""
+    """Return whether the provider no longer serves a model at `now`, seconds since 1970."""
     return bool(model.retired_on) and datetime.fromisoformat(model.retired_on).replace(tzinfo=UTC).timestamp() <= now
 
 

@@ -378,7 +378,7 @@ def responses_calls(received: ReceivedRequest) -> Iterator[Refusal]:
 
 
 def _is_client_search(item: Mapping[str, Json]) -> bool:
-    """Whether a search is the caller's to answer: one that ran at the server has its output beside it."""
+    """Return whether a search is the caller's to answer: one that ran at the server has its output beside it."""
     return item.get("execution") == "client" and item.get("call_id") is not None
 
 

@@ -70,7 +70,7 @@ MOST_LEVELS = 254
 
 
 def is_nested_deeper(value: Json, levels: int) -> bool:
-    """Whether objects and arrays stand in one another more than `levels` deep.
+    """Return whether objects and arrays stand in one another more than `levels` deep.
 
     >>> is_nested_deeper([[1]], 2), is_nested_deeper([[[]]], 2)
     (False, True)

@@ -162,7 +162,9 @@ async def _hang_up(receive: Receive) -> None:
 
 
 def _is_upload(scope: MutableMapping[str, Any]) -> bool:
-    """Whether a request uploads a file with a key: a page of another site can send a form, but not a key with it."""
+    """Return whether a request uploads a file with a key: a page of another site can send a form, but not a key
+    with it.
+    """
     names = {name for name, _ in scope["headers"]}
     return scope["path"] == files.PATH and not names.isdisjoint((b"authorization", b"x-api-key"))
 

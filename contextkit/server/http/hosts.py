@@ -88,7 +88,7 @@ class Hosts:
         return is_local or _canonical(name) in self._names
 
     def _is_same(self, origin: str, host: re.Match[str] | None) -> bool:
-        """Whether a page is one of this server's own, or of a host that was allowed by name."""
+        """Return whether a page is one of this server's own, or of a host that was allowed by name."""
         authority = _authority_of(origin)
         if authority is None:
             return False

@@ -74,7 +74,7 @@ class Elastic:
         return active, logits, whole_from
 
     def _has_drifted(self, i: int, active: Places, looked: Array) -> bool:  # (w,), (w, t)
-        """Whether the window looks otherwise at the token it looked at most a step ago.
+        """Return whether the window looks otherwise at the token it looked at most a step ago.
 
         That of this step is remembered.
         """

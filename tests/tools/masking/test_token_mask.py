@@ -118,19 +118,6 @@ def test_what_was_said_outside_the_mask_is_refused(
         mask.allowed_token_ids(prefix)
 
 
-def test_a_token_that_straddles_the_end_of_a_name_is_allowed_exactly_when_its_rest_may_follow() -> None:
-    tokens = [b"search", b'search"', b'search",', b'search"]', b"search_web", b'"', b'",', b'_web", "arg', b" search"]
-    free = TokenMask(tokens, ["search", "search_web"])
-    assert sorted(free.allowed_token_ids([])) == [0, 1, 2, 3, 4]
-    assert sorted(free.allowed_token_ids([0])) == [5, 6, 7]
-    goes_on = b', "arguments": '
-    bound = TokenMask(tokens, ["search", "search_web"], may_follow=goes_on.startswith)
-    assert sorted(bound.allowed_token_ids([])) == [0, 1, 2, 4]
-    assert bound.is_done([2]) and not bound.is_done([0])
-    with pytest.raises(UsageError, match="token 3 at place 0"):
-        bound.allowed_token_ids([3])
-
-
 def test_the_opening_of_a_call_can_be_forced_with_the_name() -> None:
     tokens = [b"<tool_call>", b'{"', b"name", b'": "', b"a", b"b", b'"', b'{"name": "a']
     mask = TokenMask(tokens, ["a", "b"], before='<tool_call>{"name": "')
@@ -214,7 +201,7 @@ def steps_of(mask: TokenMask, dice: random.Random) -> list[float]:
 
 def test_the_tokens_of_a_real_tokeniser_spell_every_name_in_its_own_cut() -> None:
     bpe = pytest.importorskip("bpe_openai", reason="the extra offline-tokens is not installed")
-    tokeniser, names = bpe.get_encoding("o200k_base"), tool_names(1000)
+    tokeniser, names = bpe.get_encoding("o200k_base"), tool_names(300)
     tokens = tokeniser.token_byte_values()
     mask = TokenMask(tokens, names)
     assert len(tokens) > 199_000

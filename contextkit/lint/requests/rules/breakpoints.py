@@ -77,13 +77,15 @@ def _marker_on_varying_block(step: Step) -> Evidence | None:
 
 
 def _varies_under_breakpoint(before: RecordedCall, change: Change) -> bool:
-    """Whether no marker stands before the change, and one on it."""
+    """Return whether no marker stands before the change, and one on it."""
     marks = breakpoints_of(before)
     return bool(marks) and change.at <= marks[0].index < change.at + len(change.was)
 
 
 def _varied_before(step: Step, change: Change) -> bool:
-    """Whether the block was another one in the call before that, and another than it is now, marked each time."""
+    """Return whether the block was another one in the call before that, and another than it is now, marked each
+    time.
+    """
     if len(step.earlier) < 2 or not change.now:
         return False
     older, at = step.earlier[-2], breakpoints_of(step.before)[0].index
@@ -399,7 +401,7 @@ def _exact_breakpoint_families(calls: Calls) -> Iterator[Evidence]:
 
 
 def _has_head_breakpoint(sent: RecordedCall, head: int) -> bool:
-    """Whether an explicit breakpoint stands in tools or system text."""
+    """Return whether an explicit breakpoint stands in tools or system text."""
     return not head or any(block.marker is not None for block in sent.blocks[:head])
 
 

@@ -59,7 +59,7 @@ def _swa_or_recurrent_no_rollback(step: Step) -> Evidence | None:
 
 
 def _was_longer(step: Step, got: int) -> bool:
-    """Whether the engine held more before."""
+    """Return whether the engine held more before."""
     return max(map(tokens_left_cached, step.earlier), default=0) > got
 
 
@@ -145,7 +145,7 @@ def _thinking_excluded_from_cache(step: Step) -> Evidence | None:
 
 
 def _stopped_there_before(step: Step, upto: int, slack: float) -> bool:
-    """Whether the call before stopped at the same place."""
+    """Return whether the call before stopped at the same place."""
     got = read_tokens(step.before)
     return got is not None and abs(got - upto) <= slack
 

@@ -127,7 +127,7 @@ def _message_blocks(sent: RecordedCall) -> list[Block]:
 
 
 def _has_quotes(said: Sequence[Block], main: Sequence[Block]) -> bool:
-    """Whether words of the conversation stand in the side call, as its messages or within one of them."""
+    """Return whether words of the conversation stand in the side call, as its messages or within one of them."""
     text = "\n".join(map(text_of, said))
     snippets = [
         words[:_MAX_SNIPPET]
@@ -139,7 +139,7 @@ def _has_quotes(said: Sequence[Block], main: Sequence[Block]) -> bool:
 
 
 def is_short(sent: RecordedCall) -> bool:
-    """Whether a call holds a question or two, no conversation."""
+    """Return whether a call holds a question or two, no conversation."""
     return len({block.message for block in sent.blocks if block.level == "messages"}) <= _SHORT_CALL_MESSAGES
 
 
@@ -281,7 +281,9 @@ def _elided_pairs(change: Change) -> list[tuple[Block, Block]]:
 
 
 def _is_advancing_window(step: Step, cut: list[tuple[Block, Block]]) -> bool:
-    """Whether calls before cut other items and left the same mark on them: a window that moves on, whatever came."""
+    """Return whether calls before cut other items and left the same mark on them: a window that moves on, whatever
+    came.
+    """
     marks = {_ending(now) for _, now in cut}
     first = cut[0][0].path
     earlier = takewhile(lambda block: block.path != first, message_blocks(step.before))
@@ -382,7 +384,7 @@ def _reminder_moved_on(step: Step, change: Change) -> Evidence | None:
 
 
 def _is_shorter_part(was: Block, now: Block) -> bool:
-    """Whether a piece was taken from the end or the beginning of what the user or a tool said.
+    """Return whether a piece was taken from the end or the beginning of what the user or a tool said.
 
     Of a result no large one.
     """
@@ -417,7 +419,7 @@ def _is_shape_flip(was: Block, now: Block) -> bool:
 
 
 def _has_shape_flip(was: Json, now: Json) -> bool:
-    """Whether a string stands where a block or a list stands, at the same place."""
+    """Return whether a string stands where a block or a list stands, at the same place."""
     if isinstance(was, str) or isinstance(now, str):
         return type(was) is not type(now)
     if isinstance(was, dict) and isinstance(now, dict):
@@ -493,7 +495,7 @@ def _with_next(step: Step, change: Change) -> Change:
 
 
 def _has_one_role(change: Change) -> bool:
-    """Whether one role says all of it, in text, or in blocks that kept their bytes."""
+    """Return whether one role says all of it, in text, or in blocks that kept their bytes."""
     blocks = (*change.was, *change.now)
     is_text = all(block.type == "text" for block in blocks)
     return len({block.role for block in blocks}) == 1 and (
@@ -624,7 +626,7 @@ def _is_extended(before: RecordedCall, after: RecordedCall) -> bool:
 
 
 def _is_read_up_to_first_call(sent: RecordedCall) -> bool:
-    """Whether what was read is about what stands in front of the first call."""
+    """Return whether what was read is about what stands in front of the first call."""
     usage, first = sent.usage, _first_call(sent)
     billed = sum(n or 0 for n in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)) if usage else 0
     share = n_body_bytes(sent.blocks[:first]) / max(1, n_body_bytes(sent.blocks)) if first >= 0 else -1.0
@@ -692,7 +694,7 @@ def _image_re_encoded(step: Step, change: Change) -> Evidence | None:
 
 
 def _is_re_encoded(was: Block, now: Block) -> bool:
-    """Whether only data differs: strings without blanks inside of a picture or a result that holds one."""
+    """Return whether only data differs: strings without blanks inside of a picture or a result that holds one."""
     values = orjson.loads(was.body), orjson.loads(now.body)  # without markers, which come and go
     pairs_of_strings = differing_strings(*values) if was.type == now.type else None
     is_media = was.type in MEDIA or any(
@@ -892,7 +894,7 @@ def _side_call_pollutes_lane(calls: Calls) -> Iterator[Evidence]:
 
 
 def _writes_entry(aside: SideCall) -> bool:
-    """Whether it asked for an entry behind its messages, and was not told that it wrote none."""
+    """Return whether it asked for an entry behind its messages, and was not told that it wrote none."""
     sent, usage = aside.sent, aside.sent.usage
     is_marked = sent.params.get("cache_control") is not None or any(
         block.level == "messages" and block.marker for block in sent.blocks

@@ -92,7 +92,7 @@ def _counter_changed(step: Step, change: Change) -> Evidence | None:
 
 
 def _names_id(line: str) -> bool:
-    """Whether a short line itself names one: `<!-- build 4283fef -->`."""
+    """Return whether a short line itself names one: `<!-- build 4283fef -->`."""
     return len(line) <= _MAX_ID_LINE and bool(SUBJECTS["id"].search(line))
 
 
@@ -120,7 +120,7 @@ _MIN_SHARED = 0.5
 
 
 def _is_environment(edit: TextEdit) -> bool:
-    """Whether every line that differs is part of a snapshot of the folder, the repository or the machine."""
+    """Return whether every line that differs is part of a snapshot of the folder, the repository or the machine."""
     lines = edit.changed_lines
     texts = [text for text in (edit.was, edit.now) if text.strip()]
     is_path = differs_only_in(PATH, edit.was, edit.now) and all(map(PATH.search, texts))
@@ -147,7 +147,7 @@ def _is_environment_line(section: str, line: str) -> bool:
 
 
 def _is_sentence(value: str) -> bool:
-    """Whether words instruct or explain, unlike a value: they end like a sentence, or are many."""
+    """Return whether words instruct or explain, unlike a value: they end like a sentence, or are many."""
     words = value.split()
     return len(words) > _MAX_VALUE_WORDS or (len(words) > 3 and words[-1][-1] in ".!?")
 

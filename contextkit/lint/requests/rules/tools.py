@@ -64,12 +64,12 @@ class ToolChanges:
 
     @property
     def is_swap(self) -> bool:
-        """Whether some went and others came."""
+        """Return whether some went and others came."""
         return bool(self.gone and self.come)
 
     @property
     def is_rename(self) -> bool:
-        """Whether those that came are those that went under other names."""
+        """Return whether those that came are those that went under other names."""
         return self.is_swap and sorted(map(_nameless, self.gone)) == sorted(map(_nameless, self.come))
 
 
@@ -104,7 +104,7 @@ def _tool_blocks(sent: RecordedCall) -> list[Block]:
 
 
 def is_deferred(block: Block) -> bool:
-    """Whether a definition stands outside of the prefix until it is asked for."""
+    """Return whether a definition stands outside of the prefix until it is asked for."""
     return isinstance(block.value, dict) and bool(block.value.get("defer_loading"))
 
 
@@ -133,7 +133,7 @@ def count_tools(blocks: Sequence[Block]) -> str:
 
 
 def is_server_tool(block: Block) -> bool:
-    """Whether the provider runs it and no schema of it was sent."""
+    """Return whether the provider runs it and no schema of it was sent."""
     value = block.value if isinstance(block.value, dict) else {}
     kind = str(value.get("type", ""))
     return bool(
@@ -142,7 +142,7 @@ def is_server_tool(block: Block) -> bool:
 
 
 def is_search_tool(block: Block) -> bool:
-    """Whether it looks for other tools."""
+    """Return whether it looks for other tools."""
     value = block.value if isinstance(block.value, dict) else {}
     return bool(SEARCH.search(block.role) or SEARCH.search(str(value.get("type", ""))))
 
@@ -157,7 +157,7 @@ def server_of(block: Block) -> str:
 
 
 def are_whole_servers(moved: Sequence[Block], left: Sequence[Block]) -> bool:
-    """Whether `moved` are all the tools of their servers: none of those that stayed has one of them."""
+    """Return whether `moved` are all the tools of their servers: none of those that stayed has one of them."""
     servers = {server_of(block) for block in moved}
     return bool(servers) and "" not in servers and not servers & {server_of(block) for block in left}
 
@@ -189,7 +189,7 @@ def new_tool_calls(step: Step) -> list[Block]:
 
 
 def was_searched(step: Step, name: str) -> bool:
-    """Whether a search for tools has just brought this one."""
+    """Return whether a search for tools has just brought this one."""
     latest = message_blocks(step.after)[-_RECENT:]
     calls = any(block.type == "call" and SEARCH.search(block.body.decode("utf-8", "replace")) for block in latest)
     kinds = any(block.type == "result" and b"tool_reference" in block.body for block in latest)
@@ -228,13 +228,13 @@ def _list_edit(
 
 
 def _is_line(lines: list[str], place: int) -> bool:
-    """Whether a line has the bullet of other lines."""
+    """Return whether a line has the bullet of other lines."""
     line = lines[place].lstrip()
     return bool(_BULLET.match(line)) and sum(other.lstrip()[:1] == line[:1] for other in lines) > 1
 
 
 def _is_item(pieces: list[str], place: int) -> bool:
-    """Whether a piece stands between commas and is short, and begins no sentence."""
+    """Return whether a piece stands between commas and is short, and begins no sentence."""
     around = [pieces[i].strip() for i in (place - 1, place + 1) if 0 < i < len(pieces)]
     return any(one in (",", ";", "|") for one in around) and 0 < len(pieces[place]) <= 80 and "." not in around[:1]
 
@@ -428,7 +428,7 @@ def _schema_key_order_drift(step: Step, change: Change) -> Evidence | None:
 
 
 def is_same_schema(was: Block, now: Block) -> bool:
-    """Whether two definitions are the same JSON but for the order of keys and of `required`."""
+    """Return whether two definitions are the same JSON but for the order of keys and of `required`."""
     return is_same_value(was, now) or _sorted_required(orjson.loads(was.body)) == _sorted_required(
         orjson.loads(now.body)
     )
@@ -602,7 +602,7 @@ def _registry_roundtrip_reorder(step: Step, change: Change) -> Evidence | None:
 
 
 def _has_stored_key_order(block: Block) -> bool:
-    """Whether every object's keys are by length and then by bytes, in at least one of them otherwise than by the
+    """Return whether every object's keys are by length and then by bytes, in at least one of them otherwise than by the
     alphabet.
     """
     orders = [list(one) for one in _objects(block.value)]

@@ -140,7 +140,7 @@ def _unmarked(analysis: Analysis, markers: Markers, sent: Sent, *, is_said: bool
 
 
 def _needs_markers(analysis: Analysis, sent: Sent) -> bool:
-    """Whether its provider caches only what is marked, as far as the model is known."""
+    """Return whether its provider caches only what is marked, as far as the model is known."""
     row = next(
         (
             row
@@ -172,7 +172,7 @@ def _constants(analysis: Analysis, sink: Sink) -> set[Any]:
 
 
 def _is_marked(analysis: Analysis, markers: Markers, sent: Sent) -> bool:
-    """Whether a marker is, or may be, in what a request holds."""
+    """Return whether a marker is, or may be, in what a request holds."""
     if markers.in_module(sent.call.module):
         return True
     for sink in sent.sinks:
@@ -185,7 +185,7 @@ def _is_marked(analysis: Analysis, markers: Markers, sent: Sent) -> bool:
 
 
 def _may_mark(analysis: Analysis, markers: Markers, node: Node, call: Node) -> bool:
-    """Whether a value is marked, or comes out of a function nobody can see that may have."""
+    """Return whether a value is marked, or comes out of a function nobody can see that may have."""
     if markers.of_node(node) is not None:
         return True
     called = node if node.kind == "call" else node.inputs[1] if node.kind == "out" else None
@@ -199,7 +199,7 @@ def _may_mark(analysis: Analysis, markers: Markers, node: Node, call: Node) -> b
 
 
 def _may_be_passed(analysis: Analysis, markers: Markers, call: Node) -> bool:
-    """Whether arguments nobody can see hold one: `**options`."""
+    """Return whether arguments nobody can see hold one: `**options`."""
     for key, value in call.value:
         if key != "**":
             continue
@@ -216,7 +216,7 @@ def _may_be_passed(analysis: Analysis, markers: Markers, call: Node) -> bool:
 
 
 def _is_handed_over(node: Node) -> bool:
-    """Whether a value was given to a function nobody can see, which may change it."""
+    """Return whether a value was given to a function nobody can see, which may change it."""
     return node.kind == "out" and node.inputs[1].inputs[0].kind == "param"
 
 
@@ -258,7 +258,7 @@ def _exact(analysis: Analysis, markers: Markers, sent: Sent) -> Iterator[Hit]:
 
 
 def _is_long(analysis: Analysis, sink: Sink, least: int) -> bool:
-    """Whether a text that stays is long: written out, or read from a file once."""
+    """Return whether a text that stays is long: written out, or read from a file once."""
     if not sink.path and least_length(sink.node, analysis.search, sink.stack) >= least:
         return True
     states = analysis.search.objects(sink.node, path=sink.path, stack=sink.stack)
@@ -332,7 +332,7 @@ def _of_mark(analysis: Analysis, markers: Markers, node: Node) -> Iterator[Hit]:
 
 
 def _is_element(node: Node, loop: Context) -> bool:
-    """Whether what is changed is what a loop goes through: `block["cache_control"] = …`."""
+    """Return whether what is changed is what a loop goes through: `block["cache_control"] = …`."""
     while node.kind in {"update", "out", "phi"}:
         node = node.inputs[0]
     return node.kind == "iter" and node.context is loop and node.inputs[0] is loop.iterable

@@ -89,7 +89,7 @@ def _side_by_side(analysis: Analysis) -> Iterator[Hit]:
 
 
 def _appends(started: Node, analysis: Analysis) -> bool:
-    """Whether a call of a coroutine appends to a list that others append to."""
+    """Return whether a call of a coroutine appends to a list that others append to."""
     loops = {id(one) for one in started.context.chain() if one.kind in {"for", "comprehension"}}
     for target in analysis.program.targets(started):
         for key, value in started.value if target.function.is_async else ():
@@ -131,7 +131,7 @@ def _cleaned_between_turns(sink: Sink) -> Iterator[Hit]:
 
 
 def _is_result(node: Node, analysis: Analysis) -> bool:
-    """Whether a value is the message, or block, of a tool's result."""
+    """Return whether a value is the message, or block, of a tool's result."""
     for state in analysis.search.objects(node):
         ids = analysis.knowledge.words("tool_result", "ids")
         if state.node.kind == "dict" and any(key in ids for key in state.node.value):
@@ -255,7 +255,7 @@ def _same(one: Node, other: Node) -> bool:
 
 
 def _has_slack(origin: Origin, lower: Node, analysis: Analysis) -> bool:
-    """Whether the list is cut at one length down to a much shorter one, and kept so."""
+    """Return whether the list is cut at one length down to a much shorter one, and kept so."""
     kept = _number(lower.inputs[0] if lower.kind == "join" and lower.name == "-" else lower, analysis)
     for context in origin.node.context.chain():
         if context.kind in {"if", "else"} and context.test is not None:
@@ -266,7 +266,7 @@ def _has_slack(origin: Origin, lower: Node, analysis: Analysis) -> bool:
 
 
 def _is_stored_back(origin: Origin, analysis: Analysis) -> bool:
-    """Whether the cut list takes the place of the history."""
+    """Return whether the cut list takes the place of the history."""
     cls = origin.node.context.function.cls
     stored = {
         id(value)
@@ -307,7 +307,7 @@ def _number(node: Node, analysis: Analysis) -> float | None:
 
 
 def _is_compaction(origin: Origin, analysis: Analysis) -> bool:
-    """Whether a summary takes the place of the rest, when there is too much."""
+    """Return whether a summary takes the place of the rest, when there is too much."""
     callers = analysis.program.callers(origin.node.context.function)
     is_rare = _is_rare(origin.node.context, origin.node) or (
         bool(callers) and all(_is_rare(call.context) for call, _ in callers)
@@ -331,7 +331,7 @@ def _is_compaction(origin: Origin, analysis: Analysis) -> bool:
 
 
 def _is_rare(context: Context, of: Node | None = None) -> bool:
-    """Whether something is done only where there is too much."""
+    """Return whether something is done only where there is too much."""
     return any(
         one.kind in {"if", "else"} and one.test is not None and _measures(one.test, of) for one in context.chain()
     )
@@ -419,7 +419,7 @@ def _takes_first(node: Node) -> bool:
 
 
 def _is_used(node: Node) -> bool:
-    """Whether what is taken is looked at: `first = messages.pop(0)`."""
+    """Return whether what is taken is looked at: `first = messages.pop(0)`."""
     return (
         node.name == "pop"
         and node.context.kind == "if"
@@ -481,7 +481,7 @@ def _called(node: Node, analysis: Analysis) -> Iterator[tuple[str, str]]:
 
 
 def is_window(node: Node, row: Mapping[str, Any]) -> bool:
-    """Whether a call that a `[[window]]` row is about cuts, by the arguments it is given."""
+    """Return whether a call that a `[[window]]` row is about cuts, by the arguments it is given."""
     for key, value in row.get("when", {}).items():
         supplied = node.argument(key)
         if supplied is not None and (supplied.kind != "const" or str(supplied.value) != value):
@@ -534,7 +534,7 @@ def _contexts(origin: Origin) -> Iterator[Context]:
 
 
 def _is_sometimes(context: Context) -> bool:
-    """Whether something is done to the history in some requests and not in others, or to some messages by their place."""
+    """Return whether something is done to the history in some requests and not in others, or to some messages by their place."""
     if _depends_on_place(context):
         return True
     is_inside = True
@@ -547,7 +547,7 @@ def _is_sometimes(context: Context) -> bool:
 
 
 def _is_about_message(test: Node) -> bool:
-    """Whether a condition asks something of one message, which has the same answer in each request."""
+    """Return whether a condition asks something of one message, which has the same answer in each request."""
     return any(part.kind == "iter" for part in _within(test))
 
 
@@ -562,7 +562,7 @@ def _is_placeholder(value: Node, analysis: Analysis) -> bool:
 
 
 def _depends_on_place(context: Context) -> bool:
-    """Whether something is done to some messages only, by where they stand: `messages[:-6]`, `i < len(messages) - 6`."""
+    """Return whether something is done to some messages only, by where they stand: `messages[:-6]`, `i < len(messages) - 6`."""
     for one in context.chain():
         if one.iterable is not None and _is_head(one.iterable):
             return True
@@ -589,7 +589,7 @@ def _is_all_but_last(node: Node) -> bool:
 
 
 def _asks_place(test: Node) -> bool:
-    """Whether a condition compares how far a message is from the end, or from a cut: `len(messages) - i <= 5`, `i < cutoff`.
+    """Return whether a condition compares how far a message is from the end, or from a cut: `len(messages) - i <= 5`, `i < cutoff`.
 
     `i < len(messages) - 1` asks whether there is a next one, which does not change once there is.
     """
@@ -641,7 +641,7 @@ def _is_index(node: Node) -> bool:
 
 
 def _is_part(node: Node) -> bool:
-    """Whether a list belongs to one message: `enumerate(message.tool_calls)` numbers no messages."""
+    """Return whether a list belongs to one message: `enumerate(message.tool_calls)` numbers no messages."""
     for _ in range(8):
         if node.kind == "iter":
             return True
@@ -743,7 +743,7 @@ def _made_anew(origin: Origin, analysis: Analysis) -> Iterator[tuple[str, str, N
 
 
 def _is_for_each(origin: Origin) -> bool:
-    """Whether a message is made of each earlier one: in a comprehension, or in a loop through them."""
+    """Return whether a message is made of each earlier one: in a comprehension, or in a loop through them."""
     child = origin.state
     while child.parent is not None:
         above = child.parent.node
@@ -776,7 +776,7 @@ def _ids(message: Node, analysis: Analysis, depth: int = 0) -> Iterator[tuple[st
 
 
 def _is_fallback(origin: Origin) -> bool:
-    """Whether the id is made only where the message has none."""
+    """Return whether the id is made only where the message has none."""
     return any(state.node.kind == "phi" for state in origin.state.chain()) or any(
         context.kind in {"if", "else"} for context in origin.node.context.chain()
     )
@@ -796,7 +796,9 @@ def _goes_through_messages(node: Node) -> bool:
 
 
 def _measures(test: Node, of: Node | None = None) -> bool:
-    """Whether a condition asks how much there is: of the list that something is done to, where its length is asked."""
+    """Return whether a condition asks how much there is: of the list that something is done to, where its length is
+    asked.
+    """
     for one in _within(test):
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte", "eq"}:
             for side in one.inputs:
@@ -861,7 +863,7 @@ def _has_text(nodes: Iterable[Node], pattern: re.Pattern[str]) -> bool:
 
 
 def _is_on_demand(origin: Origin, sink: Sink, analysis: Analysis) -> bool:
-    """Whether it is done in a public method that nothing here calls: offered to whoever wants to start over."""
+    """Return whether it is done in a public method that nothing here calls: offered to whoever wants to start over."""
     function = origin.node.context.function
     if (
         sink.call is None
@@ -878,7 +880,7 @@ def _is_on_demand(origin: Origin, sink: Sink, analysis: Analysis) -> bool:
 
 
 def _is_side(origin: Origin, sink: Sink, side_call: re.Pattern[str]) -> bool:
-    """Whether the way to the request goes through a function that asks something about the conversation."""
+    """Return whether the way to the request goes through a function that asks something about the conversation."""
     if sink.call is not None and not any(
         state.node.kind == "param" and not state.stack for state in origin.state.chain()
     ):

@@ -64,7 +64,9 @@ def _varying(analysis: Analysis, markers: Markers) -> Iterator[Hit]:
 
 
 def _is_picked(node: Node) -> bool:
-    """Whether it is the content of a message out of a list: which message, and whether it varies, is not known."""
+    """Return whether it is the content of a message out of a list: which message, and whether it varies, is not
+    known.
+    """
     return node.kind in {"attr", "item"} and _is_content(node) and node.inputs[0].kind == "iter"
 
 
@@ -156,7 +158,7 @@ def _flipped(analysis: Analysis, markers: Markers, node: Node) -> Iterator[Hit]:
 
 
 def _is_straight(module: Module) -> bool:
-    """Whether a file talks to Anthropic's own API, which tells no string from a list of one text."""
+    """Return whether a file talks to Anthropic's own API, which tells no string from a list of one text."""
     imported = {node.name.partition(".")[0] for nodes in module.top.values() for node in nodes if node.kind == "ref"}
     return "anthropic" in imported or "anthropic" in module.name.rpartition(".")[2]
 
@@ -185,7 +187,7 @@ def _names_system(test: Node) -> bool:
 
 
 def _is_for_system(analysis: Analysis, function: Function) -> bool:
-    """Whether a function is called for system messages alone, which are marked in every request alike."""
+    """Return whether a function is called for system messages alone, which are marked in every request alike."""
     callers = analysis.program.callers(function)
     return "system" in function.name or (
         bool(callers) and all(any(map(_names_system, conditions_of(call))) for call, _ in callers)
@@ -193,7 +195,7 @@ def _is_for_system(analysis: Analysis, function: Function) -> bool:
 
 
 def _is_straightened(markers: Markers, node: Node) -> bool:
-    """Whether the same function makes lists of strings without a marker, too."""
+    """Return whether the same function makes lists of strings without a marker, too."""
     for other in node.module.updates:
         if (
             other is not node

@@ -65,17 +65,17 @@ class Markers:
         return None
 
     def is_removal(self, node: Node) -> bool:
-        """Whether a change takes a marker off."""
+        """Return whether a change takes a marker off."""
         if node.name in _REMOVALS and any(one.kind == "const" and one.value in self.keys for one in node.inputs[1:]):
             return True
         return node.name == "setitem" and bool(node.value) and node.value[-1] in self.keys and _is_none(node.inputs[1])
 
     def in_module(self, module: Module) -> bool:
-        """Whether a file marks anything."""
+        """Return whether a file marks anything."""
         return bool(marks_in(module, self)) or not self.keys.isdisjoint(module.other_stores)
 
     def removes(self, function: Function, program: Program) -> bool:
-        """Whether markers are taken off by a function, another method of its class, those that call it, or what those call."""
+        """Return whether markers are taken off by a function, another method of its class, those that call it, or what those call."""
         near = {function, *(call.context.function for call, _ in program.callers(function))}
         called = {
             target.function
@@ -185,7 +185,7 @@ _BLOCK_TYPES = frozenset({"text", "image", "document", "tool_result", "tool_use"
 
 
 def is_bounded(iterable: Node, search: Search, most: int) -> bool:
-    """Whether what a loop goes through is known to be short: a slice, a display, a part that was chosen."""
+    """Return whether what a loop goes through is known to be short: a slice, a display, a part that was chosen."""
     origins = search.origins(iterable, mode="list", kinds=frozenset())
     if any(origin.kind in {"slice", "comp", "call"} for origin in origins):
         return True
@@ -210,7 +210,9 @@ def loop_of(node: Node) -> Context | None:
 
 
 def _asks_shape(test: Node) -> bool:
-    """Whether a condition asks what an element is, rather than which one: its class, its type, whether it is empty."""
+    """Return whether a condition asks what an element is, rather than which one: its class, its type, whether it is
+    empty.
+    """
     if test.kind == "phi":
         return all(map(_asks_shape, test.inputs))
     if test.kind == "call":

@@ -68,7 +68,7 @@ def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
 
 
 def _is_about_tools(node: Node) -> bool:
-    """Whether a change takes the tools out of a request's arguments, or puts them in."""
+    """Return whether a change takes the tools out of a request's arguments, or puts them in."""
     if node.name == "setitem":
         return bool(node.value == ("tools",))
     return node.name in {"pop", "del"} and any(one.kind == "const" and one.value == "tools" for one in node.inputs)
@@ -138,7 +138,7 @@ def _without(sinks: list[Sink]) -> Iterator[Hit]:
 
 
 def _is_behind(last: Node, other: Node | None) -> bool:
-    """Whether a request comes behind the loop that sends the other one."""
+    """Return whether a request comes behind the loop that sends the other one."""
     if other is None:
         return False
     loops = {id(loop) for loop in last.context.loops()}
@@ -146,7 +146,7 @@ def _is_behind(last: Node, other: Node | None) -> bool:
 
 
 def _has_same_model(one: Node, other: Node | None) -> bool:
-    """Whether two requests may be of one model: of different ones, neither reads what the other wrote."""
+    """Return whether two requests may be of one model: of different ones, neither reads what the other wrote."""
     models = [call.argument("model") for call in (one, other) if call is not None]
     constants = [model.value for model in models if model is not None and model.kind == "const"]
     return len(constants) < 2 or constants[0] == constants[1]
@@ -167,7 +167,7 @@ def _is_none(node: Node) -> bool:
 
 
 def _asks_end(test: Node) -> bool:
-    """Whether a condition asks if this is the last step, rather than what there is to offer."""
+    """Return whether a condition asks if this is the last step, rather than what there is to offer."""
     for one in _within(test):
         if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte", "eq"}:
             if any(side.kind == "const" and isinstance(side.value, str) for side in one.inputs):

@@ -83,7 +83,7 @@ def _dropped(usages: Usages, scope: Scope) -> Iterator[Hit]:
 
 
 def _is_stored(usages: Usages, read: Read) -> bool:
-    """Whether the usage comes out of a file of the program's own: what was left out there cannot be copied."""
+    """Return whether the usage comes out of a file of the program's own: what was left out there cannot be copied."""
     search = usages.analysis.search
     for state in search.objects(read.base):
         name = state.node.name if state.node.kind == "call" else ""
@@ -121,7 +121,7 @@ def _visible_part(node: Node) -> Node:
 
 
 def _is_one(slot: list[Read]) -> bool:
-    """Whether a value is one counter, and no total."""
+    """Return whether a value is one counter, and no total."""
     return len({read.name for read in slot}) == 1
 
 
@@ -183,7 +183,7 @@ def _copies(usages: Usages, scope: Scope, reads: dict[int, Read]) -> Iterator[_C
 
 
 def _is_logged(usages: Usages, update: Node) -> bool:
-    """Whether what is changed belongs to a trace, by its name."""
+    """Return whether what is changed belongs to a trace, by its name."""
     roots = [usages.roots[root] for root, _ in usages.paths(update)]
     return any(word in one.name.lower() for one in roots if one.kind == "param" for word in usages.known.telling_calls)
 
@@ -215,7 +215,7 @@ def _counters_in(value: Node, reads: dict[int, Read]) -> list[Node]:
 
 
 def _is_with_whole(usages: Usages, copy: _Copy, read: Read) -> bool:
-    """Whether the usage, or the answer it is of, is written beside its counters; or the answer is one of the program's own."""
+    """Return whether the usage, or the answer it is of, is written beside its counters; or the answer is one of the program's own."""
     wholes = {(root, keys[:length]) for root, keys in read.usage for length in range(len(keys) + 1)}
     wholes |= {(root, (*keys, "cost")) for root, keys in wholes - read.usage}  # no provider's answer says what it cost
     return any(
@@ -224,7 +224,9 @@ def _is_with_whole(usages: Usages, copy: _Copy, read: Read) -> bool:
 
 
 def _is_reported(usages: Usages, read: Read) -> bool:
-    """Whether a value is a usage as a provider gives it, or one of the program's own that has cached counters."""
+    """Return whether a value is a usage as a provider gives it, or one of the program's own that has cached
+    counters.
+    """
     if read.base.kind == "param" and _is_self(read.base):
         return False  # an object that tells of itself in parts
     classes = _classes_of(usages, read)
@@ -234,7 +236,7 @@ def _is_reported(usages: Usages, read: Read) -> bool:
 
 
 def _is_self(param: Node) -> bool:
-    """Whether a parameter is the object that a method is called on."""
+    """Return whether a parameter is the object that a method is called on."""
     function: Function = param.value
     is_first = next(iter(function.params)) == param.name
     return function.cls is not None and is_first and "staticmethod" not in set(function.decorated())
@@ -305,7 +307,7 @@ def _fields(usages: Usages, cls: Class) -> Iterator[str]:
 
 
 def _is_uncached(usages: Usages, function: Function) -> bool:
-    """Whether what a function asks reports no cached tokens."""
+    """Return whether what a function asks reports no cached tokens."""
     known, module = usages.known, function.module
     names = [function.name, function.cls.name if function.cls else "", *function.annotations.values()]
     names += [node.name for node in usages.scope(function).nodes if node.kind == "call" and read_of(node) is None]
@@ -319,12 +321,12 @@ def _is_uncached(usages: Usages, function: Function) -> bool:
 
 
 def _is_telling(usages: Usages, module: Module) -> bool:
-    """Whether a module only tells a log or a trace what others count."""
+    """Return whether a module only tells a log or a trace what others count."""
     return any(word in module.name.lower() for word in usages.known.telling_words)
 
 
 def _is_unmarked(usages: Usages, module: Module, counter: str) -> bool:
-    """Whether a service caches only what is marked, and no module of its folder marks anything."""
+    """Return whether a service caches only what is marked, and no module of its folder marks anything."""
     for row in usages.known.marked:
         packages = usages.imports(module)
         is_of = not packages.isdisjoint(row["packages"]) and packages.isdisjoint(row["unless"])
@@ -412,7 +414,7 @@ def _is_of_line(keys: tuple[Key, ...]) -> bool:
 
 
 def _looks_at_ids(usages: Usages, scope: Scope) -> bool:
-    """Whether a function, one that calls it, or one that it calls, reads what tells calls apart."""
+    """Return whether a function, one that calls it, or one that it calls, reads what tells calls apart."""
     around = [call.context.function for call, _ in usages.program.callers(scope.function)]
     around += [
         target.function for node in scope.nodes if node.kind == "call" for target in usages.program.targets(node)

@@ -21,8 +21,8 @@ from contextkit.context import Context
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.providers.request import Request
-from tests.analysis.naive_oracle import Oracle
 from tests.benchmarks.replay import MODELS, figures_of, replayed
+from tests.ledger.naive_oracle import Oracle
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "research" / "replay.md"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.analysis.validation import Lifetime, Scoreboard, validate
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import files_at, records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.validation import Lifetime, Scoreboard, validate
 from tests.ledger.test_causes import HEAD_ONLY, Session, claude, codex
 
 
