@@ -119,8 +119,9 @@ class Outside:
 
     def feed(self, entry: Entry) -> None:
         """Take the next entry."""
-        if entry.kind == "epoch":
-            self._feed_epoch(entry, parse(entry.body))
+        if entry.kind == "epoch" and (body := parse(entry.body))["reason"] == "compaction":
+            self._end = entry.sequence if body["keep_from"] is None else body["keep_from"]
+            self._is_unlisted = any(part["type"] == "native" for part in body["summary"])
         for reference in references_of(entry):
             if reference.kind == CONVERSATION:
                 self._stored_to = self._end
@@ -128,11 +129,6 @@ class Outside:
                 self._is_unlisted = False
             if reference.kind != INDEX:
                 self._references.setdefault(reference.digest, (entry.sequence, reference))
-
-    def _feed_epoch(self, entry: Entry, body: Json) -> None:
-        if body["reason"] == "compaction":
-            self._end = entry.sequence if body["keep_from"] is None else body["keep_from"]
-            self._is_unlisted = any(part["type"] == "native" for part in body["summary"])
 
     @property
     def references(self) -> list[Reference]:
@@ -145,17 +141,26 @@ class Outside:
         return self._end if self._is_unlisted else None
 
     def leave(self, log: Sequence[Entry], end: int, files: FileMemory) -> LeftBehind:
-        """Store and list what the entries before `end` leave outside the window.
+        """Store and list what the entries before `end` leave outside the window: what was said, and an index.
 
-        Where the store takes no more, the newest references are listed without an index, with a warning.
+        The references that stay in the window are in the index alone. Where the store takes no more, the newest
+        references are listed without an index, with a warning. Deterministic.
         """
-        references = [reference for _, reference in self._references.values()]
-        n_kept = sum(sequence >= end for sequence, _ in self._references.values())
+        every, made = self.references, list[Reference]()
+        newest = [reference for sequence, reference in self._references.values() if sequence < end][-NEWEST:]
         try:
-            return leave_behind(log[self._stored_to : end], references, n_kept, files)
+            entries = log[self._stored_to : end]
+            if text := transcript(entries):
+                title = f"what was said, entries {entries[0].sequence} to {entries[-1].sequence}"
+                made.append(_stored(text, CONVERSATION, title, files))
+            every += made
+            if len(every) > len(newest) + len(made):
+                lines = [f"All {len(every)} references, in the order they came:", *(one.line for one in every)]
+                made.append(_stored("\n".join(lines), INDEX, f"index of all {len(every)} references", files))
         except (MemoryRefused, OSError) as refused:
             warnings.warn(sanitize(f"a compaction lists the newest references only: {refused}"), stacklevel=4)
-            return LeftBehind(listed(references[: len(references) - n_kept][-NEWEST:], len(references)))
+            return LeftBehind(listed(newest, len(self._references)))
+        return LeftBehind(listed([*newest, *made], len(every)), tuple(made))
 
 
 def opening(summary: Sequence[Json], goal: str, todo: str, listing: str, pins: str = "") -> list[Json]:
@@ -167,27 +172,6 @@ def opening(summary: Sequence[Json], goal: str, todo: str, listing: str, pins: s
     goal_text = preview(goal.encode(), "text", GOAL_TOKENS * BYTES_PER_TOKEN)
     before = [f"{GOAL}\n{goal_text}" if goal else "", pins, "Since then:" if goal else ""]
     return [*(_text(text) for text in before if text), *summary, *(_text(text) for text in (todo, listing) if text)]
-
-
-def leave_behind(
-    entries: Sequence[Entry], references: Sequence[Reference], n_kept: int, files: FileMemory
-) -> LeftBehind:
-    """Store what was said in `entries`, which leave the window, and an index of all `references`; list both.
-
-    The last `n_kept` references stay in the window and are in the index alone. Deterministic. Raises what
-    `FileMemory.keep` raises.
-    """
-    made = list[Reference]()
-    text = transcript(entries)
-    if text:
-        title = f"what was said, entries {entries[0].sequence} to {entries[-1].sequence}"
-        made.append(_stored(text, CONVERSATION, title, files))
-    every = [*references, *made]
-    newest = list(references[: len(references) - n_kept])[-NEWEST:]
-    if len(every) > len(newest) + len(made):
-        lines = [f"All {len(every)} references, in the order they came:", *(reference.line for reference in every)]
-        made.append(_stored("\n".join(lines), INDEX, f"index of all {len(every)} references", files))
-    return LeftBehind(listed([*newest, *made], len(every)), tuple(made))
 
 
 def listed(references: Sequence[Reference], n: int) -> str:

@@ -17,6 +17,7 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import zip_longest
 from threading import Lock
 from types import TracebackType
 from typing import Self
@@ -106,9 +107,13 @@ class Facts:
 
         `moment=math.inf` gives what is true with no end in sight.
         """
-        about = [subject] if subject is not None else self._subjects()
-        facts = (fact for one in about for fact in self._known(one, known_at) if fact.holds_at(moment))
-        return sorted((fact for fact in facts if relation in (None, fact.relation)), key=_place)
+        with self._lock:
+            subjects = [subject] if subject is not None else list(self._slots)
+        facts = (fact for one in subjects for fact in self._known(one, known_at) if fact.holds_at(moment))
+        return sorted(
+            (fact for fact in facts if relation in (None, fact.relation)),
+            key=lambda fact: (fact.subject, fact.relation, fact.sequence),
+        )
 
     def about(self, subject: str, known_at: float = math.inf) -> list[Fact]:
         """All that was known of `subject` at `known_at`, what has ended too; by relation, then by the time it began."""
@@ -166,16 +171,13 @@ class Facts:
         """Put an entry where it is looked up."""
         slot, fact = _read(entry)
         learned = self._slots.setdefault(fact.subject, {}).setdefault(slot, [])
-        self._slots[fact.subject][slot] = sorted([*learned, fact], key=_begin)
+        learned.append(fact)
+        learned.sort(key=lambda one: (one.valid_from, one.learned_at, one.sequence))
         return fact
-
-    def _subjects(self) -> list[str]:
-        with self._lock:
-            return sorted(self._slots)
 
     def _known(self, subject: str, known_at: float) -> Iterator[Fact]:
         with self._lock:
-            slots = list(self._slots.get(subject, {}).values())
+            slots = [list(learned) for learned in self._slots.get(subject, {}).values()]
         return (fact for slot in slots for fact in _intervals([fact for fact in slot if fact.learned_at <= known_at]))
 
 
@@ -197,28 +199,13 @@ def _check_times(valid_from: float, valid_to: float, at: float) -> None:
 
 def _intervals(slot: list[Fact]) -> Iterator[Fact]:
     """The facts of a slot, each ended where the next begins; ends, which have no value, are left out."""
-    for index, fact in enumerate(slot):
-        follower = slot[index + 1] if index + 1 < len(slot) else None
-        if not _is_end(fact):
-            yield fact if follower is None else _ended(fact, follower)
-
-
-def _ended(fact: Fact, follower: Fact) -> Fact:
-    if fact.valid_to is not None and fact.valid_to <= follower.valid_from:
-        return fact
-    return replace(fact, valid_to=follower.valid_from, ended_by=follower.sequence)
-
-
-def _is_end(fact: Fact) -> bool:
-    return fact.value is None
-
-
-def _begin(fact: Fact) -> tuple[float, float, int]:
-    return fact.valid_from, fact.learned_at, fact.sequence
-
-
-def _place(fact: Fact) -> tuple[str, str, int]:
-    return fact.subject, fact.relation, fact.sequence
+    for fact, follower in zip_longest(slot, slot[1:]):
+        if fact.value is None:
+            continue
+        if follower is None or (fact.valid_to is not None and fact.valid_to <= follower.valid_from):
+            yield fact
+        else:
+            yield replace(fact, valid_to=follower.valid_from, ended_by=follower.sequence)
 
 
 def _read(entry: Entry) -> tuple[_Slot, Fact]:
@@ -233,7 +220,7 @@ def _read(entry: Entry) -> tuple[_Slot, Fact]:
             told["relation"],
             value,
             float(told["valid_from"]),
-            _moment(told["valid_to"]),
+            None if told["valid_to"] is None else float(told["valid_to"]),
             entry.at,
             told["episode"],
         )
@@ -242,7 +229,3 @@ def _read(entry: Entry) -> tuple[_Slot, Fact]:
             f"entry {entry.sequence} is no fact ({type(fault).__name__}: {fault}): facts have a log of their own"
         ) from fault
     return (fact.subject, fact.relation, beside), fact
-
-
-def _moment(told: float | None) -> float | None:
-    return None if told is None else float(told)
