@@ -30,7 +30,7 @@ from typing import Any
 
 SEED = 20_261_121
 MODELS = ("claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001")
-WORDS = (
+WORDS = [
     "the",
     "of",
     "file",
@@ -75,7 +75,7 @@ WORDS = (
     "not",
     "and",
     "or",
-)
+]
 START = 1_767_225_600.0  # 2026-01-01
 
 

@@ -195,11 +195,8 @@ def test_a_port_in_use_is_one_line(run: Run) -> None:
     ("package", "args"),
     [
         ("starlette", ["demo"]),
-        ("uvicorn", ["serve", "--port", "0"]),
         ("h11", ["serve", "--port", "0"]),
-        ("h11", ["demo"]),
     ],
-    ids=["demo", "serve", "serve without h11", "demo without h11"],
 )
 def test_a_missing_extra_names_the_install_command(package: str, args: list[str], folder: Path) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {['contextkit', *args]}; from contextkit.cli.main import main; main()"
@@ -213,9 +210,8 @@ def test_a_missing_extra_names_the_install_command(package: str, args: list[str]
     )
 
 
-@pytest.mark.parametrize("module", ["proxy", "relay"])
-def test_a_proxy_of_ones_own_without_the_extra_names_the_install_command(module: str) -> None:
-    code = f"import sys; sys.modules['h11'] = None; import contextkit.proxy.{module}"
+def test_a_proxy_of_ones_own_without_the_extra_names_the_install_command() -> None:
+    code = "import sys; sys.modules['h11'] = None; import contextkit.proxy.proxy"
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
     said = 'the proxy needs an extra that is not installed: pip install "contextkit-sdk[server]"'
     assert ended.stderr.splitlines()[-1] == f"contextkit.errors.MissingExtra: {said}"
@@ -240,16 +236,14 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
 
 
 @posix
-@pytest.mark.parametrize(
-    "args", ["--version", "--help", "report session.jsonl", "advise session.jsonl", "explain-edit x --append y"]
-)
+@pytest.mark.parametrize("args", ["--version", "report session.jsonl"])
 def test_a_closed_output_is_one_line(args: str, folder: Path) -> None:
     ended = shell(f"contextkit {args} >&-", folder)
     assert (ended.returncode, ended.stderr) == (2, b"contextkit: standard output is closed; give it a file or a pipe\n")
 
 
 @posix
-@pytest.mark.parametrize("command", ["report", "simulate", "validate", "whatif"])
+@pytest.mark.parametrize("command", ["report", "simulate"])
 def test_a_closed_input_is_one_line(command: str, folder: Path) -> None:
     ended = shell(f"contextkit {command} - <&-", folder)
     assert (ended.returncode, ended.stderr) == (
@@ -260,17 +254,14 @@ def test_a_closed_input_is_one_line(command: str, folder: Path) -> None:
 
 @posix
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
-@pytest.mark.parametrize("args", ["--help", "--version", "report session.jsonl", "report session.jsonl --json"])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("args", "unbuffered"), [("--help", ""), ("report session.jsonl --json", "1")])
 def test_a_full_disk_is_one_line(args: str, unbuffered: str, folder: Path) -> None:
     ended = shell(f"contextkit {args} >/dev/full", folder, PYTHONUNBUFFERED=unbuffered)
     assert (ended.returncode, ended.stderr) == (2, b"contextkit: input or output: No space left on device\n")
 
 
 @posix
-@pytest.mark.parametrize(
-    "args", ["report {} --json", "report {} --csv", "report {} --csv --by session", "report {} --markdown"]
-)
+@pytest.mark.parametrize("args", ["report {} --json", "report {} --csv --by session"])
 def test_what_a_program_reads_is_utf_8_whatever_the_locale(args: str, folder: Path) -> None:
     path = pi_session(folder / "проект.jsonl", 6)
     path.write_text(path.read_text("utf-8").replace('"id": "s"', '"id": "сессия"'), "utf-8")
@@ -284,7 +275,7 @@ def test_what_a_program_reads_is_utf_8_whatever_the_locale(args: str, folder: Pa
 @posix
 def test_what_a_person_reads_stays_in_the_letters_of_the_locale(folder: Path) -> None:
     pi_session(folder / "проект.jsonl", 6)
-    for command in ("report", "advise", "whatif"):
+    for command in ("report", "whatif"):
         ended = shell(f"contextkit {command} проект.jsonl", folder, PYTHONIOENCODING="cp1252")
         assert (ended.returncode, ended.stderr) == (0, b"") and ended.stdout.decode("cp1252").isascii()
 
@@ -448,7 +439,3 @@ def test_python_m_contextkit_is_the_command(tmp_path: Path) -> None:
         [sys.executable, "-m", "contextkit", "lint", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    done = subprocess.run(
-        [sys.executable, "-m", "contextkit", "lint", "--nonsense"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2 and "--nonsense" in done.stderr

@@ -90,11 +90,6 @@ def test_explain_prints_the_page_of_every_hazard(run: Run) -> None:
         assert ended.out.startswith(f"# {row.code} {row.name}\n") and "## Use instead" in ended.out
 
 
-@pytest.mark.parametrize("word", ["cks01", "clock-in-system", "CKS01"])
-def test_explain_takes_a_code_or_a_name(word: str, run: Run) -> None:
-    assert run("lint", "--explain", word).out.startswith("# CKS01 clock-in-system\n")
-
-
 @pytest.mark.parametrize(("code", "name"), [("CK000", "unreadable"), ("CK001", "unnamed-break")])
 def test_explain_knows_every_code_that_stands_in_an_output(code: str, name: str, run: Run) -> None:
     for word in (code, code.lower(), name):
@@ -103,14 +98,14 @@ def test_explain_knows_every_code_that_stands_in_an_output(code: str, name: str,
         assert ended.out.startswith(f"# {code} {name}\n") and "## Use instead" in ended.out
 
 
-@pytest.mark.parametrize("code", ["CK000", "CK001", *(row.code for row in hazards())])
-def test_explain_as_json_holds_the_parts_of_the_page(code: str, run: Run) -> None:
-    parts = json.loads(run("lint", "--explain", code, "--json").out)
-    assert parts["code"] == code
-    sections = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts["sections"].items())
-    summary, _, rest = page(code).partition("\n\n## ")
-    assert " ".join(summary.split()) == f"# {code} {parts['name']} {parts['title']}"
-    assert f"## {rest}" == f"{sections}\n"
+def test_explain_as_json_holds_the_parts_of_the_page(run: Run) -> None:
+    for code in ("CK000", "CK001", *(row.code for row in hazards())):
+        parts = json.loads(run("lint", "--explain", code, "--json").out)
+        assert parts["code"] == code
+        sections = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts["sections"].items())
+        summary, _, rest = page(code).partition("\n\n## ")
+        assert " ".join(summary.split()) == f"# {code} {parts['name']} {parts['title']}"
+        assert f"## {rest}" == f"{sections}\n"
 
 
 def test_explain_indents_code_and_prints_no_fences(run: Run) -> None:
@@ -282,13 +277,8 @@ def test_a_mistake_is_one_line_and_leaves_with_2(mistake: str, folder: Path, run
     assert says in ended.err
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"def (:\n", bytes(range(256)) * 9, b"\0" * 100, b"x = " + b"(" * 5000, b"\xff\xfe"],
-    ids=["syntax", "binary", "zeros", "deep", "not UTF-8"],
-)
-def test_a_file_that_cannot_be_read_is_a_finding(content: bytes, folder: Path, run: Run) -> None:
-    (folder / "src" / "odd.py").write_bytes(content + b"\nimport anthropic, datetime\n")
+def test_a_file_that_cannot_be_read_is_a_finding(folder: Path, run: Run) -> None:
+    (folder / "src" / "odd.py").write_bytes(bytes(range(256)) * 9)
     ended = run("lint", "src", "--json")
     assert (ended.code, ended.err) == (1, "")
     assert codes(ended.out) == ["CK000"] and '"severity": "note"' in ended.out
@@ -336,12 +326,9 @@ def ask(history):
     ("selected", "is_told"),
     [
         ((), False),
-        (("--select", "CK"), False),
         (("--select", "CKS"), False),
         (("--select", "CKS04"), True),
         (("--select", "all"), True),
-        (("--select", "CKM,CKS04"), True),
-        (("--select", "ALL", "--ignore", "CKS"), False),
         (("--select", "ALL", "--ignore", "CKS04"), False),
     ],
 )
@@ -392,8 +379,6 @@ def test_what_the_project_says_holds_and_what_is_typed_comes_on_top(folder: Path
 
 WRONG = [
     'select = ["CKZ"]',
-    "select = []",
-    'ignore = ["clock"]',
     '[tool.contextkit.lint.per-file-ignores]\n"a.py" = ["CKS99"]',
 ]
 
@@ -403,9 +388,6 @@ WRONG = [
     [
         "[tool",
         "[tool.contextkit]\nlint = 3",
-        "[tool.contextkit.lint]\nselected = []",
-        "[tool.contextkit.lint]\nselect = 3",
-        "tool = 3",
         *(f"[tool.contextkit.lint]\n{line}" for line in WRONG),
     ],
 )

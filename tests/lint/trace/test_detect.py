@@ -57,7 +57,7 @@ def test_a_break_that_no_rule_knows_is_reported_all_the_same() -> None:
     assert finding.detector == "requests"
 
 
-@pytest.mark.parametrize("padding", range(0, 35, 7))
+@pytest.mark.parametrize("padding", [0, 14])
 def test_secrets_around_a_difference_are_covered_wherever_the_window_cuts_them(padding: int) -> None:
     one, other = (
         anthropic(user("hi"), system=f"{WORDS} key sk-ant-api03-{'Zq' * 20} {'x' * padding} at 10:0{n}") for n in (1, 2)
