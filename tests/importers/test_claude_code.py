@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.claude_code import is_claude_code
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
@@ -261,23 +260,6 @@ def test_what_a_progress_line_repeats_of_a_sub_agent_is_no_call(tmp_path: Path) 
     row = {"parentUuid": "p", "isSidechain": False, "type": "progress", "data": data, "sessionId": "s"}
     path = put(tmp_path / "a.jsonl", [json.dumps(row, separators=(",", ":")), *lines()])
     assert totals(calls(path)) == totals(calls(TRANSCRIPT))
-
-
-def test_a_transcript_is_known_by_its_content() -> None:
-    for start in (
-        REAL,
-        lines()[0] + "\n" + lines()[1],
-        '{"type":"summary","summary":"x","leafUuid":"y"}',
-        '{"agentType":"Explore"}',
-    ):
-        assert is_claude_code(start.encode())
-    pi, words, traced = (
-        '{"type":"session","id":"a","timestamp":"x"}',
-        "parentUuid isSidechain",
-        '{"traceId":"a","sessionId":"b"}',
-    )
-    for start in ('{"contextkit_ledger":1}', pi, words, traced):
-        assert not is_claude_code(start.encode())
 
 
 HEAD_OF_LINE = {"isSidechain": False, "sessionId": "s", "version": "2.1.37", "type": "user"}

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.registry import records_at
-from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from tests.importers.reading import read_as
 
 FIXTURES = Path(__file__).parent / "fixtures" / "cline"
 CLINE, ROO = FIXTURES / "1767225600000" / "ui_messages.json", FIXTURES / "roo" / "ui_messages.json"
 
 
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "Cline task"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+read = partial(read_as, "Cline task")
 
 
 def test_before_november_2025_the_input_of_anthropics_models_left_the_cached_tokens_out(tmp_path: Path) -> None:

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.registry import records_at
-from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from tests.importers.reading import read_as
 
 FIXTURES = Path(__file__).parent / "fixtures" / "copilot"
 
 
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "Copilot CLI events"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+read = partial(read_as, "Copilot CLI events")
 
 
 def test_calls_behind_the_shutdown_that_adds_them_up_are_not_counted_again(tmp_path: Path) -> None:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import zipfile
+from functools import partial
 from pathlib import Path
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.registry import records_at, records_in
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import Exchange
+from tests.importers.reading import read_as
 
 FIXTURES = Path(__file__).parent / "fixtures" / "inspect_logs"
 LOG, ARCHIVE = FIXTURES / "log.json", FIXTURES / "log.eval"
 
 
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "Inspect log"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+read = partial(read_as, "Inspect log")
 
 
 def test_a_log_in_both_forms_is_counted_once() -> None:

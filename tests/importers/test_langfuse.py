@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,9 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.importers.langfuse import settled
-from contextkit.importers.registry import records_at
-from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from tests.importers.reading import read_as
 
-
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "Langfuse export"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+read = partial(read_as, "Langfuse export")
 
 
 @pytest.mark.parametrize(

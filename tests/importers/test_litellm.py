@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from contextkit.importers.registry import records_at
-from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Bodies, Exchange, Remark
+from contextkit.ledger.calls import Bodies
+from tests.importers.reading import read_as
 
 FIXTURES = Path(__file__).parent / "fixtures" / "litellm"
 
 
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "LiteLLM log"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+read = partial(read_as, "LiteLLM log")
 
 
 def rows() -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ The counts to equal are taken from the same JSON by other means.
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,14 @@ from contextkit.cache.usage import NO_COUNT, Usage
 from contextkit.importers.otel import ATTRIBUTES
 from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import Exchange
 from contextkit.ledger.summary import summarise
+from tests.importers.reading import read_as
 
 FIXTURES = Path(__file__).parent / "fixtures" / "otel"
 
 
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "OpenTelemetry spans"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+read = partial(read_as, "OpenTelemetry spans")
 
 
 def span(number: int, counts: dict[str, Any], *, parent: str = "", **more: Any) -> dict[str, Any]:

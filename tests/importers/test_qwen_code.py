@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.registry import records_at, records_in
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import Exchange
+from tests.importers.reading import read_as
 
 CHAT = Path(__file__).parent / "fixtures" / "qwen_code" / "chat.jsonl"
 
 
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "Qwen Code chat"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+read = partial(read_as, "Qwen Code chat")
 
 
 def test_a_branch_copies_its_lines_and_they_are_counted_once(tmp_path: Path) -> None:
