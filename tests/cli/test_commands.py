@@ -26,10 +26,8 @@ HEAD = b'{"type":"session","id":"a","timestamp":"2025-12-09T00:53:29.825Z","cwd"
 FILES = {
     "empty.jsonl": b"",
     "binary.jsonl": bytes(range(256)) * 50,
-    "no-lines.jsonl": b"\0" * 3_000_000,
     "torn.jsonl": HEAD + b'{"type":"message","timest',
     "torn-ledger.jsonl": b'{"contextkit_ledger":1}\n{"id":"a","sess',
-    "prose.txt": b"Dear diary\n",
     "not-json.json": b"{replies",
     "array.json": b"[]",
     "wrong-shape.json": b'{"replies": 3}',
@@ -44,32 +42,15 @@ MISTAKES = {
         ["proxy", "--upstream", "http://127.0.0.1:9", "--budget-per", "day"],
         "give --budget-usd or --budget-tokens",
     ),
-    "unpriced calls of no budget": (
-        ["proxy", "--upstream", "http://127.0.0.1:9", "--budget-allow-unpriced"],
-        "give --budget-usd or --budget-tokens",
-    ),
     "a missing file, report": (["report", "absent.jsonl"], "absent.jsonl: no such file"),
     "a pattern that names nothing": (["report", "*.har"], "*.har: no such file"),
     "a page that is no file": (["report", "session.jsonl", "--html", "-"], "--html writes a file, not standard output"),
-    "a ledger that is no file": (["report", "session.jsonl", "--to", "-"], "--to writes a file, not standard output"),
     "a face of no report": (
         ["report", "session.jsonl", "--to", "y.jsonl", "--json"],
         "reports nothing: leave out --json",
     ),
-    "a grouping of no report": (
-        ["report", "session.jsonl", "--to", "y.jsonl", "--by", "day"],
-        "reports nothing: leave out --by",
-    ),
     "a value that is no trace": (["simulate", "array.json"], "array.json:1: no JSON object; expected a Mooncake line"),
-    "a curve that is no file": (
-        ["simulate", "session.jsonl", "--html", "-"],
-        "--html writes a file, not standard output",
-    ),
     "sessions without JSON": (["simulate", "session.jsonl", "--per-session"], "give --json as well"),
-    "a picture that is no file": (
-        ["explain-edit", "abc", "--append", "x", "--svg", "-"],
-        "--svg writes a file, not standard output",
-    ),
     "a seed below 0": (["explain-edit", "abc", "--append", "x", "--seed", "-1"], "-1 is not in the range"),
     "a model that would clear the screen": (
         ["demo", "--model", "llama\x1b[2J"],
@@ -78,28 +59,19 @@ MISTAKES = {
     "a name no file can have": (["report", "a" * 5000], "name too long"),
     "an empty file, report": (["report", "empty.jsonl"], "empty.jsonl: the file is empty"),
     "a binary file, report": (["report", "binary.jsonl"], "binary.jsonl line 1: of no known format"),
-    "a file without lines": (["report", "no-lines.jsonl"], "of no known format"),
-    "prose": (["report", "prose.txt"], "give one of contextkit ledger"),
     "an unknown model, demo": (["demo", "--model", "nonsense"], "'nonsense' is no model of Anthropic's"),
-    "no model of Anthropic's": (["demo", "--model", "gpt-5.6-sol"], "gpt-5.6-sol is a model of openai"),
     "a missing folder": (["demo", "--folder", "absent"], "absent"),
     "too few turns": (["demo", "--turns", "1"], "not in the range"),
     "a script that is absent": (["serve", "--script", "absent.json"], "absent.json"),
-    "a script that is a folder": (["serve", "--script", "."], "directory"),
     "a script that is no JSON": (["serve", "--script", "not-json.json"], "not-json.json: not JSON"),
     "a script that is no list": (
         ["serve", "--script", "wrong-shape.json"],
         "wrong-shape.json: $: a script is an object with a list",
     ),
     "a script with a wrong field": (["serve", "--script", "wrong-field.json"], "wrong-field.json: replies.1.part: "),
-    "a port that is none": (["serve", "--port", "99999"], "99999"),
     "an allowed host that is none": (
         ["serve", "--port", "0", "--allow-host", "http://box"],
         "--allow-host 'http://box'",
-    ),
-    "an allowed host of a proxy": (
-        ["proxy", "--upstream", "http://127.0.0.1:1", "--allow-host", "a/b"],
-        "--allow-host 'a/b'",
     ),
     "a host that is none": (
         ["serve", "--port", "0", "--host", "256.256.256.256"],

@@ -238,31 +238,21 @@ def test_what_is_wrong_with_a_recording_is_told_and_the_rest_is_looked_at(folder
 
 MISTAKES = {
     "a missing file": (["absent.jsonl"], "absent.jsonl: no such file"),
-    "a missing folder": (["absent/"], "absent"),
     "a missing Python file": (["absent.py"], "absent.py: no such file or folder"),
     "prose": (["diary.txt"], "of no known format"),
     "an unknown code": (["--select", "XX1", "src"], "no hazard's code begins with 'XX1'"),
-    "an unknown code to ignore": (["--ignore", "CKS01,NO", "src"], "'NO'"),
-    "an unknown page": (["--explain", "CKS99"], "no hazard is called 'CKS99'"),
     "an unknown format": (["--format", "xml"], "'xml' is not one of"),
     "a pattern that fits nothing": (["src/*.txt"], "src/*.txt: no such file or folder, and as a pattern it fits none"),
     "a page in a format it has not": (
         ["--explain", "CKS01", "--format", "sarif"],
         "--explain has no format sarif; it is told as text",
     ),
-    "counts in a format they have not": (
-        ["--statistics", "--format", "github", "src"],
-        "--statistics has no format github",
-    ),
-    "changes as JSON": (["--diff", "--json", "src"], "--diff has no format json; it is told as text"),
     "two formats": (["--json", "--format", "sarif", "src"], "--json and --format sarif do not go together"),
-    "counts of changes": (["--diff", "--statistics", "src"], "--statistics and --diff do not go together"),
     "changes made and only shown": (["--diff", "--fix", "src"], "--fix and --diff do not go together"),
     "a name for nothing": (["--stdin-filename", "a.py", "src"], "give - as a path, too"),
     "a baseline that is not there": (["--baseline", "known.json", "src"], "make one with --write-baseline known.json"),
     "a baseline of another shape": (["--baseline", "broken.jsonl", "src"], "broken.jsonl: no baseline of version 1"),
     "a baseline of requests": (["--write-baseline", "known.json", "broken.jsonl"], "leave the recordings out"),
-    "a baseline less a baseline": (["--write-baseline", "a.json", "--baseline", "b.json", "src"], "do not go together"),
     "settings that are not there": (["--config", "absent.toml", "src"], "absent.toml"),
 }
 

@@ -16,11 +16,7 @@ import pytest
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
-from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import summarise
-from contextkit.report.contents import Gathering
-from contextkit.report.json import document
-from contextkit.report.terminal import text
 
 FIXTURES = Path(__file__).parent / "fixtures"
 AT = "2026-11-20T10:00:00Z"
@@ -82,22 +78,6 @@ def test_generation_records_cost_what_they_say(tmp_path: Path) -> None:
     assert [call.billed_usd for call in calls(own_key)] == [pytest.approx(0.00126)] * 4
     unsaid = generations(tmp_path / "c.jsonl", is_byok=True, total_cost=0.00006, upstream_inference_cost=None)
     assert [call.billed_usd for call in calls(unsaid)] == [None] * 4
-
-
-def test_a_model_without_a_list_price_is_not_called_unpriced_where_its_cost_is_recorded(tmp_path: Path) -> None:
-    gathering = Gathering()
-    path = generations(tmp_path / "a.jsonl", model="a/model-nobody-lists")
-    gathering.add_all(analyzed_calls(records_in([str(path)], Faults())))
-    contents = gathering.contents("generations")
-    shown = text(contents, 400)
-    assert "no price is known" not in shown
-    assert "price unknown" not in shown
-    assert (
-        "counted: what the provider billed, as recorded; dollars as recorded\n"
-        "cost recorded by the provider or program for 4 of 4 calls: $0.0060; no list price is known for them\n"
-    ) in shown
-    said = json.loads(document(contents))
-    assert (said["models_without_price"], said["total"]["cost_usd"], said["total"]["saved_usd"]) == ([], 0.006, None)
 
 
 def test_the_cost_of_a_reply_of_several_calls_is_that_of_none_of_them(tmp_path: Path) -> None:

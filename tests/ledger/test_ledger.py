@@ -145,15 +145,6 @@ def test_a_crash_while_the_file_was_made_leaves_an_empty_ledger(tmp_path: Path, 
     assert len(Ledger.read(path)) == 0
 
 
-def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
-    path.write_bytes(
-        b'{"contextkit_ledger":1}\n' + encode(an_exchange(0)) + b'\n{"id":"x"}\n' + encode(an_exchange(1)) + b"\n"
-    )
-    with pytest.raises(LogCorrupt, match=r"ledger\.jsonl line 3: not an exchange"):
-        Ledger.open(path)
-
-
 @pytest.mark.parametrize(
     ("first", "says"),
     [

@@ -160,12 +160,6 @@ def test_later_changes_of_a_step_cost_nothing_more() -> None:
     assert [one.cost_tokens for one in findings[1:]] == [0, 0]
 
 
-def test_what_had_died_anyway_is_not_counted() -> None:
-    calls = [call(clock(1), 0), call(clock(2, *MORE), 60)]  # ten minutes later, with a lifetime of five
-    (finding,) = find_in_requests(calls, [])
-    assert finding.cost_tokens == 0
-
-
 def test_a_change_in_the_tail_costs_less_than_one_in_front() -> None:
     """The writes of the calls before the last are still readable."""
     bodies = [
