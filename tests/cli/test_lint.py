@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from contextkit.importers.registry import records_at
 from contextkit.ledger.calls import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.lint.catalogue import hazards, page
-from tests.cli.conftest import COMMAND, Run
+from tests.cli.conftest import Run
 
 CLEAN = "def add(a, b):\n    return a + b\n"
 HAZARDOUS = """from datetime import datetime
@@ -81,21 +79,6 @@ def codes(said: str) -> list[str]:
 
 # Pages
 # --------------------------------------------------------------------------------------------------------------------
-
-
-def test_explain_prints_the_page_of_every_hazard(run: Run) -> None:
-    for row in hazards():
-        ended = run("lint", "--explain", row.code)
-        assert (ended.code, ended.err) == (0, "")
-        assert ended.out.startswith(f"# {row.code} {row.name}\n") and "## Use instead" in ended.out
-
-
-@pytest.mark.parametrize(("code", "name"), [("CK000", "unreadable"), ("CK001", "unnamed-break")])
-def test_explain_knows_every_code_that_stands_in_an_output(code: str, name: str, run: Run) -> None:
-    for word in (code, code.lower(), name):
-        ended = run("lint", "--explain", word)
-        assert (ended.code, ended.err) == (0, "")
-        assert ended.out.startswith(f"# {code} {name}\n") and "## Use instead" in ended.out
 
 
 def test_explain_as_json_holds_the_parts_of_the_page(run: Run) -> None:
@@ -237,11 +220,6 @@ def test_what_is_wrong_with_a_recording_is_told_and_the_rest_is_looked_at(folder
 
 
 MISTAKES = {
-    "a missing file": (["absent.jsonl"], "absent.jsonl: no such file"),
-    "a missing Python file": (["absent.py"], "absent.py: no such file or folder"),
-    "prose": (["diary.txt"], "of no known format"),
-    "an unknown code": (["--select", "XX1", "src"], "no hazard's code begins with 'XX1'"),
-    "an unknown format": (["--format", "xml"], "'xml' is not one of"),
     "a pattern that fits nothing": (["src/*.txt"], "src/*.txt: no such file or folder, and as a pattern it fits none"),
     "a page in a format it has not": (
         ["--explain", "CKS01", "--format", "sarif"],
@@ -265,13 +243,6 @@ def test_a_mistake_is_one_line_and_leaves_with_2(mistake: str, folder: Path, run
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("contextkit: ") and ended.err.count("\n") == 1
     assert says in ended.err
-
-
-def test_a_file_that_cannot_be_read_is_a_finding(folder: Path, run: Run) -> None:
-    (folder / "src" / "odd.py").write_bytes(bytes(range(256)) * 9)
-    ended = run("lint", "src", "--json")
-    assert (ended.code, ended.err) == (1, "")
-    assert codes(ended.out) == ["CK000"] and '"severity": "note"' in ended.out
 
 
 # Choosing, formats
@@ -329,13 +300,6 @@ def test_a_code_that_is_off_by_default_is_asked_for_by_name(
     assert ("CKS04" in codes(run("lint", "place.py", "--json", *selected).out)) is is_told
 
 
-def test_settings_ask_for_codes_that_are_off_by_default(folder: Path, run: Run) -> None:
-    (folder / "place.py").write_text(PLACE, "utf-8")
-    for line, is_told in (("select = ['ALL']", True), ("select = ['CK', 'CKS04']", True), ("select = ['CKS']", False)):
-        (folder / "pyproject.toml").write_text(f"[tool.contextkit.lint]\n{line}\n", "utf-8")
-        assert ("CKS04" in codes(run("lint", "place.py", "--json").out)) is is_told
-
-
 def test_every_format_tells_the_same_findings(folder: Path, run: Run) -> None:
     found = codes(run("lint", "bad.py", "--format", "json").out)
     sarif = json.loads(run("lint", "bad.py", "--format", "sarif").out)
@@ -388,16 +352,6 @@ def test_settings_that_are_wrong_are_one_line(text: str, folder: Path, run: Run)
         ended = run("lint", "src", *args)
         assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
         assert file in ended.err
-
-
-def test_a_terminal_that_cannot_spell_it_is_told_in_escapes(folder: Path) -> None:
-    recording(folder / "words.jsonl", f"Größe \U0001f600 1 {RULES}", f"Größe \U0001f600 2 {RULES}")
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    ended = subprocess.run(
-        [*COMMAND, "lint", "words.jsonl"], cwd=folder, env=environment, check=False, capture_output=True, text=True
-    )
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert r"Gr\xf6" in ended.stdout
 
 
 # Changes

@@ -57,12 +57,6 @@ def test_the_assumed_rules_of_a_models_cache_are_shown_with_source_and_grade(run
     assert shown == asdict(rule)
 
 
-def test_a_cache_without_several_lifetimes_has_no_rule_of_them(run: Run) -> None:
-    single = next(row.name for row in MODELS.values() if row.cache == "breakpoints" and len(row.ttls_seconds) == 1)
-    assert [row["rules"] for row in json.loads(run("models", single, "gemini-4-neon", "--json").out)] == [[], []]
-    assert "mixed_lifetimes" not in run("models", single).out
-
-
 def test_a_rule_that_the_users_file_turned_off_says_so(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "facts.toml"
     file.write_text(

@@ -144,11 +144,6 @@ def test_a_trail_that_never_leaves_the_place_is_left_out(file: Path) -> None:
         assert ("= trail" in "\n".join(as_text([in_code(at(file, *CLOCK), trail=trail)], CATALOGUE))) is is_told
 
 
-def test_codes_that_are_no_hazards_lead_to_their_pages(file: Path) -> None:
-    shown = "\n".join(as_text([in_code(at(file, 1, 1, 1, 1), "CK000")], CATALOGUE))
-    assert "  = help: contextkit lint --explain CK000" in shown
-
-
 def test_a_very_long_line_is_cut_around_the_place(tmp_path: Path) -> None:
     path = tmp_path / "long.py"
     path.write_text("x = [" + "1, " * 5000 + "now(), " + "1, " * 5000 + "]\n", "utf-8")
@@ -190,11 +185,6 @@ def test_nothing_is_told_together_that_only_one_detector_saw(file: Path) -> None
 def test_a_verdict_that_says_something_else_does_not_confirm(file: Path) -> None:
     [one] = joined([in_code(at(file, *CLOCK)), in_request(3, verdict="tools_changed")], CATALOGUE)
     assert str(one).endswith("seen in request 3, the provider said tools_changed")
-
-
-def test_several_sessions_are_named_and_the_rest_counted(file: Path) -> None:
-    [one] = joined([in_code(at(file, *CLOCK)), *(in_request(2, f"s{n}") for n in range(5))], CATALOGUE)
-    assert "seen in requests 2 of s0, requests 2 of s1, requests 2 of s2 and 2 more" in str(one)
 
 
 @given(st.sets(st.integers(1, 60)))
@@ -287,10 +277,6 @@ def test_sarif_is_valid_with_everything_a_finding_can_hold(file: Path) -> None:
     assert called["locations"][0]["physicalLocation"]["region"] == {"startLine": 80}
     assert logical["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "run-1/turn 13/system[0]"
     assert logical["relatedLocations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "src/a%20b.py"
-
-
-def test_sarif_of_nothing_is_valid() -> None:
-    assert sarif()["results"] == []
 
 
 def test_sarif_carries_the_page_of_each_rule() -> None:
