@@ -30,9 +30,7 @@ AGENT = """
 from contextkit import AnthropicMessages, Context
 agent = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=9), system="You are careful.")
 """
-PROJECT = (
-    '[tool.contextkit.lock]\nlive_sessions = 1\nsession_tokens = 1\n[tool.contextkit.lock.agents]\na = "{}:agent"\n'
-)
+PROJECT = '[tool.contextkit.lock.agents]\na = "{}:agent"\n'
 VICTIM = b"export PATH=$PATH:~/bin\n"
 
 

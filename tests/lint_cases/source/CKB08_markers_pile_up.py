@@ -32,3 +32,10 @@ def agent(run, task):
         reply = client.messages.create(model="claude-sonnet-5-5", max_tokens=900, messages=messages)
         messages.append({"role": "assistant", "content": reply.content})
         messages.append({"role": "user", "content": [{**run(reply), "cache_control": MARK}]})  # expect: CKB08
+
+
+def each_alone(tasks):
+    for task in tasks:
+        messages = []
+        messages.append({"role": "user", "content": [{"type": "text", "text": task, "cache_control": MARK}]})
+        client.messages.create(model="claude-sonnet-5-5", max_tokens=900, messages=messages)
