@@ -59,6 +59,7 @@ TABLE = [
     Wrong("report session.jsonl --models nope.toml", 2, ("nope.toml: No such file", "[[models]]")),
     Wrong("report session.jsonl --models bad.toml", 2, ("bad.toml: not TOML", "line 1")),
     Wrong("whatif", 2, ("Missing argument 'PATHS...'", "whatif --help")),
+    Wrong("export session.jsonl", 2, ("Missing option '--out'", "export --help")),
     Wrong("whatif session.jsonl --ttl 5m", 2, ("--ttl", "whatif --help")),
     Wrong("whatif session.jsonl --model claude-sonet-5-5", 2, ("did you mean 'claude-sonnet-5-5'?",)),
     Wrong("whatif session.jsonl --model nonsense", 2, ("no price for model 'nonsense': correct the name",)),
