@@ -59,7 +59,7 @@ def claude_code(
 def test_an_empty_home_is_an_error_that_says_where_it_looked_and_what_to_do(run: Run, home: Path) -> None:
     ended = run("report")
     assert (ended.code, ended.out, len(ended.err.splitlines())) == (2, "", 1)
-    for words in ("~/.claude/projects (Claude Code)", "~/.codex/sessions (Codex)", "Give a file", "CLAUDE_CONFIG_DIR"):
+    for words in ("~/.claude/projects", "~/.codex/sessions", "report FILE", "CLAUDE_CONFIG_DIR"):
         assert words in ended.err
     assert str(home) not in ended.err
 
