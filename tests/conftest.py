@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from contextkit.models import MODELS, register
+from contextkit.models import MODELS, unregister
 from tests.audit import write_audit
 
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
@@ -132,8 +132,8 @@ def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         except SystemExit as ended:
             code = ended.code
         finally:
-            for model in known.values():
-                register(model)
+            for name in [name for name, row in MODELS.items() if known.get(name) != row]:
+                unregister(name)
         said = capsys.readouterr()
         assert (code or 0, said.err) == (0, "")
         return said.out

@@ -19,8 +19,10 @@ hashing is printed too."""
 from __future__ import annotations
 
 import gc
+import gzip
 import importlib
 import os
+import random
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -33,10 +35,30 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import orjson
+
 from contextkit.engines.token_ids import TokenIds
 from contextkit.engines.vllm import BlockCache
 from contextkit.engines.vllm_engine import BlockEngine, Shape
-from tests.benchmarks.blocks import N_REQUESTS, POOLS, SIZE, mooncake, spelt_out
+
+SIZE = 16
+POOLS = {"room for all": 300_000, "1M tokens": 62_501}
+N_REQUESTS = 250
+
+
+def mooncake(folder: Path) -> list[list[int]]:
+    with gzip.open(folder / "mooncake" / "synthetic_trace.jsonl.gz") as lines:
+        return [orjson.loads(line)["hash_ids"] for line in lines]
+
+
+def spelt_out(trace: list[list[int]]) -> list[list[int]]:
+    """512 tokens for every block id, the same for the same id."""
+    words: dict[int, list[int]] = {}
+    for block in {block for ids in trace for block in ids}:
+        draw = random.Random(block)
+        words[block] = [draw.randrange(150_000) for _ in range(512)]
+    return [[token for block in ids for token in words[block]] for ids in trace]
+
 
 ROUNDS = 5
 TARGET = 3.0

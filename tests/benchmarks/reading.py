@@ -30,52 +30,10 @@ from typing import Any
 
 SEED = 20_261_121
 MODELS = ("claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001")
-WORDS = (
-    "the",
-    "of",
-    "file",
-    "error",
-    "return",
-    "value",
-    "function",
-    "test",
-    "import",
-    "class",
-    "path",
-    "line",
-    "prefix",
-    "cache",
-    "token",
-    "module",
-    "index",
-    "build",
-    "request",
-    "reply",
-    "assert",
-    "raise",
-    "None",
-    "self",
-    "list",
-    "dict",
-    "print",
-    "open",
-    "read",
-    "write",
-    "close",
-    "loop",
-    "while",
-    "await",
-    "async",
-    "yield",
-    "from",
-    "with",
-    "as",
-    "if",
-    "else",
-    "not",
-    "and",
-    "or",
-)
+WORDS = """
+the of file error return value function test import class path line prefix cache token module index build request reply assert
+raise None self list dict print open read write close loop while await async yield from with as if else not and or
+""".split()  # noqa: SIM905 - a list of words
 START = 1_767_225_600.0  # 2026-01-01
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from contextkit import watch
+from contextkit.ledger import transport
 from contextkit.providers.provider import Provider
-from contextkit.watcher import transport
 from contextkit.watcher.guard import WatchedCall
 from tests.benchmarks.conversations import Talk
 from tests.benchmarks.loopback import provider

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,79 +23,42 @@ HEAD = b'{"type":"session","id":"a","timestamp":"2025-12-09T00:53:29.825Z","cwd"
 FILES = {
     "empty.jsonl": b"",
     "binary.jsonl": bytes(range(256)) * 50,
-    "no-lines.jsonl": b"\0" * 3_000_000,
     "torn.jsonl": HEAD + b'{"type":"message","timest',
     "torn-ledger.jsonl": b'{"contextkit_ledger":1}\n{"id":"a","sess',
-    "prose.txt": b"Dear diary\n",
     "not-json.json": b"{replies",
     "array.json": b"[]",
     "wrong-shape.json": b'{"replies": 3}',
     "wrong-field.json": b'{"replies": [{"parts": []}, {"part": []}]}',
 }
 MISTAKES = {
-    "unknown command": (["nonsense"], "nonsense"),
-    "unknown flag": (["--nonsense"], "--nonsense"),
-    "unknown flag of a command": (["demo", "--nonsense"], "--nonsense"),
     "a command that is none": (["prox"], "Did you mean 'proxy'?"),
     "a period of no budget": (
         ["proxy", "--upstream", "http://127.0.0.1:9", "--budget-per", "day"],
         "give --budget-usd or --budget-tokens",
     ),
-    "unpriced calls of no budget": (
-        ["proxy", "--upstream", "http://127.0.0.1:9", "--budget-allow-unpriced"],
-        "give --budget-usd or --budget-tokens",
-    ),
-    "a missing file, report": (["report", "absent.jsonl"], "absent.jsonl: no such file"),
     "a pattern that names nothing": (["report", "*.har"], "*.har: no such file"),
     "a page that is no file": (["report", "session.jsonl", "--html", "-"], "--html writes a file, not standard output"),
-    "a ledger that is no file": (["report", "session.jsonl", "--to", "-"], "--to writes a file, not standard output"),
     "a face of no report": (
         ["report", "session.jsonl", "--to", "y.jsonl", "--json"],
         "reports nothing: leave out --json",
     ),
-    "a grouping of no report": (
-        ["report", "session.jsonl", "--to", "y.jsonl", "--by", "day"],
-        "reports nothing: leave out --by",
-    ),
     "a value that is no trace": (["simulate", "array.json"], "array.json:1: no JSON object; expected a Mooncake line"),
-    "a curve that is no file": (
-        ["simulate", "session.jsonl", "--html", "-"],
-        "--html writes a file, not standard output",
-    ),
     "sessions without JSON": (["simulate", "session.jsonl", "--per-session"], "give --json as well"),
-    "a picture that is no file": (
-        ["explain-edit", "abc", "--append", "x", "--svg", "-"],
-        "--svg writes a file, not standard output",
-    ),
     "a seed below 0": (["explain-edit", "abc", "--append", "x", "--seed", "-1"], "-1 is not in the range"),
     "a model that would clear the screen": (
         ["demo", "--model", "llama\x1b[2J"],
         "'llama\\x1b[2J' is no model of Anthropic's",
     ),
     "a name no file can have": (["report", "a" * 5000], "name too long"),
-    "an empty file, report": (["report", "empty.jsonl"], "empty.jsonl: the file is empty"),
-    "a binary file, report": (["report", "binary.jsonl"], "binary.jsonl line 1: of no known format"),
-    "a file without lines": (["report", "no-lines.jsonl"], "of no known format"),
-    "prose": (["report", "prose.txt"], "give one of contextkit ledger"),
-    "an unknown model, demo": (["demo", "--model", "nonsense"], "'nonsense' is no model of Anthropic's"),
-    "no model of Anthropic's": (["demo", "--model", "gpt-5.6-sol"], "gpt-5.6-sol is a model of openai"),
     "too few turns": (["demo", "--turns", "1"], "not in the range"),
-    "a script that is absent": (["serve", "--script", "absent.json"], "absent.json"),
-    "a script that is a folder": (["serve", "--script", "."], "directory"),
-    "a script that is no JSON": (["serve", "--script", "not-json.json"], "not-json.json: not JSON"),
     "a script that is no list": (
         ["serve", "--script", "wrong-shape.json"],
         "wrong-shape.json: $: a script is an object with a list",
     ),
     "a script with a wrong field": (["serve", "--script", "wrong-field.json"], "wrong-field.json: replies.1.part: "),
-    "a port that is none": (["serve", "--port", "99999"], "99999"),
     "an allowed host that is none": (
         ["serve", "--port", "0", "--allow-host", "http://box"],
         "--allow-host 'http://box'",
-    ),
-    "an allowed host of a proxy": (
-        ["proxy", "--upstream", "http://127.0.0.1:1", "--allow-host", "a/b"],
-        "--allow-host 'a/b'",
     ),
     "a host that is none": (
         ["serve", "--port", "0", "--host", "256.256.256.256"],
@@ -175,28 +136,12 @@ def test_what_may_not_be_read_is_one_line(folder: Path, run: Run) -> None:
         locked.chmod(0o700)
 
 
-def test_a_port_in_use_is_one_line(run: Run) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        ended = run("serve", "--port", port)
-    assert (ended.code, ended.out) == (2, "")
-    assert re.fullmatch(
-        rf"contextkit: cannot listen on 127\.0\.0\.1:{port} \(.*\): choose another port, 0 for any free one\n",
-        ended.err,
-    )
-
-
 @pytest.mark.parametrize(
     ("package", "args"),
     [
         ("starlette", ["demo"]),
-        ("uvicorn", ["serve", "--port", "0"]),
         ("h11", ["serve", "--port", "0"]),
-        ("h11", ["demo"]),
     ],
-    ids=["demo", "serve", "serve without h11", "demo without h11"],
 )
 def test_a_missing_extra_names_the_install_command(package: str, args: list[str], folder: Path) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {['contextkit', *args]}; from contextkit.cli.main import main; main()"
@@ -210,18 +155,11 @@ def test_a_missing_extra_names_the_install_command(package: str, args: list[str]
     )
 
 
-@pytest.mark.parametrize("module", ["proxy", "relay"])
-def test_a_proxy_of_ones_own_without_the_extra_names_the_install_command(module: str) -> None:
-    code = f"import sys; sys.modules['h11'] = None; import contextkit.proxy.{module}"
+def test_a_proxy_of_ones_own_without_the_extra_names_the_install_command() -> None:
+    code = "import sys; sys.modules['h11'] = None; import contextkit.proxy.proxy"
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
     said = 'the proxy needs an extra that is not installed: pip install "contextkit-sdk[server]"'
     assert ended.stderr.splitlines()[-1] == f"contextkit.errors.MissingExtra: {said}"
-
-
-def test_json_is_json(session: Path, run: Run) -> None:
-    report = run("report", session, "--json")
-    assert (report.code, report.err) == (0, "")
-    assert json.loads(report.out)["total"]["calls"] == 6
 
 
 # Streams that are closed, full or not of Unicode
@@ -237,14 +175,14 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
 
 
 @posix
-@pytest.mark.parametrize("args", ["--version", "--help", "report session.jsonl", "explain-edit x --append y"])
+@pytest.mark.parametrize("args", ["--version", "report session.jsonl"])
 def test_a_closed_output_is_one_line(args: str, folder: Path) -> None:
     ended = shell(f"contextkit {args} >&-", folder)
     assert (ended.returncode, ended.stderr) == (2, b"contextkit: standard output is closed; give it a file or a pipe\n")
 
 
 @posix
-@pytest.mark.parametrize("command", ["report", "simulate", "validate", "whatif"])
+@pytest.mark.parametrize("command", ["report", "simulate"])
 def test_a_closed_input_is_one_line(command: str, folder: Path) -> None:
     ended = shell(f"contextkit {command} - <&-", folder)
     assert (ended.returncode, ended.stderr) == (
@@ -255,17 +193,14 @@ def test_a_closed_input_is_one_line(command: str, folder: Path) -> None:
 
 @posix
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
-@pytest.mark.parametrize("args", ["--help", "--version", "report session.jsonl", "report session.jsonl --json"])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("args", "unbuffered"), [("--help", ""), ("report session.jsonl --json", "1")])
 def test_a_full_disk_is_one_line(args: str, unbuffered: str, folder: Path) -> None:
     ended = shell(f"contextkit {args} >/dev/full", folder, PYTHONUNBUFFERED=unbuffered)
     assert (ended.returncode, ended.stderr) == (2, b"contextkit: input or output: No space left on device\n")
 
 
 @posix
-@pytest.mark.parametrize(
-    "args", ["report {} --json", "report {} --csv", "report {} --csv --by session", "report {} --markdown"]
-)
+@pytest.mark.parametrize("args", ["report {} --json", "report {} --csv --by session"])
 def test_what_a_program_reads_is_utf_8_whatever_the_locale(args: str, folder: Path) -> None:
     path = pi_session(folder / "проект.jsonl", 6)
     path.write_text(path.read_text("utf-8").replace('"id": "s"', '"id": "сессия"'), "utf-8")
@@ -427,7 +362,3 @@ def test_python_m_contextkit_is_the_command(tmp_path: Path) -> None:
         [sys.executable, "-m", "contextkit", "lint", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    done = subprocess.run(
-        [sys.executable, "-m", "contextkit", "lint", "--nonsense"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2 and "--nonsense" in done.stderr

@@ -24,11 +24,7 @@ STRUCTURE = {"type", "role", "timestamp", "kind", "object", "status", "start_tim
 LOGS = [
     "claude_code/5b1d0c7e-0000-4000-8000-00000000c0de.jsonl",
     "codex/rollout-2026-07-03T18-15-10-019c846c.jsonl",
-    "copilot/events.jsonl",
-    "inspect_logs/log.json",
     "langfuse/observations.json",
-    "litellm/spend_logs.json",
-    "qwen_code/chat.jsonl",
     "raw_pairs/every_wire.jsonl",
 ]
 

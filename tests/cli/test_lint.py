@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from contextkit.importers.registry import records_at
 from contextkit.ledger.calls import Bodies, Exchange, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.lint.catalogue import hazards, page
-from tests.cli.conftest import COMMAND, Run
+from tests.cli.conftest import Run
 
 CLEAN = "def add(a, b):\n    return a + b\n"
 HAZARDOUS = """from datetime import datetime
@@ -83,34 +81,14 @@ def codes(said: str) -> list[str]:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def test_explain_prints_the_page_of_every_hazard(run: Run) -> None:
-    for row in hazards():
-        ended = run("lint", "--explain", row.code)
-        assert (ended.code, ended.err) == (0, "")
-        assert ended.out.startswith(f"# {row.code} {row.name}\n") and "## Use instead" in ended.out
-
-
-@pytest.mark.parametrize("word", ["cks01", "clock-in-system", "CKS01"])
-def test_explain_takes_a_code_or_a_name(word: str, run: Run) -> None:
-    assert run("lint", "--explain", word).out.startswith("# CKS01 clock-in-system\n")
-
-
-@pytest.mark.parametrize(("code", "name"), [("CK000", "unreadable"), ("CK001", "unnamed-break")])
-def test_explain_knows_every_code_that_stands_in_an_output(code: str, name: str, run: Run) -> None:
-    for word in (code, code.lower(), name):
-        ended = run("lint", "--explain", word)
-        assert (ended.code, ended.err) == (0, "")
-        assert ended.out.startswith(f"# {code} {name}\n") and "## Use instead" in ended.out
-
-
-@pytest.mark.parametrize("code", ["CK000", "CK001", *(row.code for row in hazards())])
-def test_explain_as_json_holds_the_parts_of_the_page(code: str, run: Run) -> None:
-    parts = json.loads(run("lint", "--explain", code, "--json").out)
-    assert parts["code"] == code
-    sections = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts["sections"].items())
-    summary, _, rest = page(code).partition("\n\n## ")
-    assert " ".join(summary.split()) == f"# {code} {parts['name']} {parts['title']}"
-    assert f"## {rest}" == f"{sections}\n"
+def test_explain_as_json_holds_the_parts_of_the_page(run: Run) -> None:
+    for code in ("CK000", "CK001", *(row.code for row in hazards())):
+        parts = json.loads(run("lint", "--explain", code, "--json").out)
+        assert parts["code"] == code
+        sections = "\n\n".join(f"## {heading}\n\n{text}" for heading, text in parts["sections"].items())
+        summary, _, rest = page(code).partition("\n\n## ")
+        assert " ".join(summary.split()) == f"# {code} {parts['name']} {parts['title']}"
+        assert f"## {rest}" == f"{sections}\n"
 
 
 def test_explain_indents_code_and_prints_no_fences(run: Run) -> None:
@@ -242,32 +220,17 @@ def test_what_is_wrong_with_a_recording_is_told_and_the_rest_is_looked_at(folder
 
 
 MISTAKES = {
-    "a missing file": (["absent.jsonl"], "absent.jsonl: no such file"),
-    "a missing folder": (["absent/"], "absent"),
-    "a missing Python file": (["absent.py"], "absent.py: no such file or folder"),
-    "prose": (["diary.txt"], "of no known format"),
-    "an unknown code": (["--select", "XX1", "src"], "no hazard's code begins with 'XX1'"),
-    "an unknown code to ignore": (["--ignore", "CKS01,NO", "src"], "'NO'"),
-    "an unknown page": (["--explain", "CKS99"], "no hazard is called 'CKS99'"),
-    "an unknown format": (["--format", "xml"], "'xml' is not one of"),
     "a pattern that fits nothing": (["src/*.txt"], "src/*.txt: no such file or folder, and as a pattern it fits none"),
     "a page in a format it has not": (
         ["--explain", "CKS01", "--format", "sarif"],
         "--explain has no format sarif; it is told as text",
     ),
-    "counts in a format they have not": (
-        ["--statistics", "--format", "github", "src"],
-        "--statistics has no format github",
-    ),
-    "changes as JSON": (["--diff", "--json", "src"], "--diff has no format json; it is told as text"),
     "two formats": (["--json", "--format", "sarif", "src"], "--json and --format sarif do not go together"),
-    "counts of changes": (["--diff", "--statistics", "src"], "--statistics and --diff do not go together"),
     "changes made and only shown": (["--diff", "--fix", "src"], "--fix and --diff do not go together"),
     "a name for nothing": (["--stdin-filename", "a.py", "src"], "give - as a path, too"),
     "a baseline that is not there": (["--baseline", "known.json", "src"], "make one with --write-baseline known.json"),
     "a baseline of another shape": (["--baseline", "broken.jsonl", "src"], "broken.jsonl: no baseline of version 1"),
     "a baseline of requests": (["--write-baseline", "known.json", "broken.jsonl"], "leave the recordings out"),
-    "a baseline less a baseline": (["--write-baseline", "a.json", "--baseline", "b.json", "src"], "do not go together"),
     "settings that are not there": (["--config", "absent.toml", "src"], "absent.toml"),
 }
 
@@ -280,18 +243,6 @@ def test_a_mistake_is_one_line_and_leaves_with_2(mistake: str, folder: Path, run
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("contextkit: ") and ended.err.count("\n") == 1
     assert says in ended.err
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"def (:\n", bytes(range(256)) * 9, b"\0" * 100, b"x = " + b"(" * 5000, b"\xff\xfe"],
-    ids=["syntax", "binary", "zeros", "deep", "not UTF-8"],
-)
-def test_a_file_that_cannot_be_read_is_a_finding(content: bytes, folder: Path, run: Run) -> None:
-    (folder / "src" / "odd.py").write_bytes(content + b"\nimport anthropic, datetime\n")
-    ended = run("lint", "src", "--json")
-    assert (ended.code, ended.err) == (1, "")
-    assert codes(ended.out) == ["CK000"] and '"severity": "note"' in ended.out
 
 
 # Choosing, formats
@@ -336,12 +287,9 @@ def ask(history):
     ("selected", "is_told"),
     [
         ((), False),
-        (("--select", "CK"), False),
         (("--select", "CKS"), False),
         (("--select", "CKS04"), True),
         (("--select", "all"), True),
-        (("--select", "CKM,CKS04"), True),
-        (("--select", "ALL", "--ignore", "CKS"), False),
         (("--select", "ALL", "--ignore", "CKS04"), False),
     ],
 )
@@ -350,13 +298,6 @@ def test_a_code_that_is_off_by_default_is_asked_for_by_name(
 ) -> None:
     (folder / "place.py").write_text(PLACE, "utf-8")
     assert ("CKS04" in codes(run("lint", "place.py", "--json", *selected).out)) is is_told
-
-
-def test_settings_ask_for_codes_that_are_off_by_default(folder: Path, run: Run) -> None:
-    (folder / "place.py").write_text(PLACE, "utf-8")
-    for line, is_told in (("select = ['ALL']", True), ("select = ['CK', 'CKS04']", True), ("select = ['CKS']", False)):
-        (folder / "pyproject.toml").write_text(f"[tool.contextkit.lint]\n{line}\n", "utf-8")
-        assert ("CKS04" in codes(run("lint", "place.py", "--json").out)) is is_told
 
 
 def test_every_format_tells_the_same_findings(folder: Path, run: Run) -> None:
@@ -392,8 +333,6 @@ def test_what_the_project_says_holds_and_what_is_typed_comes_on_top(folder: Path
 
 WRONG = [
     'select = ["CKZ"]',
-    "select = []",
-    'ignore = ["clock"]',
     '[tool.contextkit.lint.per-file-ignores]\n"a.py" = ["CKS99"]',
 ]
 
@@ -403,9 +342,6 @@ WRONG = [
     [
         "[tool",
         "[tool.contextkit]\nlint = 3",
-        "[tool.contextkit.lint]\nselected = []",
-        "[tool.contextkit.lint]\nselect = 3",
-        "tool = 3",
         *(f"[tool.contextkit.lint]\n{line}" for line in WRONG),
     ],
 )
@@ -416,16 +352,6 @@ def test_settings_that_are_wrong_are_one_line(text: str, folder: Path, run: Run)
         ended = run("lint", "src", *args)
         assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
         assert file in ended.err
-
-
-def test_a_terminal_that_cannot_spell_it_is_told_in_escapes(folder: Path) -> None:
-    recording(folder / "words.jsonl", f"Größe \U0001f600 1 {RULES}", f"Größe \U0001f600 2 {RULES}")
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    ended = subprocess.run(
-        [*COMMAND, "lint", "words.jsonl"], cwd=folder, env=environment, check=False, capture_output=True, text=True
-    )
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert r"Gr\xf6" in ended.stdout
 
 
 # Changes

@@ -30,9 +30,7 @@ AGENT = """
 from contextkit import AnthropicMessages, Context
 agent = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=9), system="You are careful.")
 """
-PROJECT = (
-    '[tool.contextkit.lock]\nlive_sessions = 1\nsession_tokens = 1\n[tool.contextkit.lock.agents]\na = "{}:agent"\n'
-)
+PROJECT = '[tool.contextkit.lock.agents]\na = "{}:agent"\n'
 VICTIM = b"export PATH=$PATH:~/bin\n"
 
 
@@ -200,8 +198,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("obstacle", OBSTACLES)
-@pytest.mark.parametrize("name", PLACES)
+WRITERS = ("log", "torn line of a ledger", "SQLite", "page of report", "prompt.lock")
+"""A place for each way to write, on which every obstacle is put; on the others a link is."""
+PAIRS = [(name, obstacle) for name in PLACES for obstacle in (OBSTACLES if name in WRITERS else ["link"])]
+
+
+@pytest.mark.parametrize(("name", "obstacle"), PAIRS)
 def test_nothing_but_a_file_of_ours_is_written(name: str, obstacle: str, run: Run, tmp_path: Path) -> None:
     place, (put, what) = PLACES[name], OBSTACLES[obstacle]
     below, victim = tmp_path / "project", tmp_path / "bashrc"
@@ -249,7 +251,7 @@ def test_a_new_file_is_its_owners_alone_also_below_a_linked_folder(name: str, ru
         assert (below / place.name).stat().st_mode & 0o777 == 0o600 or sys.platform == "win32"
 
 
-@pytest.mark.parametrize("text", [b"1234\nA note", b"a note of mine\n", b"12 apples", b"9" * 5000])
+@pytest.mark.parametrize("text", [b"1234\nA note", b"9" * 5000])
 @pytest.mark.parametrize("name", ["lock of a log", "SQLite's lock"])
 def test_a_lock_file_that_holds_something_else_is_left_alone(name: str, text: bytes, run: Run, tmp_path: Path) -> None:
     path = tmp_path / PLACES[name].name

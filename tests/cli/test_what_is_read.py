@@ -16,19 +16,15 @@ from pathlib import Path
 import pytest
 
 from contextkit.importers import source
-from tests.cli.conftest import COMMAND, Run, pi_session
+from tests.cli.conftest import Run, pi_session
 
 posix = pytest.mark.skipif(
     sys.platform == "win32", reason="pipes with names and process substitution are of POSIX systems"
 )
 READERS = (
     ["report"],
-    ["report", "--json"],
-    ["report", "--markdown"],
     ["validate"],
-    ["validate", "--markdown"],
     ["whatif"],
-    ["whatif", "--json"],
     ["lint", "--requests"],
 )
 VERBOSE = {name: ["--verbose"] for name in ("report", "validate", "whatif")}
@@ -198,7 +194,3 @@ def test_an_error_names_a_flag_and_no_python(run: Run, session: Path, what: str)
     ended = run(*WRONG[what](session))
     assert ended.code == 2 and "--" in ended.err
     assert not any(word in ended.err for word in ("=…", "model=", "register(", "block_size", "Context("))
-
-
-def test_the_command_is_that_of_this_checkout() -> None:
-    assert COMMAND[0] == sys.executable

@@ -62,9 +62,8 @@ def test_a_mooncake_trace(tmp_path: Path, is_packed: bool) -> None:
     ]
 
 
-@pytest.mark.parametrize("is_packed", [False, True])
-def test_a_conversation_with_its_sub_agents(tmp_path: Path, is_packed: bool) -> None:
-    name = conversation(tmp_path / "one.json", is_packed=is_packed)
+def test_a_conversation_with_its_sub_agents(tmp_path: Path) -> None:
+    name = conversation(tmp_path / "one.json")
     assert list(BlockTraces().read(name)) == [
         BlockRequest("trace_1", "main", 0.0, 64, [1, 2, 3], 200, 3, "large"),
         BlockRequest("trace_1", "agent_001", 11.5, 64, [9, 10], 130, 5, "small"),
@@ -118,14 +117,12 @@ def test_standard_input_may_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
         ('{"timestamp": 1, "input_length": 10, "output_length": 1}', "no 'hash_ids'"),
         ('{"timestamp": 1, "input_length": 10, "output_length": 1, "hash_ids": 3}', "hash_ids is no list"),
         ('{"timestamp": 1, "input_length": 10, "output_length": 1, "hash_ids": ["a"]}', "str"),
-        ('{"timestamp": 1, "input_length": 10, "output_length": 1, "hash_ids": [1.5]}', "float"),
         ('{"timestamp": 1, "input_length": 10, "output_length": 1, "hash_ids": [-4]}', "negative|unsigned"),
         ('{"timestamp": 1, "input_length": "10", "output_length": 1, "hash_ids": [1]}', "natural number"),
         (
             '{"timestamp": 1, "input_length": 5000, "output_length": 1, "hash_ids": [1]}',
             "1 hash_ids for 5000 tokens in blocks of 512",
         ),
-        ('{"timestamp": "now", "input_length": 10, "output_length": 1, "hash_ids": [1]}', "str"),
     ],
 )
 def test_a_line_that_is_none_is_named(tmp_path: Path, line: str, said: str) -> None:
@@ -139,14 +136,12 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, line: str, said: str) -> N
     [
         (lambda trace: trace.pop("block_size"), ":1: no 'block_size'"),
         (lambda trace: trace.update(block_size=0), "block_size is 0"),
-        (lambda trace: trace.update(requests={}), "requests is no list"),
         (lambda trace: trace["requests"][2].pop("hash_ids"), r"\$\.requests\[2\]: no 'hash_ids'"),
         (
             lambda trace: trace["requests"][1]["requests"][0].update(hash_ids=[None]),
             r"\$\.requests\[1\]\.requests\[0\]: ",
         ),
         (lambda trace: trace["requests"].append(7), r"\$\.requests\[3\]: "),
-        (lambda trace: trace["requests"][1].update(t="soon"), "could not convert"),
     ],
 )
 def test_a_conversation_that_is_none_is_named_by_its_place(tmp_path: Path, change: Any, said: str) -> None:

@@ -4,61 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.registry import records_at
-from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
-from contextkit.ledger.summary import summarise
+from tests.importers.reading import read_as
 
 FIXTURES = Path(__file__).parent / "fixtures" / "cline"
 CLINE, ROO = FIXTURES / "1767225600000" / "ui_messages.json", FIXTURES / "roo" / "ui_messages.json"
 
 
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "Cline task"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
-
-
-def test_each_request_of_cline_is_a_call_with_its_cost() -> None:
-    calls, remarks, faults = read(CLINE)
-    assert [(call.lane, call.provider, call.usage, call.billed_usd) for call in calls] == [
-        ("main", "anthropic", Usage(12, 0, 14_000, 0, 80), 0.0538),
-        ("main", "anthropic", Usage(9, 14_000, 600, 0, 120), 0.0087),
-        ("main", "openai", Usage(400, 14_600, 0, 0, 50), 0.004),
-        ("main", "", Usage(4, 14_700, 0, 0, 3), 0.005),
-        ("subagent_usage", "", Usage(300, 21_000, 5_000, 0, 90), 0.03),
-        ("deleted_api_reqs", "", Usage(30, 28_000, 700, 0, 200), 0.02),
-    ]
-    assert {call.session for call in calls} == {"1767225600000"} and calls[3].error == "aborted"
-    assert (calls[0].at, calls[0].ended_at) == (1_767_225_600.5, None)
-    assert [remark.kind for remark in remarks] == ["sum", "sum"] and not len(faults)
-    assert not [loss for loss in summarise([*remarks, *calls]).losses if loss.index > 3]
-
-
-def test_totals_equal_a_count_of_the_texts() -> None:
-    messages = json.loads(CLINE.read_text("utf-8"))
-    texts = [json.loads(one["text"]) for one in messages if one["type"] == "say" and "tokensIn" in one["text"]]
-    usages = [call.usage for call in read(CLINE)[0] if call.usage]
-    assert len(texts) == 6
-    assert sum(one.read or 0 for one in usages) == sum(one["cacheReads"] for one in texts)
-    assert sum(one.written or 0 for one in usages) == sum(one["cacheWrites"] for one in texts)
-    assert sum(one.output or 0 for one in usages) == sum(one["tokensOut"] for one in texts)
-    assert sum(call.billed_usd or 0 for call in read(CLINE)[0]) == sum(one["cost"] for one in texts)
-
-
-def test_roo_code_puts_the_cached_tokens_into_its_input() -> None:
-    calls, remarks, faults = read(ROO)
-    assert [(call.usage, call.billed_usd) for call in calls] == [
-        (Usage(12, 0, 14_000, 0, 80), 0.0538),
-        (Usage(400, 14_600, 0, 0, 50), 0.004),
-        (None, 0.011),
-    ]
-    assert calls[2].lane == "condense_context" and not len(faults) and not remarks
+read = partial(read_as, "Cline task")
 
 
 def test_before_november_2025_the_input_of_anthropics_models_left_the_cached_tokens_out(tmp_path: Path) -> None:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contextkit.cache.usage import NO_COUNT, Usage
-from contextkit.importers.codex import is_codex
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
-from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import summarise
 
 ROLLOUT = Path(__file__).parent / "fixtures" / "codex" / "rollout-2026-07-03T18-15-10-019c846c.jsonl"
@@ -54,36 +50,7 @@ def use(prompt: int, cached: int, output: int, **more: int) -> dict[str, int]:
     return {"input_tokens": prompt, "cached_input_tokens": cached, "output_tokens": output, **more}
 
 
-def test_the_sum_is_the_last_total_and_a_repeated_event_is_no_call() -> None:
-    found = calls(ROLLOUT)
-    assert totals(found) == (52275, 20864, 450)
-    assert len(found) == 4
-    assert found[0].usage == Usage(fresh=14475 - 2432, read=2432, output=216)
-    assert (found[0].id, found[0].provider, found[0].model) == (f"{SESSION}/1", "openai", "gpt-5.3-codex")
-
-
-def test_a_call_ends_before_the_tools_it_asked_for_have_run() -> None:
-    first, second = calls(ROLLOUT)[:2]
-    assert first.ended_at is not None
-    assert (round(first.ended_at - first.at, 3), round(second.at - first.at, 3)) == (7.104, 9.455)
-
-
-def test_effort_and_compaction_are_causes_and_the_folder_is_the_project() -> None:
-    records = list(records_in([str(ROLLOUT)], Faults()))
-    said = [(remark.kind, remark.about, remark.text) for remark in records if isinstance(remark, Remark)]
-    assert said == [
-        ("project", SESSION, "~/greenhouse"),
-        ("turn", f"{SESSION}/1", "0"),
-        ("setting", f"{SESSION}/3", "effort medium → high"),
-        ("turn", f"{SESSION}/3", "0"),
-        ("compaction", f"{SESSION}/4", "Codex compacted the history"),
-        ("turn", f"{SESSION}/4", "0"),
-    ]
-    causes = [row.miss.cause for row in analyzed_calls(records) if row.miss]
-    assert causes == ["params_changed", "compaction"]
-
-
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_repeated_and_reordered_events_never_count_twice(tmp_path: Path, seed: int) -> None:
     rows, dice = lines(), random.Random(seed)
     body = rows[1:] + dice.sample(rows[1:], 5)
@@ -167,20 +134,6 @@ def test_what_is_wrong_is_said_with_its_line_and_reading_goes_on(
 def test_a_rollout_that_was_written_anew_with_blanks_says_the_same(tmp_path: Path) -> None:
     path = put(tmp_path / "blanks.jsonl", [json.dumps(json.loads(row)) for row in lines()])
     assert list(records_at(str(path))[1]) == list(records_at(str(ROLLOUT))[1])
-
-
-def test_a_rollout_is_known_by_its_content() -> None:
-    assert is_codex(lines()[0].encode()) and is_codex(lines()[7].encode())
-    assert not is_codex(b'{"type":"session","id":"a"}') and not is_codex(b'{"contextkit_ledger":1}')
-
-
-def test_the_example_runs() -> None:
-    example = Path(__file__).resolve().parents[2] / "examples" / "report_codex.py"
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "2 calls" in ran.stdout
 
 
 def test_a_call_that_was_interrupted_is_billed_as_a_call_of_its_own(tmp_path: Path) -> None:

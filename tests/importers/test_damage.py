@@ -97,8 +97,10 @@ STRANGE = {
         b'"text"\n',
         b"null\n",
         b"{}\n",
+        b"\n",
+        b"  \t\n",
+        b"\r\n",
     ],
-    "blank": [b"\n", b"  \t\n", b"\r\n"],
 }
 
 
@@ -139,7 +141,7 @@ def test_every_format_has_a_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.parametrize("share", [0.35, 0.6, 0.8, 0.97])
+@pytest.mark.parametrize("share", [0.6, 0.97])
 def test_cut_off(name: str, share: float, tmp_path: Path) -> None:
     data = sample(name, tmp_path)
     first = data.index(b"\n") + 1 if name.endswith(BY_LINE) or name == "ledger" else 0
@@ -160,7 +162,7 @@ def test_every_line_twice(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name.endswith(BY_LINE) and not name.endswith(".prom")])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_out_of_order(name: str, seed: int, tmp_path: Path) -> None:
     first, *lines = sample(name, tmp_path).splitlines(keepends=True)
     random.Random(seed).shuffle(lines)
@@ -171,7 +173,7 @@ def test_out_of_order(name: str, seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name.endswith(BY_LINE)])
-@pytest.mark.parametrize("other", ["claude_code", "codex", "raw_pairs", "otel", "noise", "blank"])
+@pytest.mark.parametrize("other", ["claude_code", "raw_pairs", "noise"])
 def test_lines_of_something_else_among_them(name: str, other: str, tmp_path: Path) -> None:
     strange = STRANGE.get(other) or next(
         path.read_bytes().splitlines(keepends=True)
@@ -201,7 +203,7 @@ def test_wrong_clocks(name: str, year: str, tmp_path: Path) -> None:
 # but for our own ledger, where later lines build on a broken one, and for a conversation of blocks, which is one value
 # on one line
 @pytest.mark.parametrize("name", SAMPLES[:-2])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_bytes_gone_wrong(name: str, seed: int, tmp_path: Path) -> None:
     data, draw = bytearray(sample(name, tmp_path)), random.Random(seed)
     whole = totals(bytes(data), tmp_path)

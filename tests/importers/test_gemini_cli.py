@@ -24,16 +24,6 @@ def read(path: Path) -> tuple[list[Exchange], Faults]:
     return [one for one in records if isinstance(one, Exchange)], faults
 
 
-@pytest.mark.parametrize("name", ["session.json", "session.jsonl"])
-def test_each_reply_is_a_call_whatever_is_written_twice_or_taken_back(name: str) -> None:
-    calls, faults = read(FIXTURES / name)
-    assert [call.usage for call in calls] == BILLS
-    assert [call.model for call in calls] == ["gemini-2.5-flash", "gemini-2.5-flash", "gemini-2.5-pro"]
-    assert {(call.session, call.lane, call.provider) for call in calls} == {("greenhouse", "main", "google")}
-    assert [call.ended_at and call.ended_at - call.at for call in calls] == [9, 6, 9]
-    assert not len(faults)
-
-
 def test_a_session_resumed_in_another_file_is_counted_once() -> None:
     faults = Faults()
     records = list(records_in([str(FIXTURES / "session.json"), str(FIXTURES / "session.jsonl")], faults))
@@ -58,15 +48,6 @@ def test_the_total_tells_what_the_input_holds(tmp_path: Path, tokens: dict[str, 
     path.write_text(json.dumps({**head, "messages": [message]}), "utf-8")
     calls, _ = read(path)
     assert [call.usage for call in calls] == [bill]
-
-
-def test_damaged_lines_are_faults_with_their_line(tmp_path: Path) -> None:
-    lines = (FIXTURES / "session.jsonl").read_text("utf-8").splitlines(keepends=True)
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join([*lines[:5], lines[6][:80] + "\n", "null\n", '{"a":1}\n', *lines[10:]]), "utf-8")
-    calls, faults = read(path)
-    assert [call.usage for call in calls] == [BILLS[0], BILLS[2]]
-    assert [fault.line for fault in faults.kept] == [6, 8]
 
 
 def test_real_sessions_add_up_to_their_messages(shared: Path) -> None:

@@ -59,7 +59,7 @@ def parsed(bodies: GrowingBodies, raw: bytes) -> Any:
         return "no JSON"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 def test_a_body_says_what_it_says(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growing, "LEAST", 8)
     draw, bodies = random.Random(seed), GrowingBodies()

@@ -4,49 +4,20 @@ from __future__ import annotations
 
 import json
 import zipfile
+from functools import partial
 from pathlib import Path
 
-import pytest
-
 from contextkit.cache.usage import Usage
-from contextkit.importers.registry import records_at, records_in
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import Exchange
+from tests.importers.reading import read_as
 
 FIXTURES = Path(__file__).parent / "fixtures" / "inspect_logs"
 LOG, ARCHIVE = FIXTURES / "log.json", FIXTURES / "log.eval"
-CACHED = "1 replies came from Inspect's own response cache; not counted"
 
 
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "Inspect log"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
-
-
-@pytest.mark.parametrize("path", [LOG, ARCHIVE])
-def test_each_model_event_is_a_call_and_a_sample_without_events_a_sum(path: Path) -> None:
-    calls, remarks, faults = read(path)
-    assert [(call.session, call.lane, call.provider, call.usage, call.billed_usd) for call in calls] == [
-        ("gh1/1#1", "main", "anthropic", Usage(12, 0, 9_000, 0, 80), 0.04),
-        ("gh1/1#1", "main", "anthropic", Usage(9, 9_000, 390, 0, 60), None),
-        ("gh1/1#1", "main", "anthropic", None, None),
-        ("gh1/2#1", "openai/gpt-5.2", "openai", Usage(400, 14_600, 0, 0, 50), None),
-    ]
-    assert [call.error for call in calls] == [None, None, "RateLimitError()", None]
-    assert calls[0].ended_at is not None and calls[0].ended_at - calls[0].at == 3
-    assert [remark.about for remark in remarks] == ["gh1/2#1/openai/gpt-5.2"]
-    assert [fault.what for fault in faults.kept] == [CACHED]
-
-
-def test_totals_equal_what_the_samples_say_of_themselves() -> None:
-    samples = json.loads(LOG.read_text("utf-8"))["samples"]
-    said = [usage for sample in samples for usage in sample["model_usage"].values()]
-    usages = [call.usage for call in read(ARCHIVE)[0] if call.usage]
-    total = sum((one.prompt or 0) + (one.output or 0) for one in usages)
-    assert total == sum(one["total_tokens"] for one in said)
+read = partial(read_as, "Inspect log")
 
 
 def test_a_log_in_both_forms_is_counted_once() -> None:

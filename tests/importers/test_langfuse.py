@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,46 +11,9 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.importers.langfuse import settled
-from contextkit.importers.registry import records_at
-from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from tests.importers.reading import read_as
 
-FIXTURES = Path(__file__).parent / "fixtures" / "langfuse"
-BILLS = [
-    Usage(4, 0, 9_000, 0, 100),
-    Usage(10, 9_000, 390, 0, 80),
-    Usage(1_647, 115_584, None, None, 225),
-    Usage(191, 2_304, None, None, 291),
-    Usage(None, 2_304, None, None, 50),
-    Usage(None, None, None, None, 50),
-]
-
-
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "Langfuse export"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
-
-
-@pytest.mark.parametrize("name", ["observations.json", "observations.jsonl", "observations.csv"])
-def test_each_export_gives_the_same_calls_in_the_order_of_time(name: str) -> None:
-    calls, remarks, faults = read(FIXTURES / name)
-    assert [call.usage for call in calls] == BILLS
-    assert [call.provider for call in calls] == ["anthropic", "anthropic", *["openai"] * 4]
-    assert {(call.session, call.lane) for call in calls} == {("sess-4", "main")}
-    assert Remark("agent", "sess-4/main", "gardener") in remarks
-    assert [fault.what[:24] for fault in faults.kept] == ["nothing tells whether it"] and faults.kept[0].line > 0
-
-
-def test_every_bill_that_is_known_sums_to_the_total_that_was_recorded() -> None:
-    observations = json.loads((FIXTURES / "observations.json").read_text("utf-8"))
-    totals = {row["id"]: row["usageDetails"].get("total") for row in observations if "usageDetails" in row}
-    for call in read(FIXTURES / "observations.json")[0]:
-        usage = call.usage
-        if usage and usage.fresh is not None:
-            assert usage.fresh + (usage.read or 0) + (usage.write_5m or 0) + (usage.output or 0) == totals[call.id]
+read = partial(read_as, "Langfuse export")
 
 
 @pytest.mark.parametrize(
@@ -93,12 +57,3 @@ def test_a_page_of_the_api_and_an_older_export(tmp_path: Path) -> None:
     )
     calls, _, _ = read(path)
     assert calls[0].usage == Usage(output=4)
-
-
-def test_cut_repeated_and_mixed_lines(tmp_path: Path) -> None:
-    lines = (FIXTURES / "observations.jsonl").read_text("utf-8").splitlines()
-    path = tmp_path / "a.jsonl"
-    path.write_text("\n".join([lines[2], lines[1], lines[2], '{"request": {}}', lines[3][:90]]), "utf-8")
-    calls, _, faults = read(path)
-    assert [call.usage for call in calls] == BILLS[:2]
-    assert {fault.line for fault in faults.kept} == {0, 4, 5}

@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from contextkit.cache.usage import Usage
-from contextkit.importers.registry import records_at
-from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Bodies, Exchange, Remark
-from contextkit.ledger.summary import summarise
+from contextkit.ledger.calls import Bodies
+from tests.importers.reading import read_as
 
 FIXTURES = Path(__file__).parent / "fixtures" / "litellm"
 
 
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "LiteLLM log"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+read = partial(read_as, "LiteLLM log")
 
 
 def rows() -> list[dict[str, Any]]:
     return list(json.loads((FIXTURES / "spend_logs.json").read_text("utf-8")))
-
-
-@pytest.mark.parametrize("name", ["spend_logs.json", "spend_logs.csv"])
-def test_totals_equal_those_of_the_table(name: str) -> None:
-    with (FIXTURES / "spend_logs.csv").open(encoding="utf-8", newline="") as file:
-        table = [
-            row for row in csv.DictReader(file) if row["cache_hit"] != "True" and row["call_type"] == "acompletion"
-        ]
-    calls, remarks, faults = read(FIXTURES / name)
-    usage = summarise(calls).usage
-    assert (usage.prompt, usage.output) == tuple(
-        sum(int(row[name]) for row in table) for name in ("prompt_tokens", "completion_tokens")
-    )
-    kept = [json.loads(row["metadata"]).get("usage_object", {}) for row in table]
-    assert usage.read == sum(counts.get("cache_read_input_tokens", 0) for counts in kept) == 8_390
-    assert [call.at for call in calls] == sorted(call.at for call in calls)
-    assert Remark("project", "sess-1", "greenhouse") in remarks
-    assert [fault.what for fault in faults.kept] == [
-        "1 of its calls were answered by LiteLLM's own response cache, which no provider saw; not counted"
-    ]
-
-
-def test_a_failed_call_has_no_bill_and_the_class_of_its_error() -> None:
-    calls, _, _ = read(FIXTURES / "spend_logs.json")
-    failed = next(call for call in calls if call.error)
-    assert (failed.error, failed.usage) == ("RateLimitError", None)
 
 
 def test_the_request_is_kept_without_what_is_secret() -> None:
@@ -72,17 +36,6 @@ def test_a_request_that_was_shortened_is_unknown(tmp_path: Path) -> None:
     assert calls[0].prompt is None and len(faults) == 1
 
 
-def test_what_a_callback_is_given() -> None:
-    calls, _, _ = read(FIXTURES / "callback.jsonl")
-    assert [call.usage for call in calls] == [
-        Usage(2_000, 0, None, None, 20),
-        Usage(280, 1_920, None, None, 20),
-        Usage(None, None, None, None, 20),
-    ]
-    assert [(call.provider, call.model, call.session) for call in calls] == [("openai", "gpt-5.2", "trace-9")] * 3
-    assert calls[0].first_byte_at == calls[0].at + 1
-
-
 def test_a_prompt_smaller_than_what_was_cached_has_an_unknown_bill(tmp_path: Path) -> None:
     """As an older LiteLLM wrote it for Anthropic (issue 15056)."""
     usage = {
@@ -96,15 +49,6 @@ def test_a_prompt_smaller_than_what_was_cached_has_an_unknown_bill(tmp_path: Pat
     path.write_text(json.dumps(row), "utf-8")
     calls, _, faults = read(path)
     assert calls[0].usage is None and [fault.line for fault in faults.kept] == [1]
-
-
-def test_cut_repeated_and_reordered_rows(tmp_path: Path) -> None:
-    lines = [json.dumps(row) for row in rows()]
-    path = tmp_path / "a.jsonl"
-    path.write_text("\n".join([lines[2], lines[4], lines[2], '{"other": 1}', lines[5][:200]]), "utf-8")
-    calls, _, faults = read(path)
-    assert sorted(call.id for call in calls) == ["chatcmpl-B", "chatcmpl-D"]
-    assert {fault.line for fault in faults.kept} == {0, 4, 5}
 
 
 def test_an_array_that_was_cut_gives_the_rows_before_the_cut(tmp_path: Path) -> None:

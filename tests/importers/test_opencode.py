@@ -26,51 +26,6 @@ def read(*paths: Path) -> tuple[list[Exchange], list[Remark], Faults]:
     return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
 
 
-def test_a_database_gives_each_step_of_each_message_with_its_cost() -> None:
-    calls, remarks, faults = read(DATABASE)
-    assert [(call.id, call.lane, call.usage, call.billed_usd) for call in calls] == [
-        ("msg_2", "main", Usage(12, 0, 14_000, 0, 80), 0.0538),
-        ("msg_3", "main", Usage(9, 14_000, 600, 0, 150), 0.0087),
-        ("msg_5", "main", None, None),
-        ("msg_6", "main", Usage(500, 11_000, 0, 0, 70), None),
-        ("msg_9", "main", Usage(5, 14_600, 500, 0, 55), 0.006),
-        ("msg_9/1", "main", Usage(4, 15_100, 90, 0, 60), 0.006),
-        ("msg_8", "ses_2", Usage(700, 3_000, 0, 0, 50), 0.002),
-    ]
-    assert {call.session for call in calls} == {"ses_1"}
-    assert [call.provider for call in calls] == ["anthropic"] * 3 + ["github-copilot"] + ["anthropic"] * 2 + ["openai"]
-    assert [call.error for call in calls] == [None, None, "aborted", None, None, None, None]
-    assert calls[0].ended_at is not None and calls[0].ended_at - calls[0].at == 4
-    assert (
-        Remark("agent", "ses_1/ses_2", "explore") in remarks and Remark("project", "ses_1", "~/greenhouse") in remarks
-    )
-    assert not len(faults)
-
-
-def test_the_older_folder_gives_the_steps_that_stand_in_its_parts() -> None:
-    calls, _, faults = read(FOLDER)
-    assert [(call.session, call.usage, call.billed_usd) for call in calls] == [
-        ("ses_old", Usage(10, 0, 9_000, 0, 50), 0.03),
-        ("ses_old", Usage(5, 9_000, 400, 0, 45), 0.006),
-        ("ses_old", Usage(3, 9_400, 100, 0, 20), 0.004),
-    ]
-    assert not len(faults)
-
-
-def test_totals_equal_a_count_of_the_json_in_the_tables() -> None:
-    database = sqlite3.connect(DATABASE)
-    parts = database.execute("select message_id, data from part").fetchall()
-    steps = [(name, json.loads(data)) for name, data in parts if json.loads(data)["type"] == "step-finish"]
-    with_steps = {name for name, _ in steps}
-    messages = database.execute("select id, data from message").fetchall()
-    told = [json.loads(data) for name, data in messages if name not in with_steps]
-    tokens = [one["tokens"] for one in [*told, *(step for _, step in steps)] if "tokens" in one]
-    usages = [call.usage for call in read(DATABASE)[0] if call.usage]
-    assert sum(one.fresh or 0 for one in usages) == sum(one["input"] for one in tokens)
-    assert sum(one.read or 0 for one in usages) == sum(one["cache"]["read"] for one in tokens)
-    assert sum(one.written or 0 for one in usages) == sum(one["cache"]["write"] for one in tokens)
-
-
 def test_what_stands_in_the_folder_and_in_the_database_is_counted_once(tmp_path: Path) -> None:
     database = sqlite3.connect(DATABASE)
     name, session, data = database.execute("select id, session_id, data from message where id = 'msg_2'").fetchone()

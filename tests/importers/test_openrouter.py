@@ -31,27 +31,6 @@ def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
     ]
 
 
-def test_native_tokens_are_the_bill_and_each_generation_counts_once() -> None:
-    faults = Faults()
-    found = calls(GENERATIONS, faults)
-    said = {one["data"]["id"]: one["data"] for one in map(json.loads, GENERATIONS.read_text("utf-8").splitlines())}
-    assert {call.id: ((call.usage or Usage()).fresh, (call.usage or Usage()).read) for call in found} == {
-        name: (one["native_tokens_prompt"] - one["native_tokens_cached"], one["native_tokens_cached"])
-        for name, one in said.items()
-    }
-    assert len(found) == len(said) == 4
-    assert len(faults) == 1
-    assert {(call.provider, call.session, call.lane) for call in found} == {("openrouter", "trip", "main")}
-    assert [call.error for call in found] == [None, None, None, "aborted"]
-
-
-def test_another_host_is_the_cause_of_the_miss() -> None:
-    rows = {row.exchange.id: row.miss for row in analyzed_calls(records_in([str(GENERATIONS)], Faults()))}
-    miss = rows["gen-made-up-2"]
-    assert miss is not None
-    assert (miss.cause, miss.where) == ("params_changed", "upstream OpenAI → Azure")
-
-
 def test_one_value_an_array_or_a_line_each(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in GENERATIONS.read_text("utf-8").splitlines()]
     (tmp_path / "one.json").write_text(json.dumps(rows[0], indent=2), "utf-8")
@@ -80,13 +59,6 @@ def test_responses_are_read_too_and_pairs_are_left_to_their_reader(tmp_path: Pat
         ("moonshotai/kimi-k3", Usage(10, 60, 30, 0, 2))
     ]
     assert not is_openrouter(b'{"request":{"model":"m"},"response":{"id":"gen-1","native_tokens_prompt":1}}')
-
-
-def test_a_cut_line_is_said(tmp_path: Path) -> None:
-    text, faults = GENERATIONS.read_text("utf-8"), Faults()
-    (tmp_path / "a").write_text(text[:-900], "utf-8")
-    assert len(calls(tmp_path / "a", faults)) == 3
-    assert len(faults) == 1
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,6 @@ def transcripts(shared: Path, tmp_path: Path) -> list[Path]:
     return sorted(tmp_path.glob("*.jsonl"))
 
 
-def test_real_sessions(transcripts: list[Path]) -> None:
-    assert checked([str(file) for file in transcripts]) == 0
-
-
 def test_calls_of_files_that_are_read_at_the_same_time_are_counted_in_the_first(transcripts: list[Path]) -> None:
     for file in transcripts:
         shutil.copy(file, file.with_name(f"{file.stem}-resumed.jsonl"))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.prometheus import is_scrape
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.misses import analyzed_calls
 
-FIXTURES = Path(__file__).parent / "fixtures" / "prometheus"
 LABELS = '{engine="0",model_name="m"}'
 
 
@@ -36,24 +32,6 @@ def page(sent: float, read: float, output: float, labels: str = LABELS, when: st
 def put(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def test_vllm_is_counted_from_scrape_to_scrape_and_a_restart_is_said() -> None:
-    faults = Faults()
-    found = rows(FIXTURES / "vllm.prom", faults)
-    assert [row.usage for row in found] == [Usage(682 - 640, 640, 0, 0, 80), Usage(400, 100, 0, 0, 40)]
-    assert [(row.id, row.at, row.ended_at) for row in found] == [
-        ("scrape/1", 1775696400.0, 1775696415.0),
-        ("scrape/2", 1775696430.0, 1775696445.0),
-    ]
-    assert (found[0].lane, found[0].provider) == ("meta-llama/Llama-3.1-8B-Instruct engine 0", "vllm")
-    assert [(fault.line, "started again" in fault.what) for fault in faults.kept] == [(33, True)]
-
-
-def test_sglang_adds_its_sources_up() -> None:
-    [row] = rows(FIXTURES / "sglang.prom")
-    assert row.usage == Usage(fresh=2000 - 1200, read=1200, write_5m=0, write_1h=0, output=50)
-    assert (row.at, row.ended_at, row.lane) == (1775696400.0, 1775696415.0, "meta-llama/Llama-3.1-8B-Instruct")
 
 
 def test_rows_that_add_up_calls_are_never_misses(tmp_path: Path) -> None:
@@ -104,19 +82,3 @@ def test_what_the_engine_does_not_count_is_unknown(tmp_path: Path) -> None:
     text = f"vllm:generation_tokens_total{LABELS} 5\nvllm:generation_tokens_total{LABELS} 9\n"
     [row] = rows(put(tmp_path / "a.prom", text))
     assert row.usage == Usage(output=4)
-
-
-def test_a_page_is_known_by_its_content() -> None:
-    assert is_scrape(b"# HELP x y\n# TYPE vllm:prompt_tokens_total counter\n") and is_scrape(
-        b"sglang:token_usage 0.1\n"
-    )
-    assert not is_scrape(b'{"a": "vllm:prompt_tokens_total "}') and not is_scrape(b"node_cpu_seconds_total 3\n")
-
-
-def test_the_example_runs() -> None:
-    example = Path(__file__).resolve().parents[2] / "examples" / "report_prometheus.py"
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", str(example)], capture_output=True, encoding="utf-8", check=False, timeout=60
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "93.8 %" in ran.stdout

@@ -3,49 +3,21 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.importers.registry import records_at, records_in
+from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import Exchange
+from tests.importers.reading import read_as
 
 CHAT = Path(__file__).parent / "fixtures" / "qwen_code" / "chat.jsonl"
 
 
-def read(path: Path) -> tuple[list[Exchange], list[Remark], Faults]:
-    faults = Faults()
-    known, records = records_at(str(path), faults)
-    assert known.name == "Qwen Code chat"
-    held = list(records)
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
-
-
-def test_each_assistant_line_is_a_call() -> None:
-    calls, remarks, faults = read(CHAT)
-    assert [(call.lane, call.model, call.usage) for call in calls] == [
-        ("main", "qwen3-coder-plus", Usage(14_000, 0, 0, 0, 60)),
-        ("main", "qwen3-coder-plus", Usage(576, 13_824, 0, 0, 90)),
-        ("main", "gemini-2.5-pro", Usage(5_000, 0, 0, 0, 110)),
-        ("explore-7f3c", "qwen3-coder-plus", Usage(200, 8_800, 0, 0, 20)),
-    ]
-    assert [call.ended_at and call.ended_at - call.at for call in calls] == [7, 6, 9, 0]
-    assert {remark.kind: remark.text for remark in remarks} == {
-        "project": "~/greenhouse",
-        "compaction": "Qwen Code compressed the history",
-        "agent": "Explore",
-    }
-    assert not len(faults)
-
-
-def test_totals_equal_the_total_of_every_line() -> None:
-    said = [json.loads(line).get("usageMetadata") for line in CHAT.read_text("utf-8").splitlines()]
-    usages = [call.usage for call in read(CHAT)[0] if call.usage]
-    assert sum((one.prompt or 0) + (one.output or 0) for one in usages) == sum(
-        one["totalTokenCount"] for one in said if one
-    )
+read = partial(read_as, "Qwen Code chat")
 
 
 def test_a_branch_copies_its_lines_and_they_are_counted_once(tmp_path: Path) -> None:
@@ -83,11 +55,3 @@ def test_the_total_tells_what_the_prompt_and_the_output_hold(
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(line), "utf-8")
     assert [call.usage for call in read(path)[0]] == [bill]
-
-
-def test_damaged_lines_are_faults_with_their_line(tmp_path: Path) -> None:
-    lines = CHAT.read_text("utf-8").splitlines(keepends=True)
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join([lines[0], lines[1][:70] + "\n", '{"a":1}\n', *lines[2:]]), "utf-8")
-    calls, _, faults = read(path)
-    assert len(calls) == 3 and [fault.line for fault in faults.kept] == [2, 3]

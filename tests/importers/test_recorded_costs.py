@@ -16,11 +16,7 @@ import pytest
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
-from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import summarise
-from contextkit.report.contents import Gathering
-from contextkit.report.json import document
-from contextkit.report.terminal import text
 
 FIXTURES = Path(__file__).parent / "fixtures"
 AT = "2026-11-20T10:00:00Z"
@@ -84,22 +80,6 @@ def test_generation_records_cost_what_they_say(tmp_path: Path) -> None:
     assert [call.billed_usd for call in calls(unsaid)] == [None] * 4
 
 
-def test_a_model_without_a_list_price_is_not_called_unpriced_where_its_cost_is_recorded(tmp_path: Path) -> None:
-    gathering = Gathering()
-    path = generations(tmp_path / "a.jsonl", model="a/model-nobody-lists")
-    gathering.add_all(analyzed_calls(records_in([str(path)], Faults())))
-    contents = gathering.contents("generations")
-    shown = text(contents, 400)
-    assert "no price is known" not in shown
-    assert "price unknown" not in shown
-    assert (
-        "counted: what the provider billed, as recorded; dollars as recorded\n"
-        "cost recorded by the provider or program for 4 of 4 calls: $0.0060; no list price is known for them\n"
-    ) in shown
-    said = json.loads(document(contents))
-    assert (said["models_without_price"], said["total"]["cost_usd"], said["total"]["saved_usd"]) == ([], 0.006, None)
-
-
 def test_the_cost_of_a_reply_of_several_calls_is_that_of_none_of_them(tmp_path: Path) -> None:
     step = {"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
     usage = step | {"cost": 0.5, "iterations": [step, step | {"type": "compaction"}]}
@@ -113,24 +93,11 @@ def test_the_cost_of_a_reply_of_several_calls_is_that_of_none_of_them(tmp_path: 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["spend_logs.json", "spend_logs.csv", "callback.jsonl"])
-def test_litellm_s_own_cost_is_kept(name: str) -> None:
-    found = calls(FIXTURES / "litellm" / name)
-    usd = 0.001 if name == "callback.jsonl" else 0.01
-    assert {call.billed_usd for call in found if call.usage is not None} == {usd}
-
-
 def test_a_cost_of_0_in_litellm_is_an_unknown_price_and_the_router_s_own_cost_stands(tmp_path: Path) -> None:
     row = {"request_id": "a", "call_type": "acompletion", "startTime": AT, "model": "m", "prompt_tokens": 9, "spend": 0}
     usage = {"prompt_tokens": 9, "completion_tokens": 1, "cost": 0.25}
     path = put(tmp_path / "a.jsonl", row, row | {"request_id": "b", "metadata": {"usage_object": usage}})
     assert [call.billed_usd for call in calls(path)] == [None, 0.25]
-
-
-@pytest.mark.parametrize("name", ["observations.json", "observations.jsonl", "observations.csv"])
-def test_langfuse_s_cost_is_kept(name: str) -> None:
-    found = calls(FIXTURES / "langfuse" / name)
-    assert [call.billed_usd for call in found] == [0.01] * len(found)
 
 
 @pytest.mark.parametrize(

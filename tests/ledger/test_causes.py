@@ -96,7 +96,7 @@ def test_a_turn_without_reasoning_strips_nothing_and_newer_models_keep_it() -> N
     assert [miss.cause for miss in session.misses] == ["unknown"]
 
 
-@pytest.mark.parametrize("text", ["", "many", "-5", "4.5", "٣"])
+@pytest.mark.parametrize("text", ["", "-5", "٣"])
 def test_a_turn_in_other_words_than_ours_is_no_error(text: str) -> None:
     (miss,) = codex().call(Usage(fresh=9_000, read=22_912, output=10), ("turn", text)).misses
     assert miss.cause == "unknown"
@@ -145,9 +145,7 @@ def test_an_event_is_a_cause_where_it_is_documented_or_was_measured(event: str, 
     assert miss.where == f"{event.replace(': ', ' ').rstrip()}; {rates.figures}"
 
 
-@pytest.mark.parametrize(
-    "event", ["permission mode: default → plan", "image: ", "tool search: ", "MCP change: 4 removed"]
-)
+@pytest.mark.parametrize("event", ["permission mode: default → plan", "image: "])
 def test_other_events_are_only_associated(event: str) -> None:
     (miss,) = claude((HEAD_ONLY, ("event", event))).misses
     assert (miss.cause, miss.basis) == ("unknown", "associated")
@@ -155,7 +153,7 @@ def test_other_events_are_only_associated(event: str) -> None:
     assert " calls behind one missed, 7% behind other prompts" in miss.where
 
 
-@pytest.mark.parametrize("event", ["full moon: ", "skill: commit", "slash command: /review", "API error: "])
+@pytest.mark.parametrize("event", ["full moon: ", "skill: commit"])
 def test_an_event_that_was_not_measured_or_is_no_more_than_chance_says_nothing(event: str) -> None:
     (miss,) = claude((HEAD_ONLY, ("event", event))).misses
     assert (miss.cause, miss.basis) == ("unknown", "")

@@ -24,7 +24,6 @@ LINK = re.compile(r"https?://[^\s;)]+")
 DETECTOR = re.compile(r"^- (\w+): ", re.MULTILINE)
 SECTIONS = ["What it does", "Why it costs you", "Example", "Use instead", "Detected by", "References"]
 
-every_hazard = pytest.mark.parametrize("row", hazards(), ids=lambda row: row.code)
 needs_catalogue = pytest.mark.skipif(
     not CATALOGUE.is_file(), reason="the shared hazard catalogue is not beside this repository"
 )
@@ -69,46 +68,46 @@ def test_every_entry_of_the_catalogue_has_its_row_with_its_name_and_grade() -> N
 
 
 @needs_catalogue
-@every_hazard
-def test_a_page_names_every_source_of_the_catalogue(row: Hazard) -> None:
-    evidence = entries()[row.code].split("- evidence:", 1)[1]
-    assert set(LINK.findall(evidence)) <= set(LINK.findall(section(row, "References")))
+def test_a_page_names_every_source_of_the_catalogue() -> None:
+    for row in hazards():
+        evidence = entries()[row.code].split("- evidence:", 1)[1]
+        assert set(LINK.findall(evidence)) <= set(LINK.findall(section(row, "References")))
 
 
-@every_hazard
-def test_a_page_has_its_parts_in_order(row: Hazard) -> None:
-    text = page(row.code)
-    heading, blank, *summary = text.partition("\n## ")[0].splitlines()
-    assert (heading, blank) == (f"# {row.code} {row.name}", "")
-    assert summary[0][0].isupper()
-    assert " ".join(summary).strip().endswith(".")
-    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS
-    assert all(section(row, name).strip() for name in SECTIONS)
+def test_a_page_has_its_parts_in_order() -> None:
+    for row in hazards():
+        text = page(row.code)
+        heading, blank, *summary = text.partition("\n## ")[0].splitlines()
+        assert (heading, blank) == (f"# {row.code} {row.name}", "")
+        assert summary[0][0].isupper()
+        assert " ".join(summary).strip().endswith(".")
+        assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS
+        assert all(section(row, name).strip() for name in SECTIONS)
 
 
-@every_hazard
-def test_an_example_is_code_that_compiles(row: Hazard) -> None:
-    example = code_blocks(section(row, "Example"))
-    assert example
-    assert [code for code in [*example, *code_blocks(section(row, "Use instead"))] if not compiles(code)] == []
+def test_an_example_is_code_that_compiles() -> None:
+    for row in hazards():
+        example = code_blocks(section(row, "Example"))
+        assert example
+        assert [code for code in [*example, *code_blocks(section(row, "Use instead"))] if not compiles(code)] == []
 
 
-@every_hazard
-def test_a_page_is_detected_by_what_its_row_has(row: Hazard) -> None:
-    lines = detectors(row)
-    assert list(lines) == ["source", "requests", "guard", "provider"]
-    claimed = {name: not lines[name].startswith("not ") for name in ("source", "requests", "guard")}
-    assert claimed["source"] == row.in_source, "a line without a rule begins with `not`"
-    assert row.is_default or "off by default" in lines["source"]
-    assert claimed["requests"] == bool(row.requests), "a line without a rule begins with `not visible`"
-    assert claimed["guard"] <= claimed["requests"], "the guard sees what a request rule sees"
+def test_a_page_is_detected_by_what_its_row_has() -> None:
+    for row in hazards():
+        lines = detectors(row)
+        assert list(lines) == ["source", "requests", "guard", "provider"]
+        claimed = {name: not lines[name].startswith("not ") for name in ("source", "requests", "guard")}
+        assert claimed["source"] == row.in_source, "a line without a rule begins with `not`"
+        assert row.is_default or "off by default" in lines["source"]
+        assert claimed["requests"] == bool(row.requests), "a line without a rule begins with `not visible`"
+        assert claimed["guard"] <= claimed["requests"], "the guard sees what a request rule sees"
 
 
-@every_hazard
-def test_a_page_names_the_verdicts_of_its_row(row: Hazard) -> None:
-    line = detectors(row)["provider"]
-    assert [word for word in row.confirmed_by if f"`{word}`" not in line] == []
-    assert not (row.confirmed_by and line.startswith("silent"))
+def test_a_page_names_the_verdicts_of_its_row() -> None:
+    for row in hazards():
+        line = detectors(row)["provider"]
+        assert [word for word in row.confirmed_by if f"`{word}`" not in line] == []
+        assert not (row.confirmed_by and line.startswith("silent"))
 
 
 def test_every_page_belongs_to_a_code() -> None:
@@ -134,7 +133,6 @@ ROW: dict[str, object] = {"name": "clock-in-system", "grade": "A", "severity": "
     ("rows", "message"),
     [
         ({"CKX01": ROW}, r"\[CKX01\] is no code"),
-        ({"CKS1": ROW}, r"\[CKS1\] is no code"),
         ({"CKS01": ROW | {"level": "system"}}, "unknown key 'level'"),
         ({"CKS01": ROW | {"name": "Clock"}}, "name is 'Clock'"),
         ({"CKS01": ROW | {"grade": "E"}}, "grade is 'E'; it must be one of A, B, C, D, I"),
@@ -167,7 +165,7 @@ def test_a_code_is_found_in_source_or_not_or_only_if_it_is_selected() -> None:
         hazards_of({"CKS01": ROW | {"source": True}}, requests={})
 
 
-@pytest.mark.parametrize("word", ["CKS01", "cks01", "clock-in-system", "Clock-In-System", " clock_in_system "])
+@pytest.mark.parametrize("word", ["cks01", " Clock_in-System "])
 def test_a_page_is_found_by_code_and_by_name(word: str) -> None:
     assert page(word).startswith("# CKS01 clock-in-system\n")
 

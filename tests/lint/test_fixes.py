@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -262,25 +260,3 @@ def test_a_change_stands_in_its_place_in_every_encoding(tmp_path: Path, encoding
         write(change)
     wanted = text if encoding == "latin-1" else text.replace("dumps(state)", "dumps(state, sort_keys=True)")
     assert path.read_bytes().decode(encoding) == wanted  # a file in another encoding is told of, and left
-
-
-def test_a_tree_is_mended_from_the_command_line_once(tmp_path: Path) -> None:
-    path = tmp_path / "app.py"
-    path.write_text(
-        HEAD + ask(tools="[load(name) for name in os.listdir(folder)]") + define("json.dumps(state)"), "utf-8"
-    )
-
-    def run(*options: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "contextkit.cli.main", "lint", str(path), "--select", "CKT07,CKT01", *options]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        return ran.returncode, ran.stdout
-
-    code, shown = run("--diff")
-    assert code == 1 and "+    client" in shown and "sort_keys" in shown
-    assert run("--fix") == (0, "2 hazards mended. No hazards found in 1 file.\n")
-    after = path.read_text("utf-8")
-    assert (run("--fix"), run("--diff"), path.read_text("utf-8")) == (
-        (0, "No hazards found in 1 file.\n"),
-        (0, ""),
-        after,
-    )

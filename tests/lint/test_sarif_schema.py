@@ -63,14 +63,6 @@ def test_a_log_with_every_source_finding_is_valid(published: dict[str, Any]) -> 
     )
 
 
-def test_the_published_schema_refuses_what_is_wrong(published: dict[str, Any]) -> None:
-    wrong = {
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": {"name": "contextkit"}}, "results": [{"ruleId": "CKS01", "level": "fatal"}]}],
-    }
-    assert len(list(jsonschema.Draft4Validator(published).iter_errors(wrong))) >= 2
-
-
 def test_the_restated_schema_says_what_the_published_one_says(published: dict[str, Any]) -> None:
     for name, restated in SCHEMA["definitions"].items():
         original = published["definitions"][name]

@@ -17,7 +17,7 @@ from contextkit.ledger.calls import Exchange, Remark
 from contextkit.ledger.causes import Cause
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.contents import Chosen, Gathering
-from contextkit.report.csv import CALLS, Calls, write_groups
+from contextkit.report.csv import CALLS, Calls
 from contextkit.report.fixes import FIXES, is_agreed, provider_says
 from contextkit.report.json import document
 from contextkit.report.markdown import markdown
@@ -36,7 +36,6 @@ def test_every_cause_has_a_fix_in_words() -> None:
         ("compaction", "messages_changed", "agrees"),
         ("unknown", "tools_changed", "says tools_changed"),
         ("messages_changed", "input_changed", "agrees"),
-        ("params_changed", "service_tier_changed", "agrees"),
         ("ttl_expired", "unavailable", "(unavailable)"),
         ("ttl_expired", "", ""),
         ("unknown", "something new", "says something new"),
@@ -83,15 +82,6 @@ def test_csv_leaves_the_unknown_empty_and_makes_no_formula() -> None:
     row = next(csv.DictReader(io.StringIO(file.getvalue())))
     assert (row["id"], row["session"], row["lane"], row["model"]) == ("'=1+1", "'@s", "a,\nb", '"m"')
     assert row["read"] == row["cost_usd"] == row["cause"] == ""
-
-
-def test_csv_by_group_is_a_row_a_group() -> None:
-    contents, _ = gathered(many_sessions(20), by="project")
-    file = io.StringIO()
-    write_groups(file, "project", contents.summary.groups)
-    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
-    assert [row["project"] for row in rows] == [f"/home/ada/{name}" for name in ("billing", "docs", "ops", "shop")]
-    assert sum(int(row["calls"]) for row in rows) == contents.summary.calls
 
 
 def test_markdown_says_what_matters_and_bounds_its_tables() -> None:

@@ -33,7 +33,7 @@ FIRST, HIT, LOST = Usage(1, 0, 50_000, 0, 9), Usage(1, 50_000, 100, 0, 9), Usage
 TYPICAL = a_summary((OPUS, FIRST), (OPUS, HIT), (OPUS, None), (OPUS, LOST))
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("width", [40, 120])
 def test_the_page_fits_and_says_what_matters(width: int) -> None:
     page = text(TYPICAL, width)
     assert max(map(len, page.splitlines())) <= width
@@ -47,25 +47,10 @@ def test_the_line_of_calls_shows_hits_misses_and_unknowns() -> None:
     assert f"hit rate  {RAMP[0]}{RAMP[-1]}{UNKNOWN}{RAMP[0]}" in text(TYPICAL)
 
 
-def test_an_unknown_price_is_said_and_no_amount_is_made_up() -> None:
-    page = text(a_summary(("my-model", FIRST), ("my-model", LOST)))
-    assert "price unknown for my-model" in page
-    assert "$" not in page
-
-
-def test_several_models_have_a_row_each() -> None:
-    page = text(a_summary((OPUS, FIRST), ("claude-sonnet-4-5", FIRST)))
-    assert {OPUS, "claude-sonnet-4-5"} <= {line.split(" ")[0] for line in page.splitlines()}
-
-
 def test_names_are_never_read_as_markup() -> None:
     page = text(a_summary(("[bold]me[/]", FIRST), (OPUS, LOST)), 120)
     assert "\n[bold]me[/]  " in page
     assert "anthropic/[bold]me[/] → " in page
-
-
-def test_an_empty_ledger_is_one_line() -> None:
-    assert text(summarise(Ledger())).strip() == "no calls recorded"
 
 
 def test_many_misses_are_cut_to_the_largest() -> None:
@@ -74,7 +59,7 @@ def test_many_misses_are_cut_to_the_largest() -> None:
     assert "smaller ones" not in text(summary, n_misses=MISSES + 6)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "ascii"])
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_any_terminal_can_show_it(encoding: str) -> None:
     raw = io.BytesIO()
     with io.TextIOWrapper(raw, encoding=encoding) as file:
@@ -131,12 +116,6 @@ def test_the_dearest_sessions_are_listed_without_a_grouping() -> None:
     rows = re.findall(r"^\w+ 2026-\S+ \S+ \((\w+/\d{4})\) ", page, re.MULTILINE)
     assert len(rows) == SESSIONS and f"and {80 - SESSIONS} more sessions, less dear" in page
     assert sum(row.calls for row in contents.session_rows) == contents.summary.calls
-
-
-def test_the_agents_of_one_session_have_their_names() -> None:
-    contents, _ = gathered(many_sessions(1))
-    assert {row.name for row in contents.summary.lanes} == {"main", "a1"}
-    assert {"main", "researcher"} <= {line.partition(" ")[0] for line in text(contents).splitlines()}
 
 
 def test_causes_come_before_single_misses_with_their_fix() -> None:

@@ -32,12 +32,6 @@ def test_three_files_of_several_requests_go_from_nothing_to_all() -> None:
     assert bar.seen[0] == pytest.approx(1 / 12) and 2 / 3 in [pytest.approx(seen) for seen in bar.seen]
 
 
-def test_more_requests_than_were_promised_are_not_more_than_all() -> None:
-    bar = Bar()
-    assert len(list(Watch(bar).share(range(500), 100))) == 500
-    assert max(bar.seen) == 1.0
-
-
 def test_an_interruption_ends_rows_and_parts_where_they_are() -> None:
     watch = Watch(Bar())
     seen: list[Any] = []

@@ -109,7 +109,7 @@ def _item_parts(item: Json, index: int, level: Level) -> Iterator[BodyPart]:
 
 
 _FOREIGN_FIELDS = frozenset({"system_instruction", "generation_config", "previous_interaction_id"})
-_FOREIGN_ITEMS = frozenset({"user_input", "model_output"})
+_FOREIGN_ITEMS = ("user_input", "model_output")
 """Fields and items of Google's Interactions API, a format that is not read: it has an `input` too."""
 
 

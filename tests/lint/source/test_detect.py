@@ -61,7 +61,7 @@ class Numbers(ast.NodeTransformer):
         return ast.parse(f"({self.value})", mode="eval").body if type(node.value) in {int, float} else node
 
 
-@pytest.mark.parametrize("value", ["9" * 400, "1e999", "3j", "None", "b'x'", "..."], ids=lambda value: value[:5])
+@pytest.mark.parametrize("value", ["9" * 400, "None"], ids=lambda value: value[:5])
 def test_odd_values_where_numbers_are_expected_are_no_traceback(value: str, tmp_path: Path) -> None:
     cases = sorted((ROOT / "tests/lint_cases/source").glob("*.py"))
     for case in cases:

@@ -24,30 +24,22 @@ ASK = "client.messages.create(model='m', messages=messages, system=system)"
 VARYING = {
     "f-string": f"system = f'It is {{{NOW}}}'",
     "format": f"system = 'It is {{}}'.format({NOW})",
-    "format by name": f"system = 'It is {{t}}'.format(t={NOW})",
     "percent": f"system = 'It is %s' % {NOW}",
     "plus": f"system = 'It is ' + str({NOW})",
-    "long plus": f"system = 'a' + 'b' + str({NOW}) + 'c' + 'd'",
     "join": f"system = ' '.join(['It is', str({NOW})])",
-    "isoformat": f"system = {NOW}.isoformat()",
     "augmented": f"system = 'It is '\n    system += str({NOW})",
     "list that grows": f"parts = ['It is']\n    parts.append(str({NOW}))\n    system = ' '.join(parts)",
     "list of blocks": f"system = [{{'type': 'text', 'text': str({NOW})}}]",
     "comprehension": f"system = ''.join(str(part) for part in [1, {NOW}])",
-    "walrus": f"system = str(t := {NOW}) + str(t)",
-    "ternary": f"system = str({NOW}) if messages else 'never'",
     "or": f"system = messages[0]['x'] or str({NOW})",
     "branch": f"system = 'fixed'\n    if messages:\n        system = str({NOW})",
     "try": f"try:\n        system = str({NOW})\n    except ValueError:\n        system = ''",
-    "with": f"with open('x') as file:\n        system = str({NOW})",
     "dict value": f"parts = {{'text': str({NOW})}}\n    system = parts['text']",
     "dict item set": f"parts = {{}}\n    parts['now'] = str({NOW})\n    system = parts['now']",
     "attribute set": f"messages.note = str({NOW})\n    system = messages.note",
     "textwrap": f"import textwrap\n    system = textwrap.dedent(str({NOW}))",
     "jinja2": f"import jinja2\n    system = jinja2.Template('It is {{{{ now }}}}').render(now={NOW})",
     "string.Template": f"system = string.Template('It is $now').substitute(now={NOW})",
-    "partial names": f"from datetime import datetime as clock\n    system = str(clock.now())  # {NOW}",
-    "tuple": f"system, other = str({NOW}), 1",
     "nested function": f"def inner():\n        return str({NOW})\n    system = inner()",
     "lambda": f"make = lambda: str({NOW})\n    system = make()",
     "unknown wrapper": f"import somewhere\n    system = somewhere.wrap(str({NOW}))",
@@ -63,22 +55,15 @@ def test_a_clock_reaches_the_system_prompt(seen: Callable[..., list[tuple[str, s
 
 
 STABLE = {
-    "constant": "system = 'fixed'",
-    "module constant": "system = STARTED",
     "length": "system = f'{len(str(time.time())) > 3}'",
     "comparison": "system = 'late' if time.time() > 3 else 'early'",
     "not": f"system = str(not {NOW})",
-    "logged": "import logging\n    logging.info('at %s', time.time())\n    system = 'fixed'",
     "overwritten": f"system = str({NOW})\n    system = 'fixed'",
     "raised": "system = 'fixed'\n    if not messages:\n        raise ValueError(f'{time.time()}')",
     "branch that leaves": f"system = 'fixed'\n    if messages:\n        system = str({NOW})\n        return",
-    "cached": "system = cached()",
     "sorted set": "system = ','.join(sorted({'a', 'b'}))",
     "other key of a dict": f"parts = {{'at': {NOW}, 'role': 'x'}}\n    system = parts['role']",
     "frozen by comment": f"system = str({NOW})  # contextkit: frozen",
-    "noqa": f"system = str({NOW})  # noqa: CKS01",
-    "bare noqa": f"system = str({NOW})  # noqa",
-    "the newest message": f"system = ''\n    messages.append({{'role': 'user', 'content': str({NOW})}})",
     "a system message behind the conversation": f"system = ''\n    messages.append({{'role': 'system', 'content': str({NOW})}})",
     "another message of a copied history": "messages = [{'role': 'user', 'content': str("
     + NOW
@@ -168,20 +153,6 @@ def test_a_callable_as_default_is_called(seen: Callable[..., list[tuple[str, str
     ]
 
 
-def test_an_attribute_set_in_a_constructor_is_frozen_for_the_session(
-    seen: Callable[..., list[tuple[str, str]]],
-) -> None:
-    body = """
-    class Agent:
-        def __init__(self):
-            self.started = datetime.datetime.now()
-        def ask(self, messages):
-            client.messages.create(system=f"{self.started}", messages=messages)
-    """
-    assert seen(HEAD + _dedent(body)) == []
-    assert seen(HEAD + _dedent(body).replace("__init__", "step")) == [("CKS01", NOW)]
-
-
 def test_an_object_built_for_each_call_freezes_nothing(seen: Callable[..., list[tuple[str, str]]]) -> None:
     body = """
     class Prompt:
@@ -194,36 +165,6 @@ def test_an_object_built_for_each_call_freezes_nothing(seen: Callable[..., list[
         client.messages.create(system=prompt.text(), messages=messages)
     """
     assert seen(HEAD + _dedent(body)) == [("CKS01", NOW)]
-
-
-def test_what_is_made_before_the_loop_of_a_conversation_is_frozen(seen: Callable[..., list[tuple[str, str]]]) -> None:
-    body = """
-    def chat():
-        messages = []
-        system = f"{datetime.datetime.now()}"
-        while True:
-            messages.append({"role": "user", "content": input()})
-            client.messages.create(system=system, messages=messages)
-    """
-    assert seen(HEAD + _dedent(body)) == []
-    inside = _dedent(body).replace("    while True:", "    while True:\n        system = f'{time.time()}'")
-    assert ("CKS01", "time.time()") in seen(HEAD + inside)
-
-
-DAYS = {
-    "today": "date.today()",
-    "a date of a clock": f"{NOW}.date()",
-    "a clock as text": f'{NOW}.strftime("%d %B %Y")',
-    "time as text": 'time.strftime("%Y-%m-%d")',
-    "a year": f"{NOW}.year",
-    "a format": f"{NOW}:%Y-%m-%d",
-}
-
-
-@pytest.mark.parametrize("name", named(DAYS))
-def test_a_day_is_told_from_a_clock(seen: Callable[..., list[tuple[str, str]]], name: str) -> None:
-    found = seen(f"{HEAD}\ndef ask(messages):\n    system = f'{{{DAYS[name]}}}'\n    {ASK}\n")
-    assert [code for code, _ in found] == ["CKS02"]
 
 
 def _dedent(text: str) -> str:
@@ -287,26 +228,8 @@ def test_what_an_agent_is_made_with_lives_as_long_as_the_agent(
     assert seen(once.replace("X", folder)) == [("CKS04", "os.getcwd()")]
 
 
-def test_decorated_functions_give_instructions(seen: Callable[..., list[tuple[str, str]]]) -> None:
-    body = (
-        "import time\nfrom pydantic_ai import Agent\nagent = Agent('m')\n@agent.instructions\ndef add(ctx):\n"
-        "    return f'It is {time.time()}' + RULES\n"
-    )
-    assert seen(body) == [("CKS01", "time.time()")]
-
-
 OTHERS = {
-    "set of tools": ("CKT01", "client.messages.create(tools=list(set(c)), messages=m)"),
     "set in bind_tools": ("CKT01", "c.bind_tools({*c.a, *c.b})"),
-    "folder listing": (
-        "CKT01",
-        ("tools = [load(name) for name in os.listdir('tools')]\n    client.messages.create(tools=tools, messages=m)"),
-    ),
-    "tools chosen by the query": (
-        "CKT03",
-        "client.messages.create(tools=[t for t in ALL_TOOLS if relevant(t, query)], messages=m)",
-    ),
-    "clock in a description": ("CKT08", "d = {'name': 'x', 'description': f'{time.time()}', 'input_schema': {}}"),
     "clock in a tool call": (
         "CKT08",
         (
@@ -315,16 +238,6 @@ OTHERS = {
             "    c.bind_tools([tool]).invoke(m)"
         ),
     ),
-    "recall in system": ("CKS05", "client.messages.create(system=f'{c.memory.search(query)}', messages=m)"),
-    "retriever in front": (
-        "CKS05",
-        (
-            "messages = [{'role': 'user', 'content': c.similarity_search(query)}, *m]\n"
-            "    client.messages.create(model='m', messages=messages)"
-        ),
-    ),
-    "key made anew": ("CKR06", "c.responses.create(input=m, prompt_cache_key=str(uuid.uuid4()))"),
-    "folder": ("CKS04", "client.messages.create(system=f'You work in {os.getcwd()}' + RULES, messages=m)"),
 }
 
 
@@ -332,23 +245,6 @@ OTHERS = {
 def test_other_kinds_reach_other_sinks(seen: Callable[..., list[tuple[str, str]]], name: str) -> None:
     code, body = OTHERS[name]
     assert [found for found, _ in seen(f"{HEAD}\ndef ask(c, m, query):\n    {body}\n")] == [code]
-
-
-def test_sorted_json_and_sorted_tools_are_stable(seen: Callable[..., list[tuple[str, str]]]) -> None:
-    body = "import json\n    system_prompt = json.dumps(c, sort_keys=True)\n    client.messages.create(tools=sorted(set(c)), messages=m)"
-    assert seen(f"{HEAD}\ndef ask(c, m):\n    {body}\n") == []
-
-
-def test_a_key_of_a_session_is_made_in_its_constructor(seen: Callable[..., list[tuple[str, str]]]) -> None:
-    body = """
-    class Agent:
-        def __init__(self):
-            self.key = str(uuid.uuid4())
-        def ask(self, m):
-            client.responses.create(input=m, prompt_cache_key=self.key)
-    """
-    assert seen(HEAD + _dedent(body)) == []
-    assert seen(HEAD + _dedent(body).replace("=self.key", "=str(uuid.uuid4())")) == [("CKR06", "uuid.uuid4()")]
 
 
 def test_a_prompt_built_by_the_constructor_alone_is_frozen(seen: Callable[..., list[tuple[str, str]]]) -> None:

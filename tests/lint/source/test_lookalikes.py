@@ -9,7 +9,6 @@ import pytest
 
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
-from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.source.detect import find_in_code
 from tests.lint.source.conftest import named
 
@@ -189,14 +188,6 @@ FOUND = {
     "a system message by a word": ("CKS01", ADD + "    def ask(self):\n        self.add(str(time.time()), 'system')\n"),
     "a system message by default": ("CKS01", ADD + "    def ask(self):\n        self.add(str(time.time()))\n"),
     "a message of any role": ("CKS01", ADD + "    def ask(self, role):\n        self.add(str(time.time()), role)\n"),
-    "a tool for each file": (
-        "CKT01",
-        (
-            "import os\ndef make(folder):\n"
-            "    tools = [{'name': one, 'description': 'Reads.', 'input_schema': {}} for one in os.listdir(folder)]\n"
-            "    return {'model': 'm', 'tools': tools, 'messages': []}\n"
-        ),
-    ),
     "a message behind a history that may be empty": (
         "CKS01",
         (
@@ -204,7 +195,6 @@ FOUND = {
             "    messages.insert(0, {'role': 'system', 'content': f'It is {time.time()}.'})\n" + TURN
         ),
     ),
-    "a list for its marker": ("CKM10", "from openai import OpenAI\n" + MARK),
     "a note behind the first message": (
         "CKS01",
         (
@@ -262,16 +252,6 @@ FOUND = {
             "def make(tools):\n    return {'model': 'm', 'tools': plain(tools), 'messages': []}\n"
         ),
     ),
-    "tools that fit the question": (
-        "CKT03",
-        (
-            "import anthropic\nclient = anthropic.Anthropic()\n"
-            "def run(tools, messages):\n    while True:\n"
-            "        query = input()\n        messages.append({'role': 'user', 'content': query})\n"
-            "        client.messages.create(model='claude-sonnet-4-6', max_tokens=9, messages=messages,\n"
-            "                               tools=[t for t in tools if query in t['description']])\n"
-        ),
-    ),
 }
 FLAGGED = (
     "a template that is told everything",
@@ -319,14 +299,3 @@ def test_each_call_made_twice_is_followed_in_time(codes: Callable[..., list[str]
     assert (
         "CKS01" in found
     )  # without a memory of what each call gives, 2 to the 39th calls come first: the test's timeout ends it
-
-
-@pytest.mark.parametrize(
-    "source", [b"def f(:\n", b"# -*- coding: nonsense -*-\n", b"x = 1\0\n", b"x = " + b"-" * 200_000 + b"1\n"]
-)
-def test_a_file_asked_for_by_name_is_read_whatever_it_holds(source: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "app.py"
-    path.write_bytes(source)
-    (finding,) = list[Finding](find_in_code([path], LintConfig(), hazards()))
-    assert finding.code == "CK000"
-    assert isinstance(finding.place, CodePlace)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from pathlib import Path
-
-import pytest
 
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.source.detect import find_in_code
 
-CASES = Path(__file__).parents[2] / "lint_cases" / "source"
 HAZARDS = [Hazard(code, code.lower(), "A", "note") for code in ("CKA01", "CKA02", "CKA03")]
 
 
@@ -26,18 +22,6 @@ def lines_of(folder: Path, **sources: str) -> list[tuple[str, int]]:
     for name, text in sources.items():
         (folder / f"{name}.py").write_text(textwrap.dedent(text), encoding="utf-8")
     return [(one.code, one.place.line) for one in found(folder) if isinstance(one.place, CodePlace)]
-
-
-@pytest.mark.parametrize(
-    "name", ["CKA01_usage_semantics_mixed", "CKA02_duplicate_usage_lines", "CKA03_cached_field_dropped"]
-)
-def test_cases_are_found_where_they_are_marked_and_nowhere_else(name: str) -> None:
-    path = CASES / f"{name}.py"
-    text = path.read_text(encoding="utf-8").splitlines()
-    expected = [
-        (code, number) for number, line in enumerate(text, 1) for code in re.findall(r"expect: (CKA\d\d)", line)
-    ]
-    assert [(one.code, one.place.line) for one in found(path) if isinstance(one.place, CodePlace)] == expected
 
 
 def test_usage_given_to_a_function_of_another_module_that_keeps_the_cached_counters(tmp_path: Path) -> None:

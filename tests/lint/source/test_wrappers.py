@@ -72,15 +72,10 @@ FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
         {},
     ),
     "an update by keyword": (PARAMS + "    params.update(system=f'{dt.now()}')\n" + SPREAD, {}),
-    "an update by a dict": (PARAMS + "    params.update({'system': f'{dt.now()}'})\n" + SPREAD, {}),
     "a dict added to a dict": (PARAMS + "    params |= {'system': f'{dt.now()}'}\n" + SPREAD, {}),
     "a call prepared": (PREPARED, {}),
     "a lambda with a name": (
         "now = lambda: dt.now().isoformat()\ndef ask(messages):\n    system = f'{now()}'\n" + ASK,
-        {},
-    ),
-    "a lambda in a function": (
-        "def ask(messages):\n    now = lambda: dt.now().isoformat()\n    system = f'{now()}'\n" + ASK,
         {},
     ),
     "a source prepared": (
@@ -103,13 +98,7 @@ FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
         {},
     ),
     "a place of a template": (TEMPLATE % "'It is {time}'" + ASKED % ("prompt", "'time': dt.now()"), {}),
-    "a place of a template with a name": (TEMPLATE % "GUIDE" + ASKED % ("prompt", "'time': f'{dt.now():%H:%M}'"), {}),
     "a template filled in by a function": (TEMPLATE % "GUIDE" + "filled = prompt.partial(time=dt.now)\n", {}),
-    "a template filled in by one of ours": (
-        TEMPLATE % "GUIDE" + "def now():\n    return dt.now()\nfilled = prompt.partial(time=now)\n",
-        {},
-    ),
-    "a template filled in for a call": (TEMPLATE % "GUIDE" + ASKED % ("prompt.partial(time=dt.now())", ""), {}),
     "an object that is called": (CALLED + "def ask(messages):\n    make = P()\n    system = make('x')\n" + ASK, {}),
     "an object that is called, kept": (
         CALLED + "class A:\n    def __init__(self):\n        self.make = P()\n    def ask(self, messages):\n"
@@ -122,13 +111,6 @@ FOLLOWED: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "an object as text": (AS_TEXT + "def ask(messages):\n    p = P()\n    system = f'{p}'\n" + ASK, {}),
     "an object by str": (AS_TEXT + "def ask(p: P, messages):\n    system = 'x' + str(p)\n" + ASK, {}),
-    "an object filled in": (AS_TEXT + "def ask(p: P, messages):\n    system = 'Note: %s' % p\n" + ASK, {}),
-    "objects filled in": (AS_TEXT + "def ask(p: P, messages):\n    system = 'Be %s. %s' % ('brief', p)\n" + ASK, {}),
-    "an object formatted": (AS_TEXT + "def ask(p: P, messages):\n    system = 'Note: {}'.format(p)\n" + ASK, {}),
-    "an object formatted by name": (
-        AS_TEXT + "def ask(p: P, messages):\n    system = 'Note: {at}'.format(at=p)\n" + ASK,
-        {},
-    ),
     "an object given its base's text": (
         AS_TEXT + "class Q(P):\n    pass\ndef ask(messages):\n    system = f'{Q()}'\n" + ASK,
         {},
@@ -171,10 +153,6 @@ LEFT: dict[str, str] = {
         "class P:\n    def __init__(self, at):\n        self.at = at\n    def __str__(self):\n        return 'x'\n"
         "def ask(messages):\n    p = P(dt.now())\n    system = f'{p}'\n" + ASK
     ),
-    "an object whose text is another, filled in": (
-        "class P:\n    def __init__(self, at):\n        self.at = at\n    def __str__(self):\n        return 'x'\n"
-        "def ask(messages):\n    p = P(dt.now())\n    system = 'Be %s. %s' % ('brief', p) + ' {}'.format(p)\n" + ASK
-    ),
     "a builder that keeps a text": (
         BUILDER + "def ask(messages):\n    system = P().add('x').build()\n    print(dt.now())\n" + ASK
     ),
@@ -213,16 +191,9 @@ MISSED = (
     "a builder",
     "a field of a dataclass",
     "a place of a template",
-    "a place of a template with a name",
     "a template filled in by a function",
-    "a template filled in by one of ours",
-    "a template filled in for a call",
     "an object that is called, of another file",
     "an object by str",
-    "an object filled in",
-    "objects filled in",
-    "an object formatted",
-    "an object formatted by name",
     "a template of a system message",
 )
 """Not followed all the same."""

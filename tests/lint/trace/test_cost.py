@@ -56,11 +56,6 @@ def test_a_cache_of_any_prefix_loses_everything_behind_a_change_in_front() -> No
     assert tokens is not None and tokens > 2_000
 
 
-def test_a_marked_block_that_changed_is_lost_whole() -> None:
-    tokens, _ = costs(call(clock(1)), call(clock(2, *MORE), 1))["CKS01"]
-    assert tokens is not None and tokens > 2_000
-
-
 def test_tokens_and_money_are_those_of_the_bill() -> None:
     """The provider counts twice as many tokens as the estimate."""
     tokens, usd = costs(billed(call(clock(1)), 0, 0, 8_000), billed(call(clock(2, *MORE), 1), 0, 0, 8_010))["CKS01"]

@@ -11,7 +11,6 @@ import pytest
 
 from contextkit.lint.requests.cut import cut
 from contextkit.lint.requests.rule import RecordedCall
-from contextkit.models import find_model
 from contextkit.prompt.block import text_of
 from tests.lint.trace.calls import SCHEMA, anthropic, assistant, call, sent, spelled, text, tool, user
 
@@ -199,7 +198,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_call_cut_from_where_the_last_one_ended_is_the_call_cut_whole(spelling: str, seed: int) -> None:
     before: RecordedCall | None = None
     for body in grown(Random(seed), 30):
@@ -214,25 +213,3 @@ def test_blocks_that_were_not_touched_are_the_same_objects() -> None:
     one = sent(anthropic(user("a"), assistant("b"), user("c")))
     other = sent(anthropic(user("a"), assistant("b"), user("c"), assistant("d"), user("e")), before=one)
     assert [mine is theirs for mine, theirs in zip(one.blocks, other.blocks, strict=False)] == [True, True, True, False]
-
-
-@pytest.mark.parametrize(
-    ("name", "row"),
-    [
-        ("claude-opus-4-5", "claude-opus-4-5"),
-        ("anthropic/claude-opus-4.5", "claude-opus-4-5"),
-        ("gpt-4o-2024-08-06", "gpt-4o"),
-        ("openai/gpt-4o-mini", "gpt-4o-mini"),
-        ("gpt-4o-audio", None),
-        ("", None),
-        ("us.anthropic.claude-opus-4-7-v1:0", "us.anthropic.claude-opus-4-7"),
-        ("claude-opus-4-5@20251101", "claude-opus-4-5"),
-        ("gemini-2.5-pro-05-06", "gemini-2.5-pro"),
-        ("gpt-5.6", "gpt-5.6-sol"),
-        ("openai/gpt-5.6", "gpt-5.6-sol"),
-        ("gpt-5.7", None),
-    ],
-)
-def test_a_model_is_found_behind_prefixes_and_dates(name: str, row: str | None) -> None:
-    found = find_model(name)
-    assert (found.name if found else None) == row

@@ -17,11 +17,6 @@ def asked_for(response):
     return {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens} if usage else None  # expect: CKA03
 
 
-def asked_of_settings(limits):
-    usage = getattr(limits, "usage", None)
-    return {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens} if usage else None
-
-
 def with_reads(reply):
     usage = reply.usage
     return {
@@ -42,10 +37,6 @@ def of_settings(limits):
 
 def of_our_own(response):
     return {"prompt_tokens": response.usage.prompt_tokens, "completion_tokens": response.usage.completion_tokens, "cost": response.cost}
-
-
-def text_of(response):
-    return response.choices[0].message.content
 
 
 def of_a_stream(response):
@@ -79,30 +70,6 @@ def of_google(response):
     return {"prompt_tokens": usage.prompt_token_count, "completion_tokens": usage.candidates_token_count}  # expect: CKA03
 
 
-def one_of_two(response):
-    usage = None
-    if response.ok:
-        usage = response.usage
-    return {  # expect: CKA03
-        "prompt_tokens": usage.prompt_tokens if usage else 0,
-        "completion_tokens": usage.completion_tokens if usage else 0,
-    }
-
-
-def metrics_of(usage, record):
-    return record.Metrics(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)  # expect: CKA03
-
-
-def told(response, record):
-    return metrics_of(response.usage, record)
-
-
-def and_heard(response, record):
-    heard = response.message.audio.get("transcript")
-    usage = response.usage
-    return record.Usage(heard, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)  # expect: CKA03
-
-
 def one_by_one_with_reads(response, metrics):
     usage = response.usage
     metrics.input_tokens = usage.prompt_tokens
@@ -121,11 +88,6 @@ def of_bedrock(response):  # where nothing is marked, nothing is cached
     return {"input_tokens": usage["inputTokens"], "output_tokens": usage["outputTokens"]}
 
 
-def transcribed(client, sound):
-    response = client.audio.transcriptions.create(file=sound)
-    return {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
-
-
 def kept_whole(response, answer):
     answer.usage = response.usage
     answer.input_tokens = response.usage.prompt_tokens
@@ -140,12 +102,6 @@ def on_llm_end(response: LLMResult):
 def asked_with_a_key(client, messages, key, record):
     r = client.chat.completions.create(model="gpt-4o", messages=messages, prompt_cache_key=key)
     return record.Usage(prompt_tokens=r.usage.prompt_tokens, completion_tokens=r.usage.completion_tokens)  # expect: CKA03
-
-
-def asked_with_a_key_and_kept(client, messages, key):
-    r = client.chat.completions.create(model="gpt-4o", messages=messages, prompt_cache_key=key)
-    cached = r.usage.prompt_tokens_details.cached_tokens
-    return {"prompt_tokens": r.usage.prompt_tokens, "completion_tokens": r.usage.completion_tokens}, cached
 
 
 class Tracker:
@@ -191,26 +147,12 @@ def through_a_helper(response):
     return {"in": field(usage, "prompt_tokens"), "out": field(usage, "completion_tokens")}  # expect: CKA03
 
 
-def details_by_a_helper(usage):
-    return usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else 0
-
-
-def kept_by_a_helper(response):
-    usage = response.usage
-    return {"in": usage.prompt_tokens, "out": usage.completion_tokens, "hit": details_by_a_helper(usage)}
-
-
 def part_of(usage):
     return {"in": usage.prompt_tokens, "out": usage.completion_tokens}
 
 
 def kept_by_the_caller(response):
     return {**part_of(response.usage), "hit": response.usage.prompt_tokens_details.cached_tokens}
-
-
-def kept_as_a_dump(response):
-    dumped = response.usage.model_dump()
-    return {"in": dumped["prompt_tokens"], "out": dumped["completion_tokens"], "more": dumped}
 
 
 def only_logged(response, logger):

@@ -26,10 +26,6 @@ def ask_bedrock(bedrock, messages):
     return bedrock.converse(modelId="anthropic.claude-sonnet-5-5", system=[{"text": SYSTEM}], messages=messages)  # expect: CKB01
 
 
-def ask_bedrock_about(bedrock, messages):
-    return bedrock.converse(modelId="anthropic.claude-sonnet-5-5", messages=messages)  # expect: CKB01
-
-
 def ask_another_on_bedrock(bedrock, messages):
     return bedrock.converse(modelId="meta.llama4-maverick", system=[{"text": SYSTEM}], messages=messages)
 
@@ -66,12 +62,6 @@ def step_or_again(messages):
         return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)  # expect: CKB01
     except anthropic.APIConnectionError:
         return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=messages)
-
-
-def step_with_a_helper(messages, with_caching):
-    request = {"model": "claude-opus-4-5", "max_tokens": 1024, "messages": messages}
-    with_caching(request)
-    return client.messages.create(**request)
 
 
 def step_by_provider(question, messages, is_known):

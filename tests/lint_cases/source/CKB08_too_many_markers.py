@@ -30,11 +30,6 @@ def ask(client, a, b, c, d, e):
     )
 
 
-def mark_last_two(messages):
-    for message in messages[-2:]:
-        message["cache_control"] = MARK
-
-
 def mark_chosen(blocks):
     for block in blocks:
         if block.get("is_boundary"):
@@ -50,12 +45,6 @@ def mark_newest(messages):
 def unmark(blocks):
     for block in blocks:
         block.pop("cache_control", None)
-
-
-def mark_recent(blocks):
-    blocks = blocks[-2:]
-    for block in blocks:
-        block["cache_control"] = MARK
 
 
 def mark_each_message(messages):

@@ -50,14 +50,3 @@ def ask_with_tools(client, tools, instructions, messages):
         system=[{"type": "text", "text": instructions, "cache_control": {"type": "ephemeral", "ttl": "1h"}}],  # expect: CKB09
         messages=messages,
     )
-
-
-def ask_with_one_lifetime(client, tools, instructions, messages):
-    marked = [*tools[:-1], {**tools[-1], "cache_control": LONG}]
-    return client.messages.create(
-        model="claude-sonnet-5-5",
-        max_tokens=900,
-        tools=marked,
-        system=[{"type": "text", "text": instructions, "cache_control": LONG}],
-        messages=messages,
-    )

@@ -41,11 +41,6 @@ def chat(client, messages):
     )
 
 
-def title(client, text):
-    system = [{"type": "text", "text": "Give the text a title of at most five words.", "cache_control": {"type": "ephemeral"}}]  # expect: CKB11
-    return client.messages.create(model=MODEL, max_tokens=20, system=system, messages=[{"role": "user", "content": text}])
-
-
 class Sorter:
     def __init__(self, client):
         self.client = client

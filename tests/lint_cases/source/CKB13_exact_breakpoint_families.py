@@ -21,10 +21,6 @@ def ask_briefly(question):
     return client.responses.create(model="gpt-6.1-sol", instructions=BRIEF, input=question)
 
 
-def ask_earlier_model(question):
-    return client.responses.create(model="gpt-5.1", instructions=INSTRUCTIONS, input=question)
-
-
 def ask_any(model, question):
     return client.responses.create(model=model, instructions=INSTRUCTIONS, input=question)
 
@@ -41,11 +37,6 @@ def ask_until_right(question):
 def ask_with_params(question, tools):
     params = {"model": "gpt-6.1-sol", "instructions": INSTRUCTIONS, "tools": tools}
     return client.responses.create(input=question, **params)  # expect: CKB13
-
-
-def ask_with_brief_params(question, tools):
-    params = {"model": "gpt-6.1-sol", "instructions": BRIEF, "tools": tools}
-    return client.responses.create(input=question, **params)
 
 
 def ask_by_family(question):

@@ -23,10 +23,6 @@ def ask_for_tenant(client, messages, tenant):
     return client.chat.completions.create(model=MODEL, messages=messages, extra_body={"cache_salt": tenant.salt})
 
 
-def token():
-    return {"session_token": secrets.token_hex(16)}
-
-
 class Salted:
     def __init__(self, client):
         self.client = client

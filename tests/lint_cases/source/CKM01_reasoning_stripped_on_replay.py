@@ -8,12 +8,6 @@ def replay(history, is_retry):
     return history
 
 
-def older(client, history):
-    for message in history[:-4]:
-        message["content"] = [block for block in message["content"] if block["type"] != "thinking"]  # expect: CKM01
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=history)
-
-
 def after_switch(client, history, model, last_model):
     if model != last_model:
         history = strip_thinking(history)
@@ -22,13 +16,6 @@ def after_switch(client, history, model, last_model):
 
 def strip_thinking(history):
     return [message for message in history if message.get("type") != "thinking"]  # expect: CKM01
-
-
-def to_provider(history):
-    for message in history:
-        if message["role"] == "assistant":
-            message.pop("reasoning_content", None)
-    return history
 
 
 def shown(history):

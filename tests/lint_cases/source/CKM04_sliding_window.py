@@ -31,19 +31,6 @@ class Ring:
         return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=list(self.history))
 
 
-class Compacted:
-    def __init__(self):
-        self.messages = []
-
-    def ask(self, text):
-        self.messages.append({"role": "user", "content": text})
-        self._compact()
-        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages)
-
-    def _compact(self):
-        self.messages = self.messages[-10:]  # expect: CKM04
-
-
 def trim_messages_to(messages, n):
     return [messages[0], *messages[-n:]]  # expect: CKM04
 
@@ -67,18 +54,6 @@ class Whole:
         for message in self.messages[-3:]:
             print(message["role"])
         return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages)
-
-
-def preview(messages):
-    return ", ".join(message["role"] for message in messages[-5:])
-
-
-def note_habits(habits, messages):
-    return habits.weigh(messages=messages[-10:])
-
-
-def classification_state(messages, call):
-    return {"messages": messages[-30:], "call": call}
 
 
 def request_state(messages, model):
@@ -127,24 +102,9 @@ def ask_without_its_system_message(messages, text):
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=[first, *messages])
 
 
-class Records:
-    def __init__(self):
-        self.history = []
-
-    def note(self, record):
-        self.history.append(record)
-        del self.history[:-100]
-
-
 def send_the_newest(self):
     messages = [SYSTEM, *self.messages[-20:]]  # expect: CKM04
     return client.chat.completions.create(model="gpt-5", messages=messages)
-
-
-def show_the_newest(self):
-    shown = [SYSTEM, *self.messages[-20:]]
-    print(shown)
-    return client.chat.completions.create(model="gpt-5", messages=self.messages)
 
 
 def ask_when_it_is_much(messages, n_tokens, summary_of):
@@ -196,17 +156,6 @@ WINDOWED = StrandsAgent("claude-opus-4-5", conversation_manager=SlidingWindowCon
 SUMMED_UP = StrandsAgent("claude-opus-4-5", conversation_manager=SummarizingConversationManager(summary_ratio=0.3))
 
 
-class Recent:
-    def __init__(self):
-        self.history = []
-        self.system = {"role": "system", "content": "Be brief."}
-
-    async def ask(self, text):
-        self.history.append({"role": "user", "content": text})
-        recent = self.history[-20:]  # expect: CKM04
-        return await client.chat.completions.create(model="gpt-5", messages=[self.system, *recent])
-
-
 def ask_with_the_newest_turns(history, question):
     messages = []
     for turn in history[-6:]:  # expect: CKM04
@@ -224,9 +173,3 @@ class WithHysteresis:
         if len(self.messages) > 80:
             self.messages = self.messages[-40:]
         return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages)
-
-
-def ask_with_all_turns(history, question):
-    messages = [{"role": turn["role"], "content": turn["text"]} for turn in history]
-    messages.append({"role": "user", "content": question})
-    return client.chat.completions.create(model="gpt-5", messages=messages)

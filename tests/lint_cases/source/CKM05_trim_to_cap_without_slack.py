@@ -56,15 +56,6 @@ def what_was_asked_last(messages):
     return asked
 
 
-def size_of_the_newest(messages):
-    used = 0
-    for message in reversed(messages):
-        used += len(message["content"]) // 4
-        if used > CAP:
-            break
-    return used
-
-
 def split_at_the_newest(messages):
     kept, used = [], 0
     for message in reversed(messages):
@@ -100,37 +91,6 @@ class Budgeted:
         self.messages.append({"role": "user", "content": text})
         while self.counter.count(self.messages) > self.counter.max_tokens and len(self.messages) > 1:
             del self.messages[0]  # expect: CKM05
-        return self.client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages)
-
-
-async def ask_within_the_window(client, history, text, count_tokens):
-    history.append({"role": "user", "content": text})
-    while count_tokens(history) > CAP:
-        history = history[1:]  # expect: CKM05
-    return await client.chat.completions.create(model="gpt-5", messages=[SYSTEM, *history])
-
-
-def ask_with_what_fits(client, messages):
-    picked, total = [], 0
-    for message in reversed(messages):
-        size = len(message["content"]) // 4
-        if total + size > CAP:
-            break
-        picked.append(message)  # expect: CKM05
-        total += size
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=picked[::-1])
-
-
-class WithSlack:
-    def __init__(self, client, counter):
-        self.client, self.counter = client, counter
-        self.messages = []
-
-    def ask(self, text):
-        self.messages.append({"role": "user", "content": text})
-        if self.counter.count(self.messages) > HIGH:
-            while self.counter.count(self.messages) > LOW:
-                del self.messages[0]
         return self.client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=self.messages)
 
 

@@ -60,19 +60,6 @@ def sent_and_written_to_a_trace(client, messages, path):
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=sent)
 
 
-class Pruner:
-    def __init__(self, client):
-        self.client = client
-        self.messages = []
-
-    def ask(self, text):
-        self.messages.append({"role": "user", "content": text})
-        for message in self.messages[:-10]:
-            if message["role"] == "tool":
-                message["content"] = "[output removed to save context]"  # expect: CKM06
-        return self.client.chat.completions.create(model="gpt-5", messages=self.messages)
-
-
 def ask_with_old_results_cleared(client, history):
     n = len(history)
     sent = [

@@ -84,18 +84,6 @@ def render_backwards(messages):
     return out[::-1]
 
 
-def fade_behind_the_first(messages):
-    for message in messages[1:-8]:
-        message["content"] = message["content"][:500]  # expect: CKM08
-
-
-def faded_to_a_constant(messages):
-    return [*[brief(m) for m in messages[: -KEEP]], *messages[-KEEP:]]  # expect: CKM08
-
-
-KEEP = 6
-
-
 def ask_with_split_results(client, messages):
     sent = []
     for message in messages:

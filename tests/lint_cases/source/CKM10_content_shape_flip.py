@@ -33,15 +33,3 @@ def mark_the_newest(client, messages):
     if isinstance(last["content"], str):
         last = {**last, "content": [{"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}]}  # expect: CKM10
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=[*messages[:-1], last])
-
-
-class Marked:
-    def __init__(self):
-        self.messages = []
-
-    def request(self):
-        sent = [{**one} for one in self.messages]
-        last = sent[-1]
-        if isinstance(last["content"], str):
-            last["content"] = [{"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}]  # expect: CKM10
-        return sent

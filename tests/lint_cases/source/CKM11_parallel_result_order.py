@@ -71,13 +71,6 @@ async def run_tools_all(calls, history):
     history.append({"role": "user", "content": [by_call[call.id] for call in calls]})
 
 
-async def answer_calls(client, messages, calls):
-    for finished in asyncio.as_completed([call.run() for call in calls]):  # expect: CKM11
-        result = await finished
-        messages.append({"role": "tool", "tool_call_id": result.id, "content": result.text})
-    return await client.chat.completions.create(model="gpt-5", messages=messages)
-
-
 def answer_calls_in_threads(client, messages, calls, pool):
     futures = {pool.submit(call.run): call for call in calls}
     for future in concurrent.futures.as_completed(futures):  # expect: CKM11
@@ -97,16 +90,6 @@ class Runner:
 
     async def call(self, block):
         return block.id, await block.run()
-
-
-class OrderedRunner:
-    def __init__(self):
-        self.messages = []
-
-    async def run_tools(self, blocks):
-        outputs = await asyncio.gather(*(block.run() for block in blocks))
-        content = [{"type": "tool_result", "tool_use_id": block.id, "content": output} for block, output in zip(blocks, outputs, strict=True)]
-        self.messages.append({"role": "user", "content": content})
 
 
 def answer_calls_by_number(messages, calls, pool):

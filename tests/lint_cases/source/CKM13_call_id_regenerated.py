@@ -27,20 +27,6 @@ def to_wire(turn):
     ]
 
 
-def ask_with_kept_ids(history):
-    messages = []
-    for turn in history:
-        messages.extend(to_wire_kept(turn))
-    return client.chat.completions.create(model="gpt-5", messages=messages)
-
-
-def to_wire_kept(turn):
-    return [
-        {"role": "assistant", "tool_calls": [{"id": turn.call_id, "type": "function", "function": turn.call}]},
-        {"role": "tool", "tool_call_id": turn.call_id, "content": turn.result},
-    ]
-
-
 def convert_dict_to_message(answer):
     calls = [{"id": str(uuid.uuid4()), "type": "function", "function": answer["function_call"]}]
     return {"role": "assistant", "tool_calls": calls, "finish_reason": answer["finish_reason"]}
@@ -85,21 +71,9 @@ class DocumentsByTheirBytes:
         return {"document": {"name": name, "format": "pdf", "source": {"bytes": file.data}}}
 
 
-def uploaded(data):
-    return {"type": "document", "source": data, "title": f"doc-{uuid.uuid4()}"}
-
-
 def ask_where_an_id_is_missing(messages):
     sent = [{"role": one.role, "content": one.text, "id": one.call_id or str(uuid.uuid4())} for one in messages]
     return client.chat.completions.create(model="gpt-5", messages=sent)
-
-
-def converse(history):
-    messages = []
-    for message in history:
-        blocks = [{"document": {"name": uuid.uuid4().hex, "format": "pdf", "source": {"bytes": file.data}}} for file in message.files]  # expect: CKM13
-        messages.append({"role": message.role, "content": blocks})
-    return bedrock.converse(modelId="anthropic.claude-sonnet-4-5", messages=messages)
 
 
 def attach(history, data):

@@ -37,14 +37,6 @@ class Session:
         return client.responses.create(model="gpt-5.5", prompt_cache_key=f"agent:{self.session_id}", input=history)
 
 
-class Restarted:
-    def __init__(self, conversation):
-        self.cache_key = f"agent:{conversation.number}"
-
-    def ask(self, history):
-        return client.responses.create(model="gpt-5.5", prompt_cache_key=self.cache_key, input=history)
-
-
 class Lazy:
     def __init__(self):
         self._key = None
@@ -67,9 +59,4 @@ def ask_by_a_noted_key(messages, path):
 
 async def ask_with_settings(messages, run):
     settings = {"model": "gpt-5.5", "input": messages, "prompt_cache_key": f"{run.name}-{uuid.uuid4()}"}  # expect: CKR06
-    return await client.responses.create(**settings)
-
-
-async def ask_with_the_settings_of_a_run(messages, run):
-    settings = {"model": "gpt-5.5", "input": messages, "prompt_cache_key": f"{run.name}-{run.number}"}
     return await client.responses.create(**settings)

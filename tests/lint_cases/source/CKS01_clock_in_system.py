@@ -1,6 +1,5 @@
 """The time of day in the system prompt, and where it does no harm."""
 
-import asyncio
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -67,11 +66,6 @@ def ask_with_a_page(messages):
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 
-def ask_with_the_name_of_a_page(messages, name):
-    system = GREETING.substitute(name=name, now=STARTED)
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
-
-
 class Prompts:
     def __init__(self, base):
         self.base = base
@@ -127,12 +121,6 @@ def ask_with_what_is_sent(messages):
 def ask_and_log(messages, log):
     log.info("asked at %s", datetime.now())
     return send(system=HANDBOOK, messages=messages, metadata={"sent_at": time.time()})
-
-
-async def ask_with_a_timeout(messages):
-    deadline = time.monotonic() + 60
-    reply = await asyncio.wait_for(async_client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=HANDBOOK, messages=messages), 60)
-    return reply if time.monotonic() < deadline else None
 
 
 async def ask_when_it_is_late(messages):

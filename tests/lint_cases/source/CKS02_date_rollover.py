@@ -73,11 +73,6 @@ def ask_in_a_loop(messages):
         messages.append({"role": "user", "content": input()})
 
 
-def ask_with_the_day_it_was_started(messages):
-    system = f"{INSTRUCTIONS} The service was started on {TODAY}."
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
-
-
 @lru_cache(maxsize=1)
 def first_day():
     return date.today().isoformat()
@@ -88,20 +83,9 @@ def ask_with_the_first_day(messages):
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 
-def ask_with_the_day_of_the_message(messages, question):
-    messages.append({"role": "user", "content": f"{date.today():%d %B}: {question}"})
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
-
-
 def ask_with_the_day_of_the_journey(messages, journey):
     system = f"{INSTRUCTIONS} The journey begins on {journey.start.strftime('%Y-%m-%d')}."
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
-
-
-def ask_and_file(messages, folder):
-    reply = client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
-    (folder / f"{date.today()}.txt").write_text(reply.content[0].text)
-    return reply
 
 
 def ask_in_one_conversation(question):

@@ -92,28 +92,6 @@ class Numbered:
         return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=self.messages)
 
 
-def ask_with_the_process(messages):
-    system = f"{INSTRUCTIONS} Process {PROCESS}."
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
-
-
-def ask_with_a_number_at_the_tail(messages, question):
-    messages.append({"role": "user", "content": f"{question} (ticket {uuid.uuid4().hex[:8]})"})
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
-
-
-def ask_with_metadata(messages, user):
-    metadata = {"user_id": user.id, "run": str(uuid.uuid4())}
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages, metadata=metadata)
-
-
-async def ask_and_note(history, traces):
-    trace = uuid.uuid4().hex
-    traces[trace] = len(history)
-    reply = await gpt.chat.completions.create(model="gpt-5", messages=[{"role": "system", "content": INSTRUCTIONS}, *history])
-    return {"trace": trace, "text": reply.choices[0].message.content}
-
-
 def ask_with_a_stable_name(messages, customer):
     system = f"{INSTRUCTIONS} The customer is {uuid.uuid5(uuid.NAMESPACE_URL, customer.address)}."
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)

@@ -15,15 +15,6 @@ def ask(messages):
     return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=system, messages=messages)
 
 
-def first(task):
-    return [{"role": "user", "content": f"Folder: {os.getcwd()}. {task}"}]
-
-
-def ask_plainly(messages):
-    print("in", os.getcwd())
-    return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=INSTRUCTIONS, messages=messages)
-
-
 def ask_with_files(messages):
     files = "\n".join(os.listdir("."))  # expect: CKS04
     return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=f"{INSTRUCTIONS}\n{files}", messages=messages)
@@ -75,12 +66,3 @@ def ask_with_the_folder_last(messages):
         {"type": "text", "text": f"Folder: {os.getcwd()}."},
     ]
     return client.messages.create(model="claude-opus-4-5", max_tokens=4096, system=system, messages=messages)
-
-
-def ask_with_the_folder_at_the_end(messages):
-    return client.messages.create(
-        model="claude-opus-4-5",
-        max_tokens=4096,
-        system=f"{LONG_INSTRUCTIONS} You run in {os.getcwd()}. {INSTRUCTIONS}",  # expect: CKS04
-        messages=messages,
-    )

@@ -84,13 +84,6 @@ def ask_with_a_setting(store, database, messages):
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 
-def ask_with_how_many(memory, messages, message):
-    hits = memory.search(query=message, limit=3)
-    messages.append({"role": "user", "content": "; ".join(hit["memory"] for hit in hits["results"])})
-    system = f"{INSTRUCTIONS} You were shown {len(hits['results']) > 0 and 'memories' or 'nothing'}."
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages), system
-
-
 class Companion:
     def __init__(self, memory):
         self.memory = memory

@@ -44,13 +44,6 @@ class Counting:
         return f"{INSTRUCTIONS} Turn {self.n_turns}."
 
 
-def countdown_at_the_tail(messages):
-    for turn in range(20):
-        messages.append({"role": "user", "content": f"This is turn {turn + 1} of 20."})
-        reply = client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
-        messages.append({"role": "assistant", "content": reply.content})
-
-
 def one_of_many(chapters):
     drafts = []
     for n, chapter in enumerate(chapters):  # each is a request of its own
@@ -91,13 +84,6 @@ def part_by_part(chunks):
         messages.append({"role": "assistant", "content": reply.content})
 
 
-def agent_by_agent(agents, question):
-    for n, agent in enumerate(agents):
-        agent.messages.append({"role": "user", "content": question})
-        system = f"You are agent {n}."
-        client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=agent.messages)
-
-
 def nothing_to_count(messages):
     for () in enumerate(messages):
         messages.append({"role": "user", "content": "?"})
@@ -117,20 +103,6 @@ class Planned:
             system = INSTRUCTIONS + self.current_plan.render()  # expect: CKS06
             reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=system, messages=messages)
             messages.append({"role": "assistant", "content": reply.content})
-
-
-def tick_off(todos, messages):
-    while any(not todo["done"] for todo in todos):
-        system = INSTRUCTIONS + "; ".join(f"{todo['title']}" for todo in todos)  # expect: CKS06
-        reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=system, messages=messages)
-        messages.append({"role": "assistant", "content": reply.content})
-
-
-def work_off_at_the_tail(plan, messages):
-    while not plan.done:
-        messages.append({"role": "user", "content": "; ".join(f"{task.state} {task.title}" for task in plan.tasks)})
-        reply = client.messages.create(model="claude-opus-4-5", max_tokens=2048, system=INSTRUCTIONS, messages=messages)
-        messages.append({"role": "assistant", "content": reply.content})
 
 
 def with_a_plan_made_before(plan, messages):

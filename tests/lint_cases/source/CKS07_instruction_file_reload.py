@@ -17,15 +17,6 @@ def ask(client, messages):
     return client.chat.completions.create(model="gpt-5", messages=[rules, *messages])
 
 
-def ask_claude(client, messages):
-    return client.messages.create(
-        model="claude-opus-4-5",
-        max_tokens=1024,
-        system=INSTRUCTIONS + Path("CLAUDE.md").read_text(),  # expect: CKS07
-        messages=messages,
-    )
-
-
 def as_a_message(client, messages):
     messages.append({"role": "user", "content": "The rules: " + open("AGENTS.md").read()})
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
@@ -38,10 +29,6 @@ class Session:
 
 def show_rules():
     print(Path("AGENTS.md").read_text())
-
-
-def build_template_prompt():
-    return INSTRUCTIONS + Path("template.txt").read_text()
 
 
 RULES = "docs/AGENTS.md"
@@ -69,14 +56,6 @@ class Agent:
         path = os.path.join(self.root, "CLAUDE.md")
         with open(path) as file:  # expect: CKS07
             return file.read()
-
-
-class Opened:
-    def __init__(self):
-        self.opening = Path(RULES).read_text()
-
-    def ask(self, client, messages):
-        return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=self.opening, messages=messages)
 
 
 async def ask_with_a_constant(client, messages):

@@ -59,28 +59,12 @@ async def ask_with_gathered(skills, registry, messages):
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-async def ask_with_known(skills, registry, messages):
-    names = set()
-    for skill in skills:
-        names.update(skill.tools)
-    tools = [registry[name] for name in sorted(names)]
-    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
-
-
 async def ask_with_sorted_in_place(skills, registry, messages):
     names = set()
     for skill in skills:
         names.update(skill.tools)
     tools = [registry[name] for name in names]
     tools.sort(key=lambda tool: tool["name"])
-    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
-
-
-async def ask_with_more(skills, registry, messages):
-    names = set(skills[0].tools)  # expect: CKT01
-    for skill in skills:
-        names.update(skill.tools)
-    tools = [registry[name] for name in names]
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
@@ -108,18 +92,6 @@ class Toolbox:
         request = {"model": "claude-opus-4-5", "max_tokens": 9, "messages": messages}
         request["tools"] = [SPECS[name] for name in self.allowed(denied)]
         return client.messages.create(**request)
-
-
-class SortedToolbox:
-    def __init__(self, plugins):
-        self.plugins = plugins
-
-    def allowed(self, denied):
-        return sorted({plugin.name for plugin in self.plugins} - set(denied))
-
-    def ask(self, messages, denied):
-        tools = [SPECS[name] for name in self.allowed(denied)]
-        return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
 async def ask_without_doubles(messages, tools):

@@ -76,18 +76,6 @@ def find_for_the_session(messages, index, role):
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-def find_examples(messages, index):
-    examples = index.search(messages[-1]["content"], k=5)
-    messages.append({"role": "user", "content": examples})
-    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
-
-
-def find_calls(messages, find_tool_calls):
-    tools = find_tool_calls(messages[-1])
-    messages.append({"role": "user", "content": str(tools)})
-    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
-
-
 def find_once(index, query):
     tools = index.search(query)
     asked = [{"role": "user", "content": query}]

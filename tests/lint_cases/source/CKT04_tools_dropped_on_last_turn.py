@@ -86,14 +86,6 @@ def run_with_what_there_is(messages, tools):
         client.messages.create(**request)
 
 
-def run_each_tool(messages):
-    for i in range(len(TOOLS)):
-        names = []
-        if i == 3:
-            names = None
-        client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=[*messages, *(names or [])])
-
-
 def run_to_the_end(messages):
     for _ in range(MAX_STEPS):
         client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)

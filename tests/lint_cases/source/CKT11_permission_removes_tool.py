@@ -67,21 +67,6 @@ def answer(messages, plan_mode):
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-def answer_at_once(messages, state):
-    return client.messages.create(
-        model="claude-opus-4-5",
-        max_tokens=9,
-        tools=READ_ONLY_TOOLS if state.plan_mode else TOOLS,  # expect: CKT11
-        messages=messages,
-    )
-
-
-def answer_by_word(messages, plan_mode):
-    words = "Plan only." if plan_mode else "Go on."
-    messages.append({"role": "user", "content": words})
-    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS, messages=messages)
-
-
 def answer_of_the_session(messages):
     tools = READ_ONLY_TOOLS if DEFAULT_MODE == "plan" else TOOLS
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
@@ -109,15 +94,6 @@ def answer_by_helper(session, messages):
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-def answer_by_helper_at_once(session, messages):
-    return client.messages.create(
-        model="claude-opus-4-5",
-        max_tokens=9,
-        tools=tools_for(session.permission_mode),
-        messages=messages,
-    )
-
-
 def matching_tools(kind):
     match kind:
         case "architect":
@@ -136,7 +112,6 @@ def answer_by_table(session, messages):
 
 
 TOOLS_BY_MODE = {"plan": READ_ONLY_TOOLS, "act": TOOLS}
-MODE = "act"
 
 
 def written_tools(tools, wire_format):
@@ -146,10 +121,6 @@ def written_tools(tools, wire_format):
 def answer_in_a_wire_format(messages, wire_format):
     tools = written_tools(TOOLS, wire_format)
     return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
-
-
-def answer_of_one_mode(messages):
-    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=TOOLS_BY_MODE[MODE], messages=messages)
 
 
 class Seated:
