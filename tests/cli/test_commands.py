@@ -43,8 +43,6 @@ MISTAKES = {
         "reports nothing: leave out --json",
     ),
     "a value that is no trace": (["simulate", "array.json"], "array.json:1: no JSON object; expected a Mooncake line"),
-    "sessions without JSON": (["simulate", "session.jsonl", "--per-session"], "give --json as well"),
-    "a seed below 0": (["explain-edit", "abc", "--append", "x", "--seed", "-1"], "-1 is not in the range"),
     "a model that would clear the screen": (
         ["demo", "--model", "llama\x1b[2J"],
         "'llama\\x1b[2J' is no model of Anthropic's",

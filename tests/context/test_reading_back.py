@@ -210,14 +210,6 @@ def test_what_two_logs_share_is_found_once_and_a_summary_s_branch_not_at_all() -
     fork.user("A fork meets a hedgehog.")
     assert [hit.snippet for hit in search("hedgehog")] == ["A fork meets a hedgehog."]
     assert len(index) == n_documents + 1
-    for query in QUERIES:  # a rare word is found first in the page that holds it
-        branch = context.fork()
-        found = call(branch, "memory_search", query=query)
-        first, *_ = parse(found.body)["content"][0]["text"].splitlines()
-        name = first.split()[0]
-        assert PLANTED["page 1"].encode() in context.restore(name), (query, first)
-        read = call(branch, "read_reference", id=name, start_line=int(first.split()[2]))
-        assert PLANTED["page 1"] in parse(read.body)["content"][0]["text"]
 
 
 def test_what_a_fork_shares_and_still_shows_is_not_recalled() -> None:
