@@ -44,7 +44,10 @@ writer = "{package}:writer"
 
 
 @pytest.fixture
-def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+def project(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # an edit within a second that keeps the size would not be seen
     name = "agents_" + "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
     (tmp_path / f"{name}.py").write_text(AGENTS, "utf-8")
     (tmp_path / "pyproject.toml").write_text(PROJECT.format(package=name), "utf-8")

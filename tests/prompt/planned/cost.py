@@ -8,8 +8,8 @@ an hour."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -91,7 +91,7 @@ def expected(session: Session, policy: Policy) -> float:
     price = lru_cache(maxsize=None)(price_of(session))
     known: dict[object, float] = {}
 
-    def cost(index: int, now: float, held: bytes, left: tuple[CachedEntries, ...]) -> float:
+    def cost(index: int, now: float, held: BreakpointCache, left: tuple[CachedEntries, ...]) -> float:
         key = (
             index,
             held_at(held, now),
@@ -101,20 +101,19 @@ def expected(session: Session, policy: Policy) -> float:
             known[key] = _cost(index, now, held, left)
         return known[key]
 
-    def _cost(index: int, now: float, held: bytes, left: tuple[CachedEntries, ...]) -> float:
-        cache = BreakpointCache(session.model.min_tokens)
-        cache.restore(held)
+    def _cost(index: int, now: float, held: BreakpointCache, left: tuple[CachedEntries, ...]) -> float:
+        cache = deepcopy(held)
         marks = policy(session, index, now, left)
         lease = cache.begin(promised(cache, session.prompt(index, marks), now), now)
         cache.publish(lease, now)
         total = price(lease.usage if index + 1 < len(session.calls) else unwritten(lease.usage)) or 0.0
         if index + 1 < len(session.calls):
-            after, others = cache.snapshot(), (*left, CachedEntries(marks, now, 0))
+            after, others = cache, (*left, CachedEntries(marks, now, 0))
             later = sum(share * cost(index + 1, now + gap, after, others) for share, gap in session.law.gaps if share)
             total += (1 - session.law.ends) * later
         return total
 
-    return cost(0, 0.0, BreakpointCache(session.model.min_tokens).snapshot(), ())
+    return cost(0, 0.0, BreakpointCache(session.model.min_tokens), ())
 
 
 def promised(cache: BreakpointCache, prompt: Prompt, now: float) -> Prompt:
@@ -123,12 +122,10 @@ def promised(cache: BreakpointCache, prompt: Prompt, now: float) -> Prompt:
     if all(mark.ttl_seconds < HOUR for mark in prompt.breakpoints):
         return prompt
     hit = cache.lookup(prompt, now).segment
-    long = {(row[0], row[1]) for row in json.loads(cache.snapshot())["entries"] if row[3] >= HOUR and row[4] > now}
+    long = {key[:2] for key, entry in cache._entries.items() if entry.ttl_seconds >= HOUR and entry.expires_at > now}
 
     def kept(mark: Breakpoint) -> Breakpoint:
-        is_promised = (
-            hit is None or mark.segment > hit or tuple(part.hex() for part in prompt.key(mark.segment)) in long
-        )
+        is_promised = hit is None or mark.segment > hit or prompt.key(mark.segment) in long
         return mark if is_promised else replace(mark, ttl_seconds=300)
 
     return replace(prompt, breakpoints=tuple(map(kept, prompt.breakpoints)))
@@ -139,7 +136,10 @@ def unwritten(usage: Usage) -> Usage:
     return Usage((usage.fresh or 0) + (usage.write_5m or 0) + (usage.write_1h or 0), usage.read, 0, 0, 0)
 
 
-def held_at(held: bytes, now: float) -> frozenset[tuple[object, ...]]:
-    """What lives in a snapshot, and how long yet."""
-    rows = json.loads(held)["entries"]
-    return frozenset((*row[:4], row[4] - now) for row in rows if row[4] > now)
+def held_at(held: BreakpointCache, now: float) -> frozenset[tuple[object, ...]]:
+    """What lives in a cache, and how long yet."""
+    return frozenset(
+        (key, entry.tokens, entry.ttl_seconds, entry.expires_at - now)
+        for key, entry in held._entries.items()
+        if entry.expires_at > now
+    )

@@ -5,6 +5,7 @@ Too slow for long sessions.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import combinations
 
 from contextkit.cache.breakpoint_cache import BreakpointCache
@@ -18,7 +19,7 @@ def tried(session: Session, n_places: int) -> float:
     """Least dollars over every history: nothing is left out, and nothing is restated."""
     known: dict[object, float] = {}
 
-    def least(index: int, now: float, held: bytes) -> float:
+    def least(index: int, now: float, held: BreakpointCache) -> float:
         key = (index, held_at(held, now))
         if key not in known:
             places = candidates(session, index, n_places)
@@ -26,15 +27,13 @@ def tried(session: Session, n_places: int) -> float:
             known[key] = min(bill(index, now, held, tuple(Breakpoint(place, 300) for place in marks)) for marks in sets)
         return known[key]
 
-    def bill(index: int, now: float, held: bytes, marks: Marks) -> float:
-        cache = BreakpointCache(session.model.min_tokens)
-        cache.restore(held)
+    def bill(index: int, now: float, held: BreakpointCache, marks: Marks) -> float:
+        cache = deepcopy(held)
         lease = cache.begin(session.prompt(index, marks), now)
         cache.publish(lease, now)
         if index + 1 == len(session.calls):
             return price_of(session)(unwritten(lease.usage)) or 0.0
-        after = cache.snapshot()
-        later = sum(share * least(index + 1, now + gap, after) for share, gap in session.law.gaps)
+        later = sum(share * least(index + 1, now + gap, cache) for share, gap in session.law.gaps)
         return (price_of(session)(lease.usage) or 0.0) + (1 - session.law.ends) * later
 
-    return least(0, 0.0, BreakpointCache(session.model.min_tokens).snapshot())
+    return least(0, 0.0, BreakpointCache(session.model.min_tokens))
