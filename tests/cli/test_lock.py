@@ -44,10 +44,7 @@ writer = "{package}:writer"
 
 
 @pytest.fixture
-def project(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(
-        sys, "dont_write_bytecode", True
-    )  # an edit within a second that keeps the size would not be seen
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     name = "agents_" + "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
     (tmp_path / f"{name}.py").write_text(AGENTS, "utf-8")
     (tmp_path / "pyproject.toml").write_text(PROJECT.format(package=name), "utf-8")
@@ -62,8 +59,9 @@ def edit(project: Path, old: str, new: str) -> None:
 
 
 @pytest.fixture
-def lock(run: Run) -> Run:
+def lock(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """`contextkit lock …`, which imports what the files say now."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it hides an edit within a second that keeps the size
 
     def call(*arguments: object) -> Ended:
         for name in [name for name in sys.modules if name.startswith("agents_")]:
