@@ -243,7 +243,7 @@ def command(
 
     with watching() as watch, seldom_collecting():
         columns = _columns(options)
-        also, title = _shown_each_call(options, columns), EXAMPLE_TITLE if is_example else ""
+        also, title = _call_writers(options, columns), EXAMPLE_TITLE if is_example else ""
         contents, faults = read(paths, options, watch, also, title=title, output=("--html", options.html))
         watch.finish()
         if not watch.is_stopped:
@@ -387,8 +387,8 @@ def read(
     return gathering.contents(title or name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults)), faults
 
 
-def _shown_each_call(options: Options, columns: Columns | None) -> list[Callable[[AnalyzedCall], None]]:
-    """What is written call by call."""
+def _call_writers(options: Options, columns: Columns | None) -> list[Callable[[AnalyzedCall], None]]:
+    """Return what takes each call: the columns of a page, the rows of a CSV."""
     also: list[Callable[[AnalyzedCall], None]] = [columns] if columns else []
     if options.face == "csv" and not options.by:
         from contextkit.report.csv import Calls
@@ -537,7 +537,7 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
         raise click.exceptions.Exit(128 + ended_by)  # as a shell calls it
     if options.html:  # the page shows every call, of which nothing was kept
         columns = _columns(options)
-        contents, faults = read(live.files, options, None, _shown_each_call(options, columns), title=live.title)
+        contents, faults = read(live.files, options, None, _call_writers(options, columns), title=live.title)
     else:
         columns = None  # nothing was kept for a page
         contents, faults = growing.rest()

@@ -638,7 +638,7 @@ class MemoryState:
             return "notice", {"text": left.listing, "event": {"type": "references"}, **left.body}
         if self.memory.recitation is None or self.memory.todo is None:
             return None
-        body = self._recital.due(self.memory.recitation, self._turns, self.memory.todo.told())
+        body = self._recital.due(self.memory.recitation, self._turns, self.memory.todo.open_items_text())
         return None if body is None else ("notice", body)
 
     def left_behind(self, end: int) -> LeftBehind:
@@ -662,7 +662,7 @@ class MemoryState:
     @property
     def plan(self) -> str:
         """The open items of the plan, as they are recited; "" for none."""
-        return "" if self.memory is None or self.memory.todo is None else self.memory.todo.told()
+        return "" if self.memory is None or self.memory.todo is None else self.memory.todo.open_items_text()
 
     @property
     def residencies(self) -> list[str]:

@@ -182,7 +182,7 @@ class FileMemory:
         """
         names = names_of(path)
         with self.alone():
-            folder = self._spelled(names)
+            folder = self._exact_status(names)
             if folder is None:
                 raise _missing(path)
             if folder.kind != "folder":
@@ -197,12 +197,12 @@ class FileMemory:
 
     def exists(self, path: str) -> bool:
         """Whether a file or a folder stands at `path`, spelled just so. Raises `PathRefused`."""
-        status = self._spelled(names_of(path))
+        status = self._exact_status(names_of(path))
         return status is not None and status.kind != "other"
 
     def is_folder(self, path: str) -> bool:
         """Whether a folder stands at `path`; `""` is the root. Raises `PathRefused`."""
-        status = self._spelled(names_of(path))
+        status = self._exact_status(names_of(path))
         return status is not None and status.kind == "folder"
 
     def rename(self, old: str, new: str) -> None:
@@ -410,7 +410,7 @@ class FileMemory:
         for depth, name in enumerate(names):
             status = self._folder.status_of(names[: depth + 1])
             if status is None or self._folder.folds:
-                self._check_spelling(names[:depth], name)
+                self._check_name_conflict(names[:depth], name)
             if status is None:
                 return None, len(names) - depth - 1
             if status.kind == "file" and depth + 1 < len(names):
@@ -419,7 +419,7 @@ class FileMemory:
                 )
         return status, 0
 
-    def _check_spelling(self, names: Names, name: str) -> None:
+    def _check_name_conflict(self, names: Names, name: str) -> None:
         key = key_of(name)
         other = next((one for one in self._folder.names(names) if key_of(one) == key and one != name), None)
         if other is not None:
@@ -428,7 +428,7 @@ class FileMemory:
                 "form only: use that name or another"
             )
 
-    def _spelled(self, names: Names) -> FileStatus | None:
+    def _exact_status(self, names: Names) -> FileStatus | None:
         """Return what stands at `names`, spelled just so, also where the system would take another spelling."""
         status = self._folder.status_of(names)
         if not status or not self._folder.folds:

@@ -122,8 +122,8 @@ class Todo:
             items[:] = [items[place] for place in [*first, *rest]]
         return items
 
-    def told(self, most: int = 50) -> str:
-        """The open items, numbered, and how many are done; empty where none is open.
+    def open_items_text(self, most: int = 50) -> str:
+        """Return the open items, numbered, and how many are done; empty where none is open.
 
         This is what is recited: short, and the same text for the same list.
         """

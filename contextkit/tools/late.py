@@ -113,7 +113,7 @@ def deferred(tools: Iterable[Toolable], wire: str) -> list[Tool]:
 
     Put a search beside them: the provider's (`{"type": "tool_search_tool_bm25_20251119", "name":
     "tool_search_tool_bm25"}` for Claude, `{"type": "tool_search"}` for Responses), or on Claude a tool of your own that
-    returns `found_tools(…)`.
+    returns `tool_references(…)`.
 
     Raises `UsageError` for an endpoint that cannot defer, `InvalidTool` for a provider's own tool.
 
@@ -135,14 +135,14 @@ def _deferred(tool: Tool, wire: str) -> Tool:
     return replace(tool, body=sealed(tool.name, {"native": {"wire": wire, "block": block}}))
 
 
-def found_tools(toolbox: Toolbox, names: Iterable[str]) -> list[Json]:
-    """What a search tool of your own returns: references that load the deferred tools of these names, behind the
+def tool_references(toolbox: Toolbox, names: Iterable[str]) -> list[Json]:
+    """Return what a search tool of your own answers: references that load the deferred tools of these names behind the
     prompt.
 
     Claude expands them where they stand. Raises `InvalidTool` for a name that is not deferred here: the provider would
     refuse it.
 
-    >>> found_tools(Toolbox(deferred([{"name": "ping"}], "anthropic_messages")), ["ping"])
+    >>> tool_references(Toolbox(deferred([{"name": "ping"}], "anthropic_messages")), ["ping"])
     [{'type': 'native', 'wire': 'anthropic_messages', 'block': {'type': 'tool_reference', 'tool_name': 'ping'}}]
     """
     return [_reference(toolbox, name) for name in names]

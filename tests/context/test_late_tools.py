@@ -20,7 +20,7 @@ from contextkit.errors import InvalidTool, UsageError
 from contextkit.providers.late_tools import ANNOUNCINGS, INLINE_TOOLS
 from contextkit.providers.provider import Provider
 from contextkit.server import LocalServer
-from contextkit.tools.late import call_tool, deferred, found_tools
+from contextkit.tools.late import call_tool, deferred, tool_references
 from tests.context.desk import WIRES, Desk, asks, says
 from tests.context.head import SYSTEM, add, forecast, weather
 from tests.providers.strict import faults
@@ -268,7 +268,7 @@ def test_a_deferred_tool_is_declared_for_nothing_and_loaded_by_a_search(running:
     @tool
     def find_tools(query: str) -> list[dict[str, Any]]:
         """Find tools by what they do."""
-        return found_tools(
+        return tool_references(
             catalogue, [one.name for one in catalogue if query in one.definition["native"]["block"]["description"]]
         )
 
@@ -282,7 +282,7 @@ def test_a_deferred_tool_is_declared_for_nothing_and_loaded_by_a_search(running:
     assert faults(MessageCreateParamsNonStreaming, parse(request.body)) == []
     assert asyncio.run(context.calls[0].arun()) == "sun in Ghent after 1"
     with pytest.raises(InvalidTool, match="'add' is not a deferred one"):
-        found_tools(Toolbox([add, *later]), ["add"])
+        tool_references(Toolbox([add, *later]), ["add"])
     with pytest.raises(UsageError, match="openai_chat cannot defer a tool"):
         deferred([weather], "openai_chat")
 

@@ -39,7 +39,7 @@ def test_the_model_adds_ticks_drops_and_reorders() -> None:
     ]
     assert "[-] check" in call(one, action="drop", numbers=[4])
     assert "[ ] read" in call(one, action="reopen", numbers=[3])
-    assert one.told() == "Still to do (todo.md, 0 of 4 done):\n1. write\n2. plan\n3. read"
+    assert one.open_items_text() == "Still to do (todo.md, 0 of 4 done):\n1. write\n2. plan\n3. read"
 
 
 def test_what_else_the_file_says_stays_where_it_is() -> None:
@@ -75,7 +75,7 @@ def test_an_action_that_does_not_exist_is_refused_by_the_schema() -> None:
 
 
 def test_nothing_open_is_nothing_to_say() -> None:
-    assert todo().told() == "" and todo("- [x] a\n- [-] b\n").told() == ""
+    assert todo().open_items_text() == "" and todo("- [x] a\n- [-] b\n").open_items_text() == ""
 
 
 ITEMS = st.lists(

@@ -109,7 +109,7 @@ class Facts:
         """
         with self._lock:
             subjects = [subject] if subject is not None else list(self._slots)
-        facts = (fact for one in subjects for fact in self._known(one, known_at) if fact.holds_at(moment))
+        facts = (fact for one in subjects for fact in self._facts_at(one, known_at) if fact.holds_at(moment))
         return sorted(
             (fact for fact in facts if relation in (None, fact.relation)),
             key=lambda fact: (fact.subject, fact.relation, fact.sequence),
@@ -118,7 +118,7 @@ class Facts:
     def about(self, subject: str, known_at: float = math.inf) -> list[Fact]:
         """All that was known of `subject` at `known_at`, what has ended too; by relation, then by the time it began."""
         return sorted(
-            self._known(subject, known_at),
+            self._facts_at(subject, known_at),
             key=lambda fact: (fact.relation, fact.valid_from, fact.learned_at, fact.sequence),
         )
 
@@ -165,7 +165,7 @@ class Facts:
         }
         with self._lock:
             fact = self._take(self.log.append("notice", {"text": f"{subject} {relation}", "fact": told}, at))
-        return next((known for known in self._known(subject, math.inf) if known.sequence == fact.sequence), fact)
+        return next((known for known in self._facts_at(subject, math.inf) if known.sequence == fact.sequence), fact)
 
     def _take(self, entry: Entry) -> Fact:
         """Put an entry where it is looked up."""
@@ -175,7 +175,7 @@ class Facts:
         learned.sort(key=lambda one: (one.valid_from, one.learned_at, one.sequence))
         return fact
 
-    def _known(self, subject: str, known_at: float) -> Iterator[Fact]:
+    def _facts_at(self, subject: str, known_at: float) -> Iterator[Fact]:
         with self._lock:
             slots = [list(learned) for learned in self._slots.get(subject, {}).values()]
         return (fact for slot in slots for fact in _intervals([fact for fact in slot if fact.learned_at <= known_at]))
