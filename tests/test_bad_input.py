@@ -40,7 +40,7 @@ from contextkit import (
     watch,
 )
 from contextkit.errors import InvalidContent, StorageError, UnknownModel, UsageError
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.memory import Memory, Offload, Recitation
 
 
@@ -402,7 +402,7 @@ def test_a_log_that_is_gone_beside_its_ledger_is_told_and_not_begun_anew(left: b
 def test_a_recording_of_other_calls_may_stand_where_a_conversation_begins(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "ledger.jsonl") as ledger:  # as `watch(record=…)` writes it
         ledger.append(
-            Exchange(
+            ModelCall(
                 "a", "s", "main", 0.0, None, None, "anthropic", "claude-sonnet-5-5", Bodies(b"{}"), None, None, None
             )
         )

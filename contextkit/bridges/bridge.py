@@ -25,7 +25,7 @@ from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.errors import ContextKitError
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.transport import Call
 from contextkit.lint.finding import Finding
@@ -173,19 +173,19 @@ class _CallRecorder(CallRecorder):
         entries = parsed.layout.columns.entries
         self._predictions[id(body)] = _Prediction(body, parsed.prompt, entries, usage)
 
-    def append(self, exchange: Exchange, body: bytes) -> None:
+    def append(self, call: ModelCall, body: bytes) -> None:
         """Append one call; a disk that fails ends the recording with a warning, not the conversation."""
         prediction = self._predictions.pop(id(body), None)
         if prediction is None:
-            super().append(exchange, body)
+            super().append(call, body)
             return
-        if exchange.first_byte_at is not None:  # without a first byte it warmed nothing
+        if call.first_byte_at is not None:  # without a first byte it warmed nothing
             with self._lock:
-                cache = self._cache(exchange.model)
-                lease = cache.begin(prediction.prompt, exchange.at)
-                cache.publish(lease, exchange.first_byte_at)
-                cache.end(lease, 0, exchange.ended_at or exchange.first_byte_at)
-        predicted = replace(exchange, predicted=prediction.usage)
+                cache = self._cache(call.model)
+                lease = cache.begin(prediction.prompt, call.at)
+                cache.publish(lease, call.first_byte_at)
+                cache.end(lease, 0, call.ended_at or call.first_byte_at)
+        predicted = replace(call, predicted=prediction.usage)
         self._write(lambda ledger: self._recorder_of(ledger).record(predicted, prediction.prompt, prediction.entries))
 
     def _recorder_of(self, ledger: Ledger) -> Recorder:

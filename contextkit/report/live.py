@@ -68,13 +68,13 @@ class LiveCalls:
         self.last: deque[AnalyzedCall] = deque(maxlen=CALLS)
         """The last calls."""
 
-    def __call__(self, call: AnalyzedCall) -> None:
+    def __call__(self, analyzed: AnalyzedCall) -> None:
         """One more call."""
-        self.last.append(call)
-        if call.usage is None:
+        self.last.append(analyzed)
+        if analyzed.usage is None:
             return  # it may or may not have kept the cache warm
-        key = call.exchange.session, call.exchange.lane
-        self.lanes[key] = _warm(call, self.lanes.get(key))
+        key = analyzed.call.session, analyzed.call.lane
+        self.lanes[key] = _warm(analyzed, self.lanes.get(key))
         self.lanes.move_to_end(key)
         if len(self.lanes) > MOST_LANES:
             self.lanes.popitem(last=False)
@@ -86,27 +86,27 @@ class LiveCalls:
         return ahead
 
 
-def _warm(call: AnalyzedCall, before: WarmLane | None) -> WarmLane:
-    exchange, usage = call.exchange, call.usage or Usage()
-    row = find_model(exchange.model) or model_named(exchange.model, exchange.provider)
+def _warm(analyzed: AnalyzedCall, before: WarmLane | None) -> WarmLane:
+    call, usage = analyzed.call, analyzed.usage or Usage()
+    row = find_model(call.model) or model_named(call.model, call.provider)
     lifetimes = [ttl for ttl, n_tokens in usage.writes or () if n_tokens]
-    is_lost = call.miss is not None and call.miss.lost_tokens > 0
-    if before is not None and before.is_ttl_recorded and before.model == exchange.model and not is_lost:
+    is_lost = analyzed.miss is not None and analyzed.miss.lost_tokens > 0
+    if before is not None and before.is_ttl_recorded and before.model == call.model and not is_lost:
         lifetimes.append(before.ttl_seconds)
     ttl, is_recorded = max(lifetimes, default=row.default_ttl_seconds), bool(lifetimes)
     n_tokens = n_left(usage, row)
-    cold = _cold_usd(call, n_tokens, row, ttl)
-    return WarmLane(exchange.session, call.agent, exchange.model, exchange.at, n_tokens, ttl, is_recorded, cold)
+    cold = _cold_usd(analyzed, n_tokens, row, ttl)
+    return WarmLane(call.session, analyzed.agent, call.model, call.at, n_tokens, ttl, is_recorded, cold)
 
 
-def _cold_usd(call: AnalyzedCall, n_tokens: int, row: Model, ttl_seconds: int) -> float | None:
-    exchange = call.exchange
+def _cold_usd(analyzed: AnalyzedCall, n_tokens: int, row: Model, ttl_seconds: int) -> float | None:
+    call = analyzed.call
     try:
         return at_risk_usd(
             Usage(fresh=0, read=n_tokens, writes={}, output=0),
             row,
             ttl_seconds,
-            lambda usage: prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at),
+            lambda usage: prices.cost_usd(call.provider, call.model, usage, call.at),
         )
     except UnknownModel:
         return None
@@ -156,17 +156,17 @@ def _calls(live: LiveCalls, names: dict[str, str], console: Console, now: float)
     is_wide = console.width >= NARROW
     wide = [("session", False), ("model", False)] if is_wide else []
     table = empty_table(("ago", True), *wide, ("input", True), ("read", True), ("spent", True), ("miss", False))
-    for call in reversed(live.last):
-        exchange, usage = call.exchange, call.usage
-        middle = [names.get(exchange.session, exchange.session), exchange.model] if is_wide else []
+    for analyzed in reversed(live.last):
+        call, usage = analyzed.call, analyzed.usage
+        middle = [names.get(call.session, call.session), call.model] if is_wide else []
         rate = UNKNOWN if usage is None or usage.hit_rate is None else f"{usage.hit_rate:.1%}"
         cells = [
-            f"{max(0, int(now - exchange.at)):,} s",
+            f"{max(0, int(now - call.at)):,} s",
             *middle,
             UNKNOWN if usage is None or usage.prompt is None else f"{usage.prompt:,}",
             rate,
-            UNKNOWN if call.cost_usd is None else dollars(call.cost_usd),
-            call.miss.cause if call.miss and call.miss.lost_tokens else "",
+            UNKNOWN if analyzed.cost_usd is None else dollars(analyzed.cost_usd),
+            analyzed.miss.cause if analyzed.miss and analyzed.miss.lost_tokens else "",
         ]
         table.add_row(*(plain_cell(text, console) for text in cells))
     return table

@@ -49,13 +49,13 @@ def test_a_plain_loop_gets_its_markers_and_its_bill(server: Any) -> None:
         client = bridge.client(plain)
         for turn in range(1, 6):
             client.messages.create(**body(turn))
-    assert [exchange.usage for exchange in bridge.ledger] == [exchange.usage for exchange in server.ledger]
-    for exchange in bridge.ledger:
-        assert isinstance(exchange.prompt, Outline) and exchange.predicted is not None and exchange.usage is not None
-        assert exchange.predicted.read == exchange.usage.read
+    assert [call.usage for call in bridge.ledger] == [call.usage for call in server.ledger]
+    for call in bridge.ledger:
+        assert isinstance(call.prompt, Outline) and call.predicted is not None and call.usage is not None
+        assert call.predicted.read == call.usage.read
     rate = bridge.summary().total.hit_rate
     assert rate is not None and rate > 0.7 and bridge.repaired == {"sort-tools": 5, "place-breakpoints": 5}
-    assert len({exchange.session for exchange in bridge.ledger}) == 1
+    assert len({call.session for call in bridge.ledger}) == 1
 
 
 def test_async_clients_and_streams_cross_too(server: Any) -> None:
@@ -76,8 +76,8 @@ def test_async_clients_and_streams_cross_too(server: Any) -> None:
                     pass
 
     asyncio.run(turns())
-    assert [exchange.usage for exchange in bridge.ledger] == [exchange.usage for exchange in server.ledger]
-    assert all(exchange.first_byte_at is not None for exchange in bridge.ledger)
+    assert [call.usage for call in bridge.ledger] == [call.usage for call in server.ledger]
+    assert all(call.first_byte_at is not None for call in bridge.ledger)
 
 
 def test_a_chain_of_responses_is_predicted_with_what_it_goes_on_from(server: Any) -> None:
@@ -89,12 +89,8 @@ def test_a_chain_of_responses_is_predicted_with_what_it_goes_on_from(server: Any
             last = client.responses.create(
                 model="gpt-6.1-sol", instructions=SYSTEM, input=f"question {turn}", **past
             ).id
-    assert all(isinstance(exchange.prompt, Outline) and exchange.predicted is not None for exchange in bridge.ledger)
-    read = [
-        (exchange.predicted.read, exchange.usage.read)
-        for exchange in bridge.ledger
-        if exchange.predicted and exchange.usage
-    ]
+    assert all(isinstance(call.prompt, Outline) and call.predicted is not None for call in bridge.ledger)
+    read = [(call.predicted.read, call.usage.read) for call in bridge.ledger if call.predicted and call.usage]
     assert read == [(billed, billed) for _, billed in read] and read[-1][1] > 1_000
 
 
@@ -152,7 +148,7 @@ def test_a_failed_call_is_recorded_and_raised(server: Any) -> None:
         pytest.raises(anthropic.APIStatusError),
     ):
         bridge.client(plain).messages.create(**body(1))
-    assert [exchange.error for exchange in bridge.ledger] == ["overloaded_error"]
+    assert [call.error for call in bridge.ledger] == ["overloaded_error"]
 
 
 def test_only_a_client_of_the_two_sdks_can_be_followed() -> None:

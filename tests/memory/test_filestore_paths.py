@@ -480,7 +480,7 @@ def test_plain_names_pass(name: str) -> None:
 # ------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not HAS_HANDLES, reason="no folder handles here: exchanges are found out, not made impossible")
+@pytest.mark.skipif(not HAS_HANDLES, reason="no folder handles here: calls are found out, not made impossible")
 def test_a_folder_that_turns_into_a_link_while_it_is_walked_leads_nowhere(
     outside: Outside, request: pytest.FixtureRequest
 ) -> None:
@@ -518,7 +518,7 @@ def test_a_folder_that_turns_into_a_link_while_it_is_walked_leads_nowhere(
         done.set()
         flipper.join()
     outside.check()
-    print(f"{n:,} walks against {flips['done']:,} exchanges: {dict(outcomes.most_common())}")
+    print(f"{n:,} walks against {flips['done']:,} calls: {dict(outcomes.most_common())}")
     assert flips["done"] > n // 100 and outcomes["done"] and outcomes["PathRefused"]
 
 
