@@ -41,7 +41,7 @@ from contextkit.memory.memory import Memory
 from contextkit.prompt.normal_form import normal
 from contextkit.providers.adoption import adopt
 from contextkit.providers.anthropic.messages import AnthropicMessages
-from contextkit.providers.calls import NO_NAMES, ClientNames
+from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.paths import FOLLOWED, wire_of

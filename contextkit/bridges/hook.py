@@ -22,7 +22,7 @@ from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.ledger.transport import Call, Watcher, attach, cloned, library_of
 from contextkit.log.content import binary_part
-from contextkit.providers.calls import NO_NAMES, ClientNames
+from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.report.contents import Gathering
 from contextkit.report.terminal import text
 from contextkit.terminal import sanitize

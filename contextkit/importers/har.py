@@ -26,7 +26,7 @@ from contextkit.importers.pairing import Body, Pairs, RecordedCall, body_of
 from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
-from contextkit.providers.calls import names_in_headers
+from contextkit.providers.client_names import names_in_headers
 from contextkit.providers.response_facts import ResponseFacts
 
 PIECE = 4 << 20

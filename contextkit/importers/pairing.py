@@ -21,8 +21,9 @@ from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source, load_json
 from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Bodies, ModelCall, Record, Remark, lane_name
+from contextkit.ledger.parsed_call import BodyParser, ParsedCall
 from contextkit.prompt.conversations import Conversations
-from contextkit.providers.calls import NO_NAMES, BlockReader, BodyCall, ClientNames, session_in
+from contextkit.providers.client_names import NO_NAMES, ClientNames, session_in
 from contextkit.providers.codecs import endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import Histories, Unknown, named_in
@@ -131,10 +132,10 @@ class Pairs:
     """Turns the calls of one source into records, in their order."""
 
     source: Source
-    conversations: Conversations[BodyCall] = field(
+    conversations: Conversations[ParsedCall] = field(
         default_factory=lambda: Conversations(MOST_CONVERSATIONS, most_bytes=MOST_BYTES)
     )
-    blocks: BlockReader = field(default_factory=BlockReader)
+    parser: BodyParser = field(default_factory=BodyParser)
     n_conversations: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Conversations of each session and agent."""
     bodies: GrowingBodies = field(default_factory=GrowingBodies)
@@ -215,8 +216,9 @@ class Pairs:
             return session or self.source.label, heard.lane or MAIN
         model = _requested_model(fields) or model_in(heard.url) or heard.model
         hint = f"{heard.provider} {model}".lower()
-        call = self.blocks.call(fields, hint, model, session=recorded or answer.session, in_headers=heard.in_headers)
-        placement = self.conversations.place(call, (recorded,), n_bytes=call.n_bytes)
+        sent = ModelCall("", recorded or answer.session, "", 0.0, None, None, "", model, None, None, None, None)
+        call, n_bytes = self.parser.parse(sent, fields, hint, in_headers=heard.in_headers)
+        placement = self.conversations.place(call, (recorded,), n_bytes=n_bytes)
         conversation = placement.conversation
         if conversation.name is None:
             agent = call.agent if session else ""

@@ -47,7 +47,7 @@ from contextkit.prices import cost_usd
 from contextkit.prompt.planner import NO_ENTRIES, CachedEntries, PlanningState
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.call_ids import with_unique_calls
-from contextkit.providers.calls import NO_NAMES, ClientNames
+from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.masking import Lowered
 from contextkit.providers.provider import Provider, Reply, assistant_body, plain, sendable
 from contextkit.providers.rendering import as_read

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from contextkit.ledger.budget import may_be_billed
 from contextkit.ledger.failure_names import ABORTED, broken_off, unanswered
-from contextkit.providers.calls import NO_NAMES, ClientNames, names_in_headers
+from contextkit.providers.client_names import NO_NAMES, ClientNames, names_in_headers
 from contextkit.redact import credentials_of, register_credentials
 
 _LIBRARIES = ("httpx2", "httpx")

@@ -20,7 +20,7 @@ from contextkit.ledger.calls import Bodies, ModelCall, Record, Remark, encode
 from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
 from contextkit.ledger.summary import Tally
 from contextkit.lint.finding import Finding
-from contextkit.providers.calls import NO_NAMES, ClientNames
+from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.response_facts import error_type
 from contextkit.proxy.journal import Journal
 from contextkit.proxy.observer import UNREADABLE, Departed, Ended, Passed

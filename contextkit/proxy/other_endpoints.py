@@ -19,11 +19,10 @@ from contextkit.errors import ContextKitError
 from contextkit.importers.answers import amazon_events, answer_of
 from contextkit.importers.billed import provider_of_request, requested_model
 from contextkit.ledger.calls import Bodies, ModelCall
+from contextkit.ledger.parsed_call import RECENT, ParsedCall, nearest, parse_call
 from contextkit.lint.finding import Finding
-from contextkit.lint.requests.cut import RECENT, cut, nearest
-from contextkit.lint.requests.rule import RecordedCall
 from contextkit.prompt.conversations import Conversations
-from contextkit.providers.calls import NO_NAMES, ClientNames
+from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.codecs import endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import named_in
@@ -61,7 +60,7 @@ class OtherEndpoints:
     def __init__(self, run: str, upstream: str) -> None:
         """`run` begins the name of each conversation; `upstream` is the provider's address."""
         self._run, self._upstream = run, upstream
-        self._conversations: Conversations[RecordedCall] = Conversations(MOST_CONVERSATIONS, most_bytes=MOST_BYTES)
+        self._conversations: Conversations[ParsedCall] = Conversations(MOST_CONVERSATIONS, most_bytes=MOST_BYTES)
         self._numbers: Counter[str] = Counter()
 
     def begin(self, call: Departed, body: bytes, names: ClientNames = NO_NAMES) -> OtherCall:
@@ -70,10 +69,9 @@ class OtherEndpoints:
         model = requested_model(fields, call.path)
         provider = billed_by(self._upstream, call, model, fields)
         family = call.wire.partition("_")[0]
-        recorded = self._recorded_call(call, body, model, provider, family) if named_in(fields) is None else None
+        recorded = self._parsed_call(call, body, model, provider, family, names) if named_in(fields) is None else None
         if recorded is None:
             return OtherCall(self._single(), 1, model, provider, ())
-        recorded = replace(recorded, in_headers=names)
         placement = self._conversations.place(recorded, (family,), n_bytes=len(body))
         conversation, before = placement.conversation, placement.before
         if conversation.name is None:
@@ -113,18 +111,19 @@ class OtherEndpoints:
         self._numbers["alone"] += 1
         return f"{self._run}-alone-{self._numbers['alone']}"
 
-    def _recorded_call(
-        self, call: Departed, body: bytes, model: str, provider: str, family: str
-    ) -> RecordedCall | None:
-        """The body cut into blocks; None where it cannot be read."""
+    def _parsed_call(
+        self, call: Departed, body: bytes, model: str, provider: str, family: str, names: ClientNames
+    ) -> ParsedCall | None:
+        """Parse the body into blocks; None where it cannot be read."""
         recorded = ModelCall("", "", "main", call.at, None, None, provider, model, Bodies(body), None, None, None)
         try:
-            return cut(recorded, nearest(self._conversations.recent((family,), RECENT), body), index=1)
+            near = nearest(self._conversations.recent((family,), RECENT), body)
+            return parse_call(recorded, near, index=1, in_headers=names)
         except ContextKitError:
             return None
 
 
-def _breaks(before: RecordedCall, call: RecordedCall, turn: int, session: str) -> tuple[Finding, ...]:
+def _breaks(before: ParsedCall, call: ParsedCall, turn: int, session: str) -> tuple[Finding, ...]:
     try:
         return tuple(broken(step_of(replace(before, index=0), call, turn), catalogue(), session))
     except Exception as error:  # noqa: BLE001 - a fault of a rule must not end the recording of what passes

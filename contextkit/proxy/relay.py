@@ -38,7 +38,7 @@ except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
 from contextkit.content_encoding import MOST_BYTES
-from contextkit.providers.calls import NO_NAMES, names_in_headers
+from contextkit.providers.client_names import NO_NAMES, names_in_headers
 from contextkit.providers.paths import wire_of
 from contextkit.proxy.observer import Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts
 from contextkit.redact import credentials_of, redact_path, redact_text

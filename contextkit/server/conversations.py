@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from contextkit.canonical import Json
-from contextkit.ledger.calls import lane_name
+from contextkit.ledger.calls import ModelCall, lane_name
+from contextkit.ledger.parsed_call import BodyParser, ParsedCall
 from contextkit.prompt.conversations import Conversations
-from contextkit.providers.calls import BlockReader, BodyCall, names_in_headers
+from contextkit.providers.client_names import names_in_headers
 from contextkit.providers.provider import Parsed
 
 MOST, MOST_BYTES = 1024, 1 << 26
@@ -20,8 +21,8 @@ class LedgerConversations:
     """The conversations of one server."""
 
     def __init__(self) -> None:
-        self._conversations: Conversations[BodyCall] = Conversations(MOST, most_bytes=MOST_BYTES)
-        self._reader = BlockReader()
+        self._conversations: Conversations[ParsedCall] = Conversations(MOST, most_bytes=MOST_BYTES)
+        self._parser = BodyParser()
         self._n_lanes: Counter[tuple[str, str]] = Counter()
 
     def place(self, body: Mapping[str, Json], parsed: Parsed, name: str, headers: Mapping[str, str]) -> tuple[str, str]:
@@ -30,8 +31,9 @@ class LedgerConversations:
         Of its headers the names of session and agent are read, and no others.
         """
         in_headers = names_in_headers(headers.items())
-        call = self._reader.call(body, parsed.model.lower(), parsed.model, name=name, in_headers=in_headers)
-        conversation = self._conversations.place(call, n_bytes=call.n_bytes).conversation
+        sent = ModelCall(name, "", "", 0.0, None, None, "", parsed.model, None, None, None, None)
+        call, n_bytes = self._parser.parse(sent, body, parsed.model.lower(), in_headers=in_headers)
+        conversation = self._conversations.place(call, n_bytes=n_bytes).conversation
         if conversation.name is None:
             session = call.session or _digest_of_first_message(parsed)
             self._n_lanes[session, call.agent] += 1

@@ -17,11 +17,12 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, parse
 from contextkit.errors import NotSerialisable, UnreadableRequest, UsageError
 from contextkit.ledger.calls import Bodies, ModelCall
+from contextkit.ledger.parsed_call import ParsedCall, compare, parse_call
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.requests.cost import Costs
-from contextkit.lint.requests.cut import compare, cut
 from contextkit.lint.requests.naming import UNREADABLE, HazardRule, Rules, evidence_of, finding_of, unnamed
-from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
+from contextkit.lint.requests.rule import Change, Evidence, Step
+from contextkit.providers.client_names import NO_NAMES, ClientNames
 
 _KEYING = ("parameters",)
 """Levels whose rules on a step concern the cache key of the whole prefix."""
@@ -37,7 +38,7 @@ def catalogue() -> Rules:
     return Rules(hazards())
 
 
-def step_of(before: RecordedCall, after: RecordedCall, turn: int) -> Step:
+def step_of(before: ParsedCall, after: ParsedCall, turn: int) -> Step:
     """Compare two calls."""
     return Step(before, after, turn, compare(before, after), (before,))
 
@@ -73,7 +74,7 @@ def evidence_of_step(step: Step, rules: Rules, levels: Sequence[str]) -> Iterato
             yield from ((rule, evidence) for evidence in evidence_of(rule, step) if evidence.path != UNREADABLE)
 
 
-def refused(sent: RecordedCall, turn: int, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
+def refused(sent: ParsedCall, turn: int, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
     """Find breakpoints of one call that a provider refuses or ignores, whatever came before it."""
     on_calls = (rule for rule in rules.on("call") if rule.hazard.level == "breakpoints")
     said = ((rule, said) for rule in on_calls for said in evidence_of(rule, sent) if said.path != UNREADABLE)
@@ -99,22 +100,23 @@ def _as_guard_finding(finding: Finding, caller: str) -> Finding:
     )
 
 
-def recorded_call(
+def parsed_body(
     body: bytes,
     wire: str = "",
     *,
     at: float = 0.0,
     began_at: float | None = None,
     usage: Usage | None = None,
-    before: RecordedCall | None = None,
-) -> RecordedCall:
+    before: ParsedCall | None = None,
+    in_headers: ClientNames = NO_NAMES,
+) -> ParsedCall:
     """Parse a body as a call; `before` is an earlier call whose blocks may be reused.
 
     Raises `UnreadableRequest` for a body that is not a model call.
     """
     provider, model = wire.partition("_")[0], _model_of(body) if before is None else before.call.model
     call = ModelCall("", "", "main", at, began_at, None, provider, model, Bodies(body), usage, None, None)
-    sent = cut(call, before, index=0 if before is None else before.index + 1)
+    sent = parse_call(call, before, index=0 if before is None else before.index + 1, in_headers=in_headers)
     if sent is None:
         raise UnreadableRequest("body", "not a request to a model: it has neither messages, nor input, nor contents")
     return sent
@@ -136,25 +138,25 @@ def breaks(before: Any, after: Any) -> str:
     `UnreadableRequest` for an unknown body; either names the argument.
     """
     one, other = _read("before", before), _read("after", after)
-    if one.wire != other.wire:
-        return f"  the requests are of two endpoints: {one.wire}, then {other.wire}"
+    if one.endpoint != other.endpoint:
+        return f"  the requests are of two endpoints: {one.endpoint}, then {other.endpoint}"
     return listed(broken(step_of(_all_cached(one), replace(other, index=1), 2), catalogue()))
 
 
-def _read(side: str, value: Any) -> RecordedCall:
+def _read(side: str, value: Any) -> ParsedCall:
     """Parse one of two bodies; an error names the argument."""
     try:
         body = _bytes_of(value)
         if not body.strip():
             raise UnreadableRequest("body", "empty")
-        return recorded_call(body)
+        return parsed_body(body)
     except UnreadableRequest as error:
         raise UnreadableRequest(side if error.path == "body" else f"{side}.{error.path}", error.what) from None
     except UsageError as error:
         raise UsageError(f"{side}: {error}") from None
 
 
-def _all_cached(sent: RecordedCall) -> RecordedCall:
+def _all_cached(sent: ParsedCall) -> ParsedCall:
     """Treat a call without breakpoints as if it had one at its end."""
     if any(block.marker is not None for block in sent.blocks) or not sent.blocks:
         return sent

@@ -22,7 +22,7 @@ from contextkit.importers.billed import model_in
 from contextkit.ledger.budget import Budget, Hold, PlannedCall, Reservation, is_covered, planned_call
 from contextkit.ledger.transport import Call, Watcher, as_sdk_error
 from contextkit.models import find_model, model_named
-from contextkit.providers.calls import NO_NAMES, ClientNames
+from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.codecs import BODIES, PARSERS, endpoint_of
 from contextkit.providers.paths import FOLLOWED, is_free, wire_of
 from contextkit.providers.response_facts import MOST_BYTES, ResponseBytes, response_bytes

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from contextkit.lint.requests.rule import RecordedCall
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.prompt.conversations import BodyPrefix, Match, choose, longest, probes
-from contextkit.providers.calls import NO_NAMES, ClientNames
+from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.server_state import PREVIOUS, Unknown
 from contextkit.watcher.shortfall import Answered
 
@@ -42,7 +42,7 @@ class Conversation:
     """When it was sent."""
     turn: int
     """How many requests were sent, from 1."""
-    call: RecordedCall | None = None
+    call: ParsedCall | None = None
     """The last request cut into blocks, where that was needed and it is small."""
     answered: Answered | None = None
     """The last call with a bill."""
@@ -110,8 +110,8 @@ class Conversations:
         return None
 
     def matching(
-        self, wire: str, call: RecordedCall, read: Callable[[Conversation], RecordedCall], label: str = ""
-    ) -> Match[Conversation, RecordedCall] | None:
+        self, wire: str, call: ParsedCall, read: Callable[[Conversation], ParsedCall], label: str = ""
+    ) -> Match[Conversation, ParsedCall] | None:
         """The conversation that `call` continues with another past; None where it begins one, or branches off.
 
         `read` cuts a conversation's last request. A call with a label continues the conversation of that label

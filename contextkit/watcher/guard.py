@@ -33,13 +33,13 @@ from contextkit.ledger.calls import Bodies, ModelCall, Remark
 from contextkit.ledger.causes import is_shortfall
 from contextkit.ledger.failure_names import CUT
 from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_of
-from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
-from contextkit.providers.calls import NO_NAMES, ClientNames
+from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.codecs import BODIES
 from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.request_fields import UnlistedFields
@@ -47,7 +47,7 @@ from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, 
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.redact import redact
 from contextkit.terminal import sanitize
-from contextkit.watcher.breaks import broken, catalogue, evidence_of_step, recorded_call, refused, step_of
+from contextkit.watcher.breaks import broken, catalogue, evidence_of_step, parsed_body, refused, step_of
 from contextkit.watcher.conversations import RUN, Conversation, Conversations
 from contextkit.watcher.diagnostics import with_diagnostics
 from contextkit.watcher.naming import current
@@ -298,7 +298,7 @@ class Guard:
         self, wire: str, body: bytes, names: ClientNames, where: Caller, at: float
     ) -> tuple[Conversation, SentRequest]:
         """Parse a request that does not simply append to an earlier one; a request that is stopped is not stored."""
-        call = replace(recorded_call(body, wire, at=at), index=1, in_headers=names)
+        call = replace(parsed_body(body, wire, at=at, in_headers=names), index=1)
         for text in self._unlisted.new(wire, call.body):
             logging.getLogger("contextkit.watch").warning("%s", sanitize(text))
         stored = named_in(call.body)
@@ -331,7 +331,7 @@ class Guard:
             return conversation, _sent_request(conversation, body, at, where, findings)
 
     def _findings(
-        self, before: RecordedCall | None, after: RecordedCall, turn: int, name: str, where: Caller
+        self, before: ParsedCall | None, after: ParsedCall, turn: int, name: str, where: Caller
     ) -> tuple[Finding, ...]:
         """Find what breaks the prefix, with its cost, and markers that providers refuse.
 
@@ -431,10 +431,8 @@ class Guard:
             or not (sent_request.findings or is_shortfall(should, read))
         ):
             return None
-        one = recorded_call(before.body, before.wire, at=before.at, began_at=before.began_at, usage=before.usage)
-        other = recorded_call(
-            sent_request.body, sent_request.wire, at=sent_request.at, usage=answered.usage, before=one
-        )
+        one = parsed_body(before.body, before.wire, at=before.at, began_at=before.began_at, usage=before.usage)
+        other = parsed_body(sent_request.body, sent_request.wire, at=sent_request.at, usage=answered.usage, before=one)
         step = step_of(one, other, sent_request.turn)
         explained = (
             None if sent_request.findings else next(evidence_of_step(step, self._all_rules(), _EXPLAINING), None)
@@ -551,7 +549,7 @@ class WatchedCall:
 
 
 def _advance(
-    one: Conversation, prefix: BodyPrefix, at: float, analyzed: RecordedCall | None, stored: Unknown | None = None
+    one: Conversation, prefix: BodyPrefix, at: float, analyzed: ParsedCall | None, stored: Unknown | None = None
 ) -> None:
     one.prefix, one.at, one.stored = prefix, at, stored
     one.call = analyzed if len(prefix.body) <= _MOST_CUT_BYTES else None
@@ -567,14 +565,15 @@ def _sent_request(
     return SentRequest(one.wire, one.model, body, at, where, one.name, one.turn, one.answered, findings)
 
 
-def _read(conversation: Conversation) -> RecordedCall:
+def _read(conversation: Conversation) -> ParsedCall:
     """Parse the last request of a conversation, with its bill where known; a small one stays parsed until the next."""
     call, answered = conversation.call, conversation.answered
     if call is None:
-        call = recorded_call(conversation.body, conversation.wire, at=conversation.at)
-        call = replace(call, in_headers=conversation.names)
+        call = parsed_body(conversation.body, conversation.wire, at=conversation.at, in_headers=conversation.names)
         conversation.call = call if len(conversation.body) <= _MOST_CUT_BYTES else None
-    return replace(call, usage=answered.usage) if answered is not None and answered.body == conversation.body else call
+    if answered is None or answered.body != conversation.body:
+        return call
+    return replace(call, call=replace(call.call, usage=answered.usage))
 
 
 def _place(sent_request: SentRequest) -> RequestPlace:

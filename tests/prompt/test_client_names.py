@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contextkit.providers.calls import NO_NAMES, ClientNames, client_names, names_in_headers
+from contextkit.providers.client_names import NO_NAMES, ClientNames, client_names, names_in_headers
 
 TURN = '{"session_id": "s", "thread_id": "t", "window_id": "t:1", "request_kind": "turn"}'
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from contextkit.ledger.calls import ModelCall
+from contextkit.ledger.parsed_call import BodyParser, ParsedCall
 from contextkit.prompt.conversations import Conversations, Placement
-from contextkit.providers.calls import BlockReader, BodyCall
 
 Json = Any
 TOOLS = [{"name": name, "description": name, "input_schema": {"type": "object"}} for name in ("read", "edit", "task")]
@@ -29,10 +30,11 @@ class Stream:
     """Places bodies one after the other."""
 
     def __init__(self) -> None:
-        self.reader, self.conversations = BlockReader(), Conversations[BodyCall]()
+        self.parser, self.conversations = BodyParser(), Conversations[ParsedCall]()
 
-    def place(self, fields: Json) -> Placement[BodyCall]:
-        return self.conversations.place(self.reader.call(fields, "anthropic", fields["model"]))
+    def place(self, fields: Json) -> Placement[ParsedCall]:
+        call = ModelCall("", "", "", 0.0, None, None, "", fields["model"], None, None, None, None)
+        return self.conversations.place(self.parser.parse(call, fields, "anthropic")[0])
 
 
 def relations(*bodies: Json) -> list[str]:

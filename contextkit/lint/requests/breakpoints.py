@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from contextkit.lint.requests.rule import RecordedCall, Step
+from contextkit.ledger.parsed_call import ParsedCall
+from contextkit.lint.requests.rule import Step
 from contextkit.prompt.block import Block
 
 LOOKBACK = 20
@@ -46,12 +47,12 @@ class SentBreakpoint:
     """Where it stands: its block's path with the marker's key, or the field at the top of the body."""
 
 
-def has_breakpoints(sent: RecordedCall) -> bool:
+def has_breakpoints(sent: ParsedCall) -> bool:
     """Return whether the model caches at markers, and a request may carry four of them: Claude and Nova, not OpenAI."""
     return sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws")
 
 
-def breakpoints_of(sent: RecordedCall) -> tuple[SentBreakpoint, ...]:
+def breakpoints_of(sent: ParsedCall) -> tuple[SentBreakpoint, ...]:
     """Every marker of a call in cache order, the one that the provider sets by itself included."""
     if sent.row.cache != "breakpoints":
         return ()
@@ -71,13 +72,13 @@ _MAX_MEMOIZED = 64
 """Calls whose markers are remembered: several rules ask for the same ones, one call after the other."""
 
 
-def _breakpoints(sent: RecordedCall) -> Iterator[SentBreakpoint]:
+def _breakpoints(sent: ParsedCall) -> Iterator[SentBreakpoint]:
     automatic = _automatic_breakpoint(sent)
     for index, block in enumerate(sent.blocks):
         if block.marker is not None:
             key = (
                 "cachePoint"
-                if sent.wire == "bedrock_converse"
+                if sent.endpoint == "bedrock_converse"
                 else "cache_control"
                 if has_breakpoints(sent)
                 else "prompt_cache_breakpoint"
@@ -87,7 +88,7 @@ def _breakpoints(sent: RecordedCall) -> Iterator[SentBreakpoint]:
             yield automatic
 
 
-def _automatic_breakpoint(sent: RecordedCall) -> SentBreakpoint | None:
+def _automatic_breakpoint(sent: ParsedCall) -> SentBreakpoint | None:
     """The marker that the provider puts on the last block that can carry one."""
     requested, options = sent.params.get("cache_control"), sent.params.get("prompt_cache_options")
     is_implicit = sent.row.provider == "openai" and not (
@@ -112,16 +113,16 @@ def _text(block: Block) -> object:
     return block.value.get("text", "-") if isinstance(block.value, dict) else block.value
 
 
-def ttl_seconds(sent: RecordedCall, marker: Mapping[str, object]) -> int:
+def ttl_seconds(sent: ParsedCall, marker: Mapping[str, object]) -> int:
     """Seconds that a marker asks for: its own, the request's, or the model's default."""
     options = sent.params.get("prompt_cache_options")
     requested = marker.get("ttl") or (options.get("ttl") if isinstance(options, dict) else None)
     return _LIFETIMES.get(str(requested), sent.row.default_ttl_seconds)
 
 
-def distance(sent: RecordedCall, start: int, end: int) -> int:
+def distance(sent: ParsedCall, start: int, end: int) -> int:
     """Positions from one block to a later one."""
-    if sent.wire not in _GROUPING_WIRES:
+    if sent.endpoint not in _GROUPING_WIRES:
         return end - start
     blocks = sent.blocks
     return sum(
@@ -129,12 +130,12 @@ def distance(sent: RecordedCall, start: int, end: int) -> int:
     )
 
 
-def in_messages(sent: RecordedCall, mark: SentBreakpoint) -> bool:
+def in_messages(sent: ParsedCall, mark: SentBreakpoint) -> bool:
     """Return whether a marker stands in the messages, not in tools or system text."""
     return sent.blocks[mark.index].level == "messages"
 
 
-def n_head(sent: RecordedCall) -> int:
+def n_head(sent: ParsedCall) -> int:
     """Blocks of tools and system."""
     return next((i for i, block in enumerate(sent.blocks) if block.level == "messages"), len(sent.blocks))
 
@@ -148,12 +149,12 @@ def n_bytes(blocks: Sequence[Block]) -> float:
     )
 
 
-def estimated(sent: RecordedCall, start: int = 0, end: int | None = None) -> int:
+def estimated(sent: ParsedCall, start: int = 0, end: int | None = None) -> int:
     """Tokens of some of its blocks, by their size."""
     return int(n_bytes(sent.blocks[start:end]) / sent.row.bytes_per_token)
 
 
-def n_tokens(sent: RecordedCall, start: int = 0, end: int | None = None) -> int:
+def n_tokens(sent: ParsedCall, start: int = 0, end: int | None = None) -> int:
     """Tokens of some of its blocks: their share of the prompt that was billed, an estimate by size where it was not."""
     billed = sent.usage.prompt if sent.usage else None
     whole = n_bytes(sent.blocks)
@@ -207,14 +208,14 @@ def _entries(step: Step, shared: int) -> Iterator[int]:
                 yield mark.index
 
 
-def _last_readable(sent: RecordedCall, written: Sequence[int]) -> int:
+def _last_readable(sent: ParsedCall, written: Sequence[int]) -> int:
     marks = [mark.index for mark in breakpoints_of(sent)]
     return next(
         (entry for entry in reversed(written) if any(is_within_lookback(sent, mark, entry) for mark in marks)), -1
     )
 
 
-def is_within_lookback(sent: RecordedCall, mark: int, entry: int) -> bool:
+def is_within_lookback(sent: ParsedCall, mark: int, entry: int) -> bool:
     """Return whether a lookup from a marker comes by an entry; OpenAI's goes by breakpoints and knows no window of
     blocks.
     """

@@ -16,8 +16,8 @@ from contextkit.cache.prompt import Breakpoint, Prompt, common
 from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, UnknownModel
-from contextkit.lint.requests.cut import is_one_model
-from contextkit.lint.requests.rule import Evidence, RecordedCall, Step
+from contextkit.ledger.parsed_call import ParsedCall, is_one_model
+from contextkit.lint.requests.rule import Evidence, Step
 from contextkit.models import Model
 from contextkit.providers.codecs import PARSERS
 from contextkit.providers.provider import Parsed, memoize_blocks
@@ -44,7 +44,7 @@ class Cost:
     """Tokens that the call before had left, and that it did not read for whatever reason, time included."""
     usage: Usage
     """The bill of the call under the reference cache."""
-    sent: RecordedCall
+    sent: ParsedCall
     """The call."""
     is_same: bool
     """Whether what could be read stands there as it did: to the provider nothing changed, however it is spelled and
@@ -100,18 +100,18 @@ class Costs:
             return None
         return _cost(step, before, after)
 
-    def _parsed(self, sent: RecordedCall) -> Parsed | None:
+    def _parsed(self, sent: ParsedCall) -> Parsed | None:
         if sent.index not in self._parsed_prompts:
             self._parsed_prompts[sent.index] = _parse(sent)
         return self._parsed_prompts[sent.index]
 
 
-def _parse(sent: RecordedCall) -> Parsed | None:
-    parser, row = PARSERS.get(sent.wire), sent.row
+def _parse(sent: ParsedCall) -> Parsed | None:
+    parser, row = PARSERS.get(sent.endpoint), sent.row
     if parser is None or not row.provider:
         return None
     try:
-        return parser({**sent.body, "modelId" if sent.wire == "bedrock_converse" else "model": row.name})
+        return parser({**sent.body, "modelId" if sent.endpoint == "bedrock_converse" else "model": row.name})
     except (ContextKitError, TypeError, ValueError, KeyError, AttributeError, RecursionError):
         return None  # what its endpoint would refuse has no price; the finding says so by having none
 
@@ -176,14 +176,14 @@ def _whole(usage: Usage | None) -> Usage | None:
     return usage.with_unknown_writes_as_zero()
 
 
-def _began(sent: RecordedCall) -> float:
+def _began(sent: ParsedCall) -> float:
     """When what it wrote became readable."""
     call = sent.call
     times = (call.first_byte_at, call.ended_at, call.at)
     return max(call.at, next(at for at in times if at is not None))
 
 
-def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, RecordedCall]]:
+def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, ParsedCall]]:
     """Prompts that stand for earlier calls of the conversation: each is a beginning of `before`, marked where that call
     ended.
     """
@@ -195,14 +195,14 @@ def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, RecordedCall]]:
         if 0 <= last < len(step.before.blocks) and sent.blocks[last].body == step.before.blocks[last].body:
             block = sent.blocks[last]
             segment = (
-                ends.get(block.message, last) if block.message >= 0 and sent.wire != "anthropic_messages" else last
+                ends.get(block.message, last) if block.message >= 0 and sent.endpoint != "anthropic_messages" else last
             )
             if 0 <= segment < before.prompt.n:
                 mark = Breakpoint(segment, step.after.row.default_ttl_seconds, 1)
                 yield replace(before.prompt, breakpoints=(mark,)), sent
 
 
-def _last_mark(sent: RecordedCall) -> int:
+def _last_mark(sent: ParsedCall) -> int:
     """Index of the block a call was written up to: its last marked one, or its end where the provider marks."""
     marked = next((i for i in range(len(sent.blocks) - 1, -1, -1) if sent.blocks[i].marker is not None), -1)
     return len(sent.blocks) - 1 if marked < 0 or sent.params.get("cache_control") is not None else marked

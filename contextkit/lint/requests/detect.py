@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import INFERRED_LANE, Bodies, ModelCall
+from contextkit.ledger.parsed_call import RECENT, ParsedCall, compare, nearest, parse_call, reach_of, slim
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.cost import Cost, Costs
-from contextkit.lint.requests.cut import RECENT, compare, cut, nearest, reach_of, slim
 from contextkit.lint.requests.naming import (
     Group,
     HazardRule,
@@ -27,7 +27,7 @@ from contextkit.lint.requests.naming import (
     unreadable,
     verdict_of,
 )
-from contextkit.lint.requests.rule import Calls, Change, Evidence, RecordedCall, Step
+from contextkit.lint.requests.rule import Calls, Change, Evidence, Step
 from contextkit.prompt.conversations import Conversations, Placement
 from contextkit.providers.request_fields import UnlistedFields
 
@@ -87,17 +87,17 @@ class Detector:
         self._verdicts = verdicts if verdicts is not None else {}  # both may be filled as records come
         self._rerouted = rerouted if rerouted is not None else {}
         self._costs = Costs() if has_costs else None
-        self._conversations = Conversations[RecordedCall]()
-        self._earlier: dict[int, list[RecordedCall]] = {}
+        self._conversations = Conversations[ParsedCall]()
+        self._earlier: dict[int, list[ParsedCall]] = {}
         """`id` of a conversation → its calls so far, without raw bytes."""
-        self._calls: list[RecordedCall] = []
+        self._calls: list[ParsedCall] = []
         self._places: dict[int, tuple[str, int]] = {}
 
     def feed(self, recorded: ModelCall) -> Iterator[Finding]:
         """The findings of one call, compared with the call before it in its conversation."""
         try:
             verdict, rerouted = self._verdicts.get(recorded.id, ""), self._rerouted.get(recorded.id, "")
-            call = cut(recorded, self._near(recorded), index=self.n_calls, verdict=verdict, rerouted=rerouted)
+            call = parse_call(recorded, self._near(recorded), index=self.n_calls, verdict=verdict, rerouted=rerouted)
         except UnreadableRequest as fault:
             self.n_unreadable += 1
             yield unreadable(recorded, fault.path, fault.what, self.n_calls + self.n_unreadable)
@@ -106,7 +106,7 @@ class Detector:
             self.n_skipped += 1
             return
         self.n_calls += 1
-        self.unlisted_fields += self._unlisted.new(call.wire, call.params)
+        self.unlisted_fields += self._unlisted.new(call.endpoint, call.params)
         pool = _pool_of(recorded)
         placement = self._conversations.place(call, pool)
         conversation = placement.conversation
@@ -120,7 +120,7 @@ class Detector:
         if step is not None:
             yield from self._of_step(step, place[0])
 
-    def _near(self, call: ModelCall) -> RecordedCall | None:
+    def _near(self, call: ModelCall) -> ParsedCall | None:
         """The latest call that shares the most bytes with `call`: cutting can begin where they differ."""
         if not isinstance(call.prompt, Bodies):
             return None
@@ -134,7 +134,7 @@ class Detector:
                 sent = evidence.sent or self._calls[-1]
                 yield finding_of(rule, evidence, sent, *self._places[sent.index])
 
-    def _of_call(self, call: RecordedCall, session: str, turn: int) -> Iterator[Finding]:
+    def _of_call(self, call: ParsedCall, session: str, turn: int) -> Iterator[Finding]:
         for rule in self._rules.on("call"):
             for evidence in evidence_of(rule, call):
                 yield finding_of(rule, evidence, call, session, turn)
@@ -164,7 +164,7 @@ class Detector:
             yield finding_of(rule, evidence, step.after, session, step.turn, None, tokens, usd)
 
 
-def _step(placement: Placement[RecordedCall], call: RecordedCall, earlier: Sequence[RecordedCall]) -> Step | None:
+def _step(placement: Placement[ParsedCall], call: ParsedCall, earlier: Sequence[ParsedCall]) -> Step | None:
     before = placement.before
     if before is None:
         return None

@@ -13,7 +13,8 @@ from itertools import pairwise
 import orjson
 
 from contextkit.canonical import Json
-from contextkit.lint.requests.rule import Calls, Change, RecordedCall, Step
+from contextkit.ledger.parsed_call import ParsedCall
+from contextkit.lint.requests.rule import Calls, Change, Step
 from contextkit.lint.requests.values import texts_of
 from contextkit.prompt.block import Block, text_of
 
@@ -38,7 +39,7 @@ def n_body_bytes(blocks: Sequence[Block]) -> int:
     return sum(len(block.body) for block in blocks)
 
 
-def message_blocks(sent: RecordedCall) -> list[Block]:
+def message_blocks(sent: ParsedCall) -> list[Block]:
     """The blocks of the messages level."""
     return [block for block in sent.blocks if block.level == "messages"]
 
@@ -75,7 +76,7 @@ def _comparable_body(block: Block) -> bytes:
     return orjson.dumps(value["text"]) if is_bare else block.body
 
 
-def recorded_model(sent: RecordedCall) -> str:
+def recorded_model(sent: ParsedCall) -> str:
     """The model that was asked."""
     return sent.call.model or str(sent.params.get("model", ""))
 
@@ -127,7 +128,7 @@ def is_answer(block: Block) -> bool:
     return block.role in ("assistant", "model") or block.type in ("call", "thinking")
 
 
-def n_images(sent: RecordedCall) -> int:
+def n_images(sent: ParsedCall) -> int:
     """Pictures in the messages, those in tool results included."""
     return sum(
         _n_images_in(block.value) for block in sent.blocks if block.level == "messages" and block.type not in _WORDS
@@ -136,12 +137,12 @@ def n_images(sent: RecordedCall) -> int:
 
 def is_image_toggled(step: Step) -> bool:
     """Return whether the first image came, or the last one went, on a provider whose messages that invalidates."""
-    if step.after.row.provider != "anthropic" or step.after.wire == "bedrock_converse":
+    if step.after.row.provider != "anthropic" or step.after.endpoint == "bedrock_converse":
         return False
     return bool(n_images(step.before)) != bool(n_images(step.after))
 
 
-def has_thinking(sent: RecordedCall) -> bool:
+def has_thinking(sent: ParsedCall) -> bool:
     """Return whether thoughts of the model stand in it."""
     return any(block.type == "thinking" for block in sent.blocks)
 
@@ -240,7 +241,7 @@ def last_shortened_message(step: Step) -> int:
     return max((block.message for block in pairs), default=-1)
 
 
-def last_message_index(sent: RecordedCall) -> int:
+def last_message_index(sent: ParsedCall) -> int:
     """Index of the newest message."""
     return sent.blocks[-1].message if sent.blocks else -1
 
@@ -276,7 +277,7 @@ class Opening:
 
     name: str
     """Of the conversation."""
-    sent: RecordedCall
+    sent: ParsedCall
     """The call."""
     text: str
     """Its system text."""
@@ -293,5 +294,5 @@ def openings(calls: Calls) -> Iterator[Opening]:
         system = [block for block in sent.blocks if block.level == "system"]
         if system:
             tools = (block.role for block in sent.blocks if block.level == "tools")
-            kind = (sent.wire, sent.row.name, *tools)
+            kind = (sent.endpoint, sent.row.name, *tools)
             yield Opening(name, sent, "\n".join(map(text_of, system)), system[0].path, kind)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.requests.breakpoints import (
     breakpoints_of,
     is_within_lookback,
@@ -16,7 +17,7 @@ from contextkit.lint.requests.breakpoints import (
     n_tokens,
     readable_of,
 )
-from contextkit.lint.requests.rule import RecordedCall, Step
+from contextkit.lint.requests.rule import Step
 from contextkit.lint.requests.usage import cache_key_parameters, n_common_blocks, read_tokens, tokens_left_cached
 from contextkit.prompt.block import Block
 
@@ -59,7 +60,7 @@ def pause_text(step: Step) -> str:
     return f"{seconds:,.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
 
 
-def _shortest(sent: RecordedCall) -> int:
+def _shortest(sent: ParsedCall) -> int:
     return min((mark.ttl_seconds for mark in breakpoints_of(sent)), default=_ttl_seconds(sent))
 
 
@@ -68,7 +69,7 @@ _RETENTIONS = {"in_memory": 3600, "in-memory": 3600, "24h": 86_400}
 (https://developers.openai.com/api/docs/guides/prompt-caching)."""
 
 
-def _ttl_seconds(sent: RecordedCall) -> int:
+def _ttl_seconds(sent: ParsedCall) -> int:
     """How long a cache without markers keeps an entry: as long as was asked for, else as the model's row says."""
     return _RETENTIONS.get(str(sent.params.get("prompt_cache_retention")), sent.row.default_ttl_seconds)
 
@@ -116,7 +117,7 @@ def _was_read(step: Step) -> bool:
     )
 
 
-def finds_entry_of(one: RecordedCall, other: RecordedCall) -> bool:
+def finds_entry_of(one: ParsedCall, other: ParsedCall) -> bool:
     """Return whether a later call begins with something that `one` marked, looks there, and asks with the same
     parameters.
     """
@@ -129,7 +130,7 @@ def finds_entry_of(one: RecordedCall, other: RecordedCall) -> bool:
     )
 
 
-def has_related_head(one: RecordedCall, other: RecordedCall) -> bool:
+def has_related_head(one: ParsedCall, other: ParsedCall) -> bool:
     """Return whether at least half of the smaller one's tools and system text stands in the other as well."""
     heads = [sent.blocks[: n_head(sent)] for sent in (one, other)]
     shared = {block.body for block in heads[0]} & {block.body for block in heads[1]}

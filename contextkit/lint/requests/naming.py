@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from contextkit.ledger.calls import ModelCall
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, On, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, On, RequestRule, Step
 from contextkit.redact import redact
 
 UNREADABLE, UNNAMED = "CK000", "CK001"
@@ -78,7 +79,7 @@ def evidence_of(rule: HazardRule, *subject: object) -> Iterator[Evidence]:
 def finding_of(
     rule: HazardRule,
     evidence: Evidence,
-    sent: RecordedCall,
+    sent: ParsedCall,
     session: str,
     turn: int,
     change: Change | None = None,
@@ -113,7 +114,7 @@ def unreadable(call: ModelCall, path: str, what: str, turn: int) -> Finding:
 
 
 def place_of(
-    sent: RecordedCall, session: str, turn: int, change: Change | None, evidence: Evidence | None
+    sent: ParsedCall, session: str, turn: int, change: Change | None, evidence: Evidence | None
 ) -> RequestPlace:
     """Where it is: what the evidence names, else the block that changed."""
     path = evidence.path if evidence and evidence.path != UNREADABLE else ""

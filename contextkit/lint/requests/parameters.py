@@ -13,8 +13,8 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.ledger.calls import OTHER_PROJECT
-from contextkit.lint.requests.cut import reach_of
-from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
+from contextkit.ledger.parsed_call import ParsedCall, reach_of
+from contextkit.lint.requests.rule import Change, Evidence, Step
 
 Paths = Mapping[str, Sequence[str]]
 """Wire → where it keeps a setting."""
@@ -80,7 +80,7 @@ def first_parameter_change(
     """
     if is_other_model(step):
         return None
-    for path in paths.get(step.after.wire, ()):
+    for path in paths.get(step.after.endpoint, ()):
         was, now = value_at(step.before.params, path), value_at(step.after.params, path)
         one, other = meaning(was), meaning(now)
         if one != other or _as_json(one) != _as_json(other):
@@ -92,10 +92,12 @@ def _as_json(value: Json) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
 
 
-def is_claude(sent: RecordedCall) -> bool:
+def is_claude(sent: ParsedCall) -> bool:
     """Return whether Claude's rules hold for it."""
     return (
-        sent.wire in CLAUDE_WIRES and sent.row.cache == "breakpoints" and sent.row.provider in ("anthropic", "aws", "")
+        sent.endpoint in CLAUDE_WIRES
+        and sent.row.cache == "breakpoints"
+        and sent.row.provider in ("anthropic", "aws", "")
     )
 
 
@@ -111,7 +113,7 @@ def has_tool_change(step: Step) -> bool:
     return any(change.level == "tools" and change.is_cached for change in step.changes)
 
 
-def sent_model(sent: RecordedCall) -> str:
+def sent_model(sent: ParsedCall) -> str:
     """The model that was asked, as sent."""
     named = sent.params.get("model") or sent.params.get("modelId")
     return str(named) if isinstance(named, str) and named else sent.call.model
@@ -134,7 +136,7 @@ def is_other_model(step: Step) -> bool:
     return bool(was and now) and bare_model(was) != bare_model(now)
 
 
-def region_of(sent: RecordedCall) -> str:
+def region_of(sent: ParsedCall) -> str:
     """The region that the name of the model says, empty where it says none."""
     name = sent_model(sent)
     match = _ARN.match(name) or _VERTEX.match(name)
@@ -142,7 +144,7 @@ def region_of(sent: RecordedCall) -> str:
     return match["region"] if match else prefix[0].rstrip(".") if prefix else ""
 
 
-def account_of(sent: RecordedCall) -> str:
+def account_of(sent: ParsedCall) -> str:
     """The account or project that the name of the model says, empty where it says none."""
     name = sent_model(sent)
     match = _ARN.match(name) or _VERTEX.match(name)
@@ -160,17 +162,17 @@ def accounts(step: Step) -> tuple[str, str]:
     return account_of(step.before), account_of(step.after)
 
 
-def is_aggregated(sent: RecordedCall) -> bool:
+def is_aggregated(sent: ParsedCall) -> bool:
     """Whether an aggregator passes the call on: it names the vendor before the model, or takes that aggregator's own
     fields.
     """
     name = sent.params.get("model")
     is_vendored = isinstance(name, str) and "/" in name and not name.startswith(_NO_VENDORS)
     is_told = sent.call.provider == "openrouter" or isinstance(sent.params.get("provider"), dict)
-    return sent.wire.startswith("openai") and (is_told or (is_vendored and bool(sent.row.provider)))
+    return sent.endpoint.startswith("openai") and (is_told or (is_vendored and bool(sent.row.provider)))
 
 
-def route_key(sent: RecordedCall) -> str:
+def route_key(sent: ParsedCall) -> str:
     """What ties a call to a place: a cache key or a session's id; empty where nothing does."""
     keys = (sent.params.get(name) for name in ("prompt_cache_key", "session_id", "user"))
     return next((str(value) for value in keys if isinstance(value, str | int) and value != ""), "")
@@ -211,7 +213,7 @@ def _is_opening(change: Change) -> bool:
     return blocks[0].message <= 1
 
 
-def is_extended_by(before: RecordedCall, after: RecordedCall) -> bool:
+def is_extended_by(before: ParsedCall, after: ParsedCall) -> bool:
     """Return whether `after` holds all that `before` sent, in the same bytes, and more."""
     if len(after.blocks) < len(before.blocks):
         return False

@@ -10,16 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, overload
 
-from contextkit.cache.usage import Usage
-from contextkit.canonical import Json
-from contextkit.ledger.calls import ModelCall
-from contextkit.models import Model
-from contextkit.prompt.block import Block
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.prompt.diff import Change
-from contextkit.providers.calls import NO_NAMES, ClientNames, client_names
-from contextkit.providers.server_state import named_in
 
-__all__ = ["Calls", "Change", "Evidence", "On", "RecordedCall", "RequestRule", "Step"]
+__all__ = ["Calls", "Change", "Evidence", "On", "RequestRule", "Step"]
 
 On = Literal["change", "step", "call", "session"]
 """change: asked for each difference in the prompt's text, the first rule that answers names it; step: asked once for
@@ -27,95 +21,27 @@ each two neighbouring calls of a conversation; call: asked for each call alone; 
 recording."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
-    """One captured call, cut once."""
-
-    call: ModelCall
-    """As recorded; `call.prompt` holds the raw bytes."""
-    raw: bytes
-    """The body that was sent."""
-    body: Mapping[str, Json]
-    """The same, parsed."""
-    wire: str
-    """anthropic_messages, openai_chat, openai_responses, gemini, bedrock_converse."""
-    blocks: Sequence[Block]
-    """All blocks, in cache order: tools, system, messages."""
-    params: Mapping[str, Json]
-    """Top-level fields that are not blocks."""
-    row: Model
-    """The model table on it."""
-    usage: Usage | None
-    """What was billed."""
-    verdict: str
-    """The provider's own diagnosis of this call, empty where it gave none."""
-    index: int
-    """Which call of the whole recording, from 0."""
-    rerouted: str = ""
-    """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), or between which
-    projects of a cloud its address did (`project alpha → beta`); empty where nobody said so."""
-    in_headers: ClientNames = NO_NAMES
-    """What the headers of the request name, where they are known."""
-
-    @property
-    def endpoint(self) -> str:
-        """The wire format."""
-        return self.wire
-
-    @property
-    def model(self) -> str:
-        """The requested model."""
-        return self.call.model
-
-    @property
-    def session(self) -> str:
-        """The recorded session, else the one that the client names."""
-        return self.call.session or client_names(self.params, self.in_headers).session
-
-    @property
-    def agent(self) -> str:
-        """The sub-agent that the client names."""
-        return client_names(self.params, self.in_headers).agent
-
-    @property
-    def window(self) -> str:
-        """The context window that the client names."""
-        return client_names(self.params, self.in_headers).window
-
-    @property
-    def previous(self) -> str:
-        """The name of the stored history that the request continues; empty where it sends its whole history."""
-        stored = named_in(self.params)
-        return stored.name if stored else ""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names that a later request may refer to."""
-        previous = self.previous
-        return (self.call.id, previous) if previous else (self.call.id,)
-
-
-class Calls(Sequence[RecordedCall]):
+class Calls(Sequence[ParsedCall]):
     """All calls of a recording in order, without their raw bytes: the argument of a session rule."""
 
-    def __init__(self, calls: Sequence[RecordedCall], conversations: Mapping[int, str]) -> None:
+    def __init__(self, calls: Sequence[ParsedCall], conversations: Mapping[int, str]) -> None:
         self._calls = calls
         self._names = conversations
 
     @overload
-    def __getitem__(self, index: int) -> RecordedCall: ...
+    def __getitem__(self, index: int) -> ParsedCall: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[RecordedCall]: ...
-    def __getitem__(self, index: int | slice) -> RecordedCall | Sequence[RecordedCall]:
+    def __getitem__(self, index: slice) -> Sequence[ParsedCall]: ...
+    def __getitem__(self, index: int | slice) -> ParsedCall | Sequence[ParsedCall]:
         return self._calls[index]
 
     def __len__(self) -> int:
         return len(self._calls)
 
     @property
-    def conversations(self) -> Mapping[str, Sequence[RecordedCall]]:
+    def conversations(self) -> Mapping[str, Sequence[ParsedCall]]:
         """Name of a conversation → its calls, in order."""
-        by_name: dict[str, list[RecordedCall]] = {}
+        by_name: dict[str, list[ParsedCall]] = {}
         for sent in self._calls:
             by_name.setdefault(self._names[sent.index], []).append(sent)
         return by_name
@@ -125,15 +51,15 @@ class Calls(Sequence[RecordedCall]):
 class Step:
     """A call beside the one before it in its conversation."""
 
-    before: RecordedCall
+    before: ParsedCall
     """The call before."""
-    after: RecordedCall
+    after: ParsedCall
     """The call that is judged."""
     turn: int
     """Of `after` in its conversation, from 1."""
     changes: tuple[Change, ...]
     """What differs in what both sent, in order; empty where `after` only goes on."""
-    earlier: Sequence[RecordedCall]
+    earlier: Sequence[ParsedCall]
     """Every call of the conversation before `after`, oldest first; the last is `before`."""
 
     @property
@@ -154,7 +80,7 @@ class Evidence:
     """What stood there."""
     now: str = ""
     """What stands there."""
-    sent: RecordedCall | None = None
+    sent: ParsedCall | None = None
     """The call it shows in, for rules asked of a whole session; otherwise the call that is judged."""
     lost_tokens: int | None = None
     """Tokens that were not in the cache and that a breakpoint would have made readable; None for rules that do not count

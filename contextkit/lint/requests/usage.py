@@ -11,8 +11,9 @@ from itertools import pairwise
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.requests.breakpoints import n_bytes, n_tokens
-from contextkit.lint.requests.rule import RecordedCall, Step
+from contextkit.lint.requests.rule import Step
 from contextkit.prompt.block import Block
 
 _INERT = frozenset(
@@ -77,12 +78,12 @@ _SERVER_TOOL_PREFIXES = (
 """Beginnings of the names of tools that run at the provider, several calls of the model behind one bill."""
 
 
-def read_tokens(sent: RecordedCall) -> int | None:
+def read_tokens(sent: ParsedCall) -> int | None:
     """Tokens read, None where nobody said."""
     return sent.usage.read if sent.usage else None
 
 
-def written_tokens(sent: RecordedCall) -> int:
+def written_tokens(sent: ParsedCall) -> int:
     """Tokens written, as far as they were told."""
     return (sent.usage.write_5m or 0) + (sent.usage.write_1h or 0) if sent.usage else 0
 
@@ -92,12 +93,12 @@ def input_tokens(usage: Usage) -> int:
     return (usage.fresh or 0) + (usage.read or 0) + (usage.write_5m or 0) + (usage.write_1h or 0)
 
 
-def tokens_left_cached(sent: RecordedCall) -> int:
+def tokens_left_cached(sent: ParsedCall) -> int:
     """Tokens that a call is known to have left in the cache: what it read and what it wrote."""
     return (read_tokens(sent) or 0) + written_tokens(sent)
 
 
-def answer_began_at(sent: RecordedCall) -> float | None:
+def answer_began_at(sent: ParsedCall) -> float | None:
     """When the answer began, None where nobody said."""
     times = (sent.call.first_byte_at, sent.call.ended_at)
     return next((at for at in times if at is not None), None)
@@ -114,7 +115,7 @@ def is_same_request(step: Step) -> bool:
     return cache_key_parameters(step.before) == cache_key_parameters(step.after)
 
 
-def cache_key_parameters(sent: RecordedCall) -> dict[str, Json]:
+def cache_key_parameters(sent: ParsedCall) -> dict[str, Json]:
     """The parameters that may be part of what is cached."""
     return {
         name: _settings(value) if name in _CONFIGS else value
@@ -134,15 +135,15 @@ def is_continuation(step: Step) -> bool:
     return not step.changes and is_same_request(step)
 
 
-def is_self_hosted(sent: RecordedCall) -> bool:
+def is_self_hosted(sent: ParsedCall) -> bool:
     """Return whether the model is one that the table does not know, asked in OpenAI's words: an engine somebody
     runs.
     """
     is_in_table = bool(sent.row.provider) and not sent.row.is_assumed
-    return not is_in_table and sent.wire in ("openai_chat", "openai_responses")
+    return not is_in_table and sent.endpoint in ("openai_chat", "openai_responses")
 
 
-def has_no_cache_usage(sent: RecordedCall) -> bool:
+def has_no_cache_usage(sent: ParsedCall) -> bool:
     """Return whether the bill says, or does not deny, that nothing was read and nothing written."""
     return not read_tokens(sent) and not written_tokens(sent)
 
@@ -153,12 +154,12 @@ def read_and_shared_tokens(step: Step, shared: int) -> tuple[int, int] | None:
     return None if got is None else (got, n_tokens(step.after, 0, shared))
 
 
-def generates_nothing(sent: RecordedCall) -> bool:
+def generates_nothing(sent: ParsedCall) -> bool:
     """Return whether the call generates nothing: it warms a cache or keeps it warm."""
     return bool(limit_path(sent))
 
 
-def limit_path(sent: RecordedCall) -> str:
+def limit_path(sent: ParsedCall) -> str:
     """The parameter that says so, in the words of its wire; empty where none does."""
     if sent.params.get("prewarm") is True:
         return "prewarm"
@@ -170,7 +171,7 @@ def limit_path(sent: RecordedCall) -> str:
     return next((path for path, limit in limits if limit in (0, 1) and not isinstance(limit, bool)), "")
 
 
-def uses_server_tools(sent: RecordedCall) -> bool:
+def uses_server_tools(sent: ParsedCall) -> bool:
     """Return whether a tool that runs at the provider is offered or was used."""
     return any(
         _is_server_tool(block) for block in sent.blocks if block.level == "tools" or block.type in ("call", "result")
@@ -195,12 +196,12 @@ def n_common_blocks(one: Sequence[Block], other: Sequence[Block]) -> int:
     )
 
 
-def by_session(calls: Sequence[RecordedCall]) -> Mapping[str, list[RecordedCall]]:
+def by_session(calls: Sequence[ParsedCall]) -> Mapping[str, list[ParsedCall]]:
     """Session → its calls, in order of their starts.
 
     Where nobody named sessions, all calls of one file, or of one run, are one.
     """
-    sessions: dict[str, list[RecordedCall]] = {}
+    sessions: dict[str, list[ParsedCall]] = {}
     for sent in calls:
         sessions.setdefault(_NUMBER.sub("", sent.call.session), []).append(sent)
     return {name: sorted(mine, key=lambda sent: (sent.call.at, sent.index)) for name, mine in sessions.items()}
@@ -211,7 +212,7 @@ _NUMBER = re.compile(r"#\d+$|(?<=^watch-[0-9a-f]{8})-\d+$|(?<=^proxy-[0-9a-f]{8}
 they tell apart."""
 
 
-def bytes_a_token(calls: Sequence[RecordedCall]) -> float | None:
+def bytes_a_token(calls: Sequence[ParsedCall]) -> float | None:
     """Bytes a token in this conversation, from a call that read nothing, so that every way of counting agrees on it."""
     for sent in calls:
         if sent.usage and sent.usage.read == 0 and input_tokens(sent.usage) > 0:

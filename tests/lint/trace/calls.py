@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from contextkit.ledger.calls import Bodies, ModelCall
+from contextkit.ledger.parsed_call import ParsedCall, parse_call
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.cut import cut
-from contextkit.lint.requests.rule import Change, Evidence, On, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, On, RequestRule, Step
 
 Json = Any
 WORDS = "You are a careful researcher; you say where a number comes from. " * 120
@@ -36,8 +36,8 @@ def call(
     return ModelCall(f"r{number}", session, lane, at, at + 1, at + 2, provider, model, Bodies(raw), None, None, None)
 
 
-def sent(body: Json, wire: str = "anthropic_messages", before: RecordedCall | None = None) -> RecordedCall:
-    made = cut(call(body, wire=wire), before)
+def sent(body: Json, wire: str = "anthropic_messages", before: ParsedCall | None = None) -> ParsedCall:
+    made = parse_call(call(body, wire=wire), before)
     assert made is not None
     return made
 

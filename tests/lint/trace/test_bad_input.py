@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from contextkit.ledger.parsed_call import MOST_BYTES
 from contextkit.lint.finding import RequestPlace
-from contextkit.lint.requests.cut import MOST_BYTES
 from contextkit.lint.requests.detect import Detector, find_in_requests
+from tests.ledger.test_parsed_call import BODIES
 from tests.lint.trace.calls import MODELS, anthropic, assistant, call, spelled, user
-from tests.lint.trace.test_cut import BODIES
 
 Json = Any
 GOOD = spelled(anthropic(user("a"), assistant("b"), user("c")))

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from contextkit.lint.requests.cut import compare, reach_of
-from contextkit.lint.requests.rule import Change, RecordedCall
-from contextkit.models import model_named
+from contextkit.ledger.parsed_call import ParsedCall, compare, reach_of
+from contextkit.lint.requests.rule import Change
 from tests.lint.trace.calls import anthropic, assistant, paths, sent, text, tool, user
 
 Json = Any
@@ -164,12 +163,12 @@ def test_thinking_that_the_provider_takes_out_itself_may_be_left_out() -> None:
         for model in ("claude-sonnet-4-5", "claude-opus-4-5")
     )
     one, other = map(sent, stripping)
-    assert compare(one, replace(other, row=model_named("claude-sonnet-4-5"))) == ()
+    assert compare(one, replace(other, call=replace(other.call, model="claude-sonnet-4-5"))) == ()
     assert len(changes(*keeping)) == 1
 
 
 def test_what_the_server_remembers_is_not_missing() -> None:
-    def asked(*items: Json, **more: Json) -> RecordedCall:
+    def asked(*items: Json, **more: Json) -> ParsedCall:
         body = {"model": "gpt-5.1", "instructions": "s", "input": list(items), **more}
         return sent(body, "openai_responses")
 
@@ -198,7 +197,7 @@ def test_an_implicit_cache_keeps_everything() -> None:
     assert reach_of(sent(body, "openai_chat")) == 2
 
 
-def rebuilt(before: RecordedCall, found: tuple[Change, ...], level: str) -> list[bytes]:
+def rebuilt(before: ParsedCall, found: tuple[Change, ...], level: str) -> list[bytes]:
     """The blocks of a level of `before`, the changes carried out."""
     blocks = [block for block in before.blocks if block.level == level]
     at = next((place for place, block in enumerate(before.blocks) if block.level == level), 0)

@@ -9,10 +9,11 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import BlockIds
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.detect import Calls, Detector, agreement, find_in_requests, grouped
-from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
+from contextkit.lint.requests.rule import Change, Evidence, Step
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
 from contextkit.providers.codecs import PARSERS
@@ -98,7 +99,7 @@ def test_a_step_is_asked_about_even_where_nothing_changed() -> None:
 
 
 def test_a_call_is_asked_about_alone_and_a_session_at_the_end() -> None:
-    def unmarked(sent: RecordedCall) -> Evidence | None:
+    def unmarked(sent: ParsedCall) -> Evidence | None:
         return None if any(block.marker for block in sent.blocks) else Evidence("no marker")
 
     def many(calls: Calls) -> list[Evidence]:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from contextkit.ledger.parsed_call import ParsedCall, parse_call
 from contextkit.lint.finding import RequestPlace
-from contextkit.lint.requests.cut import cut
 from contextkit.lint.requests.detect import Detector, find_in_requests
-from contextkit.lint.requests.rule import RecordedCall
 from tests.lint.injection.sessions import WIRES, body_of, coding_session, service_runs, with_body
 
 COMPACTED = [174, 304]
@@ -48,9 +47,9 @@ def test_200_real_runs_are_200_conversations_without_a_break(wire: str, shared: 
 @pytest.mark.parametrize("wire", WIRES)
 def test_real_calls_are_cut_alike_from_the_front_and_from_the_call_before(wire: str, shared: Path) -> None:
     for run in service_runs(shared, wire, 12):
-        before: RecordedCall | None = None
+        before: ParsedCall | None = None
         for call in run:
-            before, whole = cut(call, before), cut(call)
+            before, whole = parse_call(call, before), parse_call(call)
             assert before is not None
             assert whole is not None
             assert (before.blocks, before.body) == (whole.blocks, whole.body)

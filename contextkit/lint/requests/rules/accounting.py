@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.requests.breakpoints import estimated, n_bytes, readable_of
 from contextkit.lint.requests.lifetimes import expired
 from contextkit.lint.requests.parameters import CLAUDE_WIRES
-from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.requests.usage import bytes_a_token, input_tokens, read_tokens, uses_server_tools
 
 # CKA01 usage-semantics-mixed
@@ -45,14 +46,14 @@ def _usage_semantics_mixed(step: Step) -> Evidence | None:
     )
 
 
-def _has_negative_counter(sent: RecordedCall) -> bool:
+def _has_negative_counter(sent: ParsedCall) -> bool:
     usage = sent.usage
     return usage is not None and any(
         (count or 0) < 0 for count in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)
     )
 
 
-def _usage_evidence(sent: RecordedCall, message: str) -> Evidence:
+def _usage_evidence(sent: ParsedCall, message: str) -> Evidence:
     return Evidence(
         message, path="usage", now=f"fresh {sent.usage.fresh}, read {sent.usage.read}" if sent.usage else ""
     )
@@ -78,7 +79,7 @@ def _duplicate_usage_lines_by_usage(step: Step) -> Evidence | None:
     return Evidence("the same prompt stands here again with the same bill: one call, recorded twice", path="usage")
 
 
-def _duplicate_usage_lines_by_id(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
+def _duplicate_usage_lines_by_id(calls: Sequence[ParsedCall]) -> Iterator[Evidence]:
     earlier: set[str] = set()
     for sent in calls:
         if sent.call.id and sent.call.id in earlier and sent.usage is not None and input_tokens(sent.usage):
@@ -96,14 +97,14 @@ _DROPPED_SHARE = 0.3
 _MEDIA = frozenset({"image", "document", "video"})
 
 
-def _cached_field_dropped(sent: RecordedCall) -> Evidence | None:
+def _cached_field_dropped(sent: ParsedCall) -> Evidence | None:
     """Anthropic's and Bedrock's input leaves out what was cached: a long prompt with few input tokens and no cached
     ones has lost them.
     """
     usage = sent.usage
     if (
         usage is None
-        or sent.wire not in CLAUDE_WIRES
+        or sent.endpoint not in CLAUDE_WIRES
         or usage.read
         or usage.write_5m
         or usage.write_1h
@@ -131,7 +132,7 @@ _INFLATION = 1.8
 _MIN_TOKENS_INFLATED = 2000
 
 
-def _server_tool_inflation(sent: RecordedCall) -> Evidence | None:
+def _server_tool_inflation(sent: ParsedCall) -> Evidence | None:
     got = read_tokens(sent)
     if not got or got < _MIN_TOKENS_INFLATED or sent.usage is None or not uses_server_tools(sent):
         return None

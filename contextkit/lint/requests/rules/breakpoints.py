@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.requests.breakpoints import (
     LOOKBACK,
     MAX_BREAKPOINTS,
@@ -24,7 +25,7 @@ from contextkit.lint.requests.breakpoints import (
     was_breakpoint,
 )
 from contextkit.lint.requests.history import has_thinking, is_still_sent
-from contextkit.lint.requests.rule import Calls, Change, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Calls, Change, Evidence, RequestRule, Step
 from contextkit.lint.requests.usage import has_no_cache_usage, n_common_blocks, read_tokens, written_tokens
 from contextkit.prompt.diff import common_bytes
 
@@ -41,7 +42,7 @@ def _no_breakpoint(step: Step) -> Evidence | None:
     sent = step.after
     if not has_breakpoints(sent) or breakpoints_of(sent) or breakpoints_of(step.before):
         return None
-    if sent.wire not in _CLAUDE_WIRES and (sent.usage is None or not has_no_cache_usage(sent)):
+    if sent.endpoint not in _CLAUDE_WIRES and (sent.usage is None or not has_no_cache_usage(sent)):
         return None
     shared = estimated(sent, 0, n_shared(step))
     if shared < _ABOVE_MINIMUM * sent.row.min_tokens:
@@ -76,7 +77,7 @@ def _marker_on_varying_block(step: Step) -> Evidence | None:
     )
 
 
-def _varies_under_breakpoint(before: RecordedCall, change: Change) -> bool:
+def _varies_under_breakpoint(before: ParsedCall, change: Change) -> bool:
     """Return whether no marker stands before the change, and one on it."""
     marks = breakpoints_of(before)
     return bool(marks) and change.at <= marks[0].index < change.at + len(change.was)
@@ -96,11 +97,11 @@ def _varied_before(step: Step, change: Change) -> bool:
     return len(versions) == 3 and _is_same_up_to(older, step.before, change.at)
 
 
-def _is_same_up_to(one: RecordedCall, other: RecordedCall, end: int) -> bool:
+def _is_same_up_to(one: ParsedCall, other: ParsedCall, end: int) -> bool:
     return all(a.body == b.body for a, b in zip(one.blocks[:end], other.blocks[:end], strict=True))
 
 
-def _writes_only(*calls: RecordedCall) -> bool:
+def _writes_only(*calls: ParsedCall) -> bool:
     return all(written_tokens(sent) > 0 and read_tokens(sent) == 0 for sent in calls)
 
 
@@ -166,7 +167,7 @@ def _markers_frozen_at_cap(step: Step) -> Evidence | None:
     )
 
 
-def _turns_behind(sent: RecordedCall, index: int) -> int:
+def _turns_behind(sent: ParsedCall, index: int) -> int:
     """Messages of the model behind a block."""
     return len({block.message for block in sent.blocks[index + 1 :] if block.role in _MODEL_ROLES})
 
@@ -226,11 +227,11 @@ def _single_tail_marker(step: Step) -> Evidence | None:
     )
 
 
-def _n_in_messages(sent: RecordedCall) -> int:
+def _n_in_messages(sent: ParsedCall) -> int:
     return sum(in_messages(sent, mark) for mark in breakpoints_of(sent))
 
 
-def _reads_head_only(sent: RecordedCall, head: int) -> bool:
+def _reads_head_only(sent: ParsedCall, head: int) -> bool:
     got = read_tokens(sent)
     return got is None or got <= _TOLERANCE * n_tokens(sent, 0, head)
 
@@ -261,7 +262,7 @@ def _marker_budget_conflict(step: Step) -> Evidence | None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _too_many_markers(sent: RecordedCall) -> Evidence | None:
+def _too_many_markers(sent: ParsedCall) -> Evidence | None:
     if not has_breakpoints(sent) or len(marks := breakpoints_of(sent)) <= MAX_BREAKPOINTS:
         return None
     return Evidence(
@@ -274,7 +275,7 @@ def _too_many_markers(sent: RecordedCall) -> Evidence | None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _ttl_order_violation(sent: RecordedCall) -> Evidence | None:
+def _ttl_order_violation(sent: ParsedCall) -> Evidence | None:
     if not has_breakpoints(sent):
         return None
     late = next((pair for pair in pairwise(breakpoints_of(sent)) if pair[0].ttl_seconds < pair[1].ttl_seconds), None)
@@ -325,9 +326,9 @@ _WELL_BELOW = 0.8
 _MIN_CALLS = 3
 
 
-def _below_minimum(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
+def _below_minimum(calls: Sequence[ParsedCall]) -> Iterator[Evidence]:
     """Calls that share a marked beginning, all of them below the minimum, and together far above it."""
-    groups: dict[tuple[str, bytes], list[RecordedCall]] = {}
+    groups: dict[tuple[str, bytes], list[ParsedCall]] = {}
     for sent in calls:
         if has_breakpoints(sent) and (marks := breakpoints_of(sent)):
             groups.setdefault(
@@ -352,7 +353,7 @@ def _below_minimum(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _unmarkable_block(sent: RecordedCall) -> Evidence | None:
+def _unmarkable_block(sent: ParsedCall) -> Evidence | None:
     if not has_breakpoints(sent):
         return None
     block = next((block for block in sent.blocks if block.marker is not None and not can_hold_breakpoint(block)), None)
@@ -400,7 +401,7 @@ def _exact_breakpoint_families(calls: Calls) -> Iterator[Evidence]:
         earlier.add(key)
 
 
-def _has_head_breakpoint(sent: RecordedCall, head: int) -> bool:
+def _has_head_breakpoint(sent: ParsedCall, head: int) -> bool:
     """Return whether an explicit breakpoint stands in tools or system text."""
     return not head or any(block.marker is not None for block in sent.blocks[:head])
 
@@ -413,7 +414,7 @@ _MIN_TOKENS_FAN_OUT = 2000
 
 def _fan_out_breakpoint_upstream(calls: Calls) -> Iterator[Evidence]:
     """First calls of a session's conversations that begin alike far beyond the last marker they have in common."""
-    firsts: dict[str, list[RecordedCall]] = {}
+    firsts: dict[str, list[ParsedCall]] = {}
     for sent in sorted((mine[0] for mine in calls.conversations.values()), key=lambda sent: sent.index):
         if has_breakpoints(sent) and breakpoints_of(sent):
             firsts.setdefault(sent.call.session, []).append(sent)
@@ -426,7 +427,7 @@ def _fan_out_breakpoint_upstream(calls: Calls) -> Iterator[Evidence]:
                 yield evidence
 
 
-def _shared_behind_breakpoint(leader: RecordedCall, sibling: RecordedCall) -> Evidence | None:
+def _shared_behind_breakpoint(leader: ParsedCall, sibling: ParsedCall) -> Evidence | None:
     shared = n_common_blocks(leader.blocks, sibling.blocks)
     marked = max((mark.index + 1 for mark in breakpoints_of(leader) if mark.index < shared), default=0)
     missed = n_tokens(sibling, marked, shared) + _shared_in_first_difference(leader, sibling, shared)
@@ -441,7 +442,7 @@ def _shared_behind_breakpoint(leader: RecordedCall, sibling: RecordedCall) -> Ev
     )
 
 
-def _shared_in_first_difference(leader: RecordedCall, sibling: RecordedCall, shared: int) -> int:
+def _shared_in_first_difference(leader: ParsedCall, sibling: ParsedCall, shared: int) -> int:
     """Tokens that the first block which differs begins with on both sides."""
     if shared >= min(len(leader.blocks), len(sibling.blocks)):
         return 0

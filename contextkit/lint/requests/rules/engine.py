@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.requests.breakpoints import n_shared, n_tokens
-from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.requests.usage import (
     is_continuation,
     is_same_request,
@@ -81,7 +82,7 @@ def _hybrid_plus_multimodal(step: Step) -> Evidence | None:
     return Evidence(f"none of {shared:,} tokens that agree was read, with {n} images in the prompt", path=image.path)
 
 
-def _n_images(sent: RecordedCall) -> int:
+def _n_images(sent: ParsedCall) -> int:
     return sum(block.type == "image" for block in sent.blocks)
 
 
@@ -104,7 +105,7 @@ def _extra_hash_keys(step: Step) -> Evidence | None:
     )
 
 
-def _parameter(sent: RecordedCall, name: str) -> object:
+def _parameter(sent: ParsedCall, name: str) -> object:
     return sent.params.get(name)
 
 

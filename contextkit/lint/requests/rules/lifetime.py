@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.requests.breakpoints import (
     breakpoints_of,
     estimated,
@@ -17,7 +18,7 @@ from contextkit.lint.requests.breakpoints import (
 )
 from contextkit.lint.requests.history import has_thinking, is_image_toggled
 from contextkit.lint.requests.lifetimes import expired, finds_entry_of, has_related_head
-from contextkit.lint.requests.rule import Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Evidence, RequestRule, Step
 from contextkit.lint.requests.usage import (
     answer_began_at,
     by_session,
@@ -67,10 +68,10 @@ def _ttl_counts_from_start(step: Step) -> Evidence | None:
 _READ_SHARE = 0.5
 
 
-def _cold_fan_out(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
+def _cold_fan_out(calls: Sequence[ParsedCall]) -> Iterator[Evidence]:
     for mine in by_session(calls).values():
-        flying: list[RecordedCall] = []
-        landed: list[RecordedCall] = []
+        flying: list[ParsedCall] = []
+        landed: list[ParsedCall] = []
         for sent in mine:
             landed += [one for one in flying if (answer_began_at(one) or 0.0) <= sent.call.at]
             flying = [one for one in flying if (answer_began_at(one) or 0.0) > sent.call.at]
@@ -80,9 +81,7 @@ def _cold_fan_out(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
                 flying.append(sent)
 
 
-def _cold_sibling(
-    sent: RecordedCall, flying: Sequence[RecordedCall], landed: Sequence[RecordedCall]
-) -> Evidence | None:
+def _cold_sibling(sent: ParsedCall, flying: Sequence[ParsedCall], landed: Sequence[ParsedCall]) -> Evidence | None:
     """The longest entry that a call under way is only about to write, and that nobody wrote before."""
     ends = {_entry_end(one, sent): one for one in flying}
     end = max(ends)
@@ -102,7 +101,7 @@ def _cold_sibling(
     )
 
 
-def _entry_end(one: RecordedCall, other: RecordedCall) -> int:
+def _entry_end(one: ParsedCall, other: ParsedCall) -> int:
     """Blocks up to the last marker of `one` that `other` begins with and looks up."""
     if one.row.name != other.row.name:
         return 0
@@ -112,7 +111,7 @@ def _entry_end(one: RecordedCall, other: RecordedCall) -> int:
     return max((end + 1 for end in ends if any(is_within_lookback(other, mark.index, end) for mark in mine)), default=0)
 
 
-def _live_entry_end(one: RecordedCall, other: RecordedCall) -> int:
+def _live_entry_end(one: ParsedCall, other: ParsedCall) -> int:
     is_alive = other.call.at - one.call.at <= one.row.default_ttl_seconds
     return _entry_end(one, other) if is_alive else 0
 
@@ -231,12 +230,12 @@ def _ttl_downgraded_in_request(step: Step) -> Evidence | None:
     return None
 
 
-def _longest(sent: RecordedCall, is_message: bool) -> tuple[int, str] | None:
+def _longest(sent: ParsedCall, is_message: bool) -> tuple[int, str] | None:
     marks = [(mark.ttl_seconds, mark.path) for mark in breakpoints_of(sent) if in_messages(sent, mark) == is_message]
     return max(marks, default=None)
 
 
-def _ttl_downgraded_in_usage(sent: RecordedCall) -> Evidence | None:
+def _ttl_downgraded_in_usage(sent: ParsedCall) -> Evidence | None:
     """Everything was marked for an hour, and a write of five minutes was billed."""
     if not has_breakpoints(sent) or sent.usage is None or not sent.usage.write_5m or sent.usage.write_1h:
         return None
@@ -256,10 +255,10 @@ def _ttl_downgraded_in_usage(sent: RecordedCall) -> Evidence | None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _keepalive_misfire(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
+def _keepalive_misfire(calls: Sequence[ParsedCall]) -> Iterator[Evidence]:
     """Calls that generate nothing, after a real one of their session, and that find nothing of it."""
     for mine in by_session(calls).values():
-        last: RecordedCall | None = None
+        last: ParsedCall | None = None
         for sent in mine:
             if not generates_nothing(sent):
                 last = sent
@@ -269,7 +268,7 @@ def _keepalive_misfire(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
                 last = last if evidence else sent
 
 
-def _misfire(last: RecordedCall, sent: RecordedCall) -> Evidence | None:
+def _misfire(last: ParsedCall, sent: ParsedCall) -> Evidence | None:
     marks, gap = breakpoints_of(last), sent.call.at - last.call.at
     at_stake = n_tokens(last, 0, marks[-1].index + 1) if marks else 0
     if at_stake < max(_MIN_TOKENS, last.row.min_tokens) or (read_tokens(sent) or 0) >= 0.5 * (
@@ -323,7 +322,7 @@ def _best_effort_implicit(step: Step) -> Evidence | None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _prewarm_mismatch(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
+def _prewarm_mismatch(calls: Sequence[ParsedCall]) -> Iterator[Evidence]:
     """The first real call of a session after a call that generated nothing, and whose entry it does not find."""
     for mine in by_session(calls).values():
         first = next((sent for sent in mine if not generates_nothing(sent)), None)

@@ -12,8 +12,8 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.facts.load import built_in_table
+from contextkit.ledger.parsed_call import ParsedCall, reach_of
 from contextkit.lint.requests.cost import left_tokens
-from contextkit.lint.requests.cut import reach_of
 from contextkit.lint.requests.history import (
     MEDIA,
     added_blocks,
@@ -42,7 +42,7 @@ from contextkit.lint.requests.history import (
     shortened,
 )
 from contextkit.lint.requests.lifetimes import pause_text
-from contextkit.lint.requests.rule import Calls, Change, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Calls, Change, Evidence, RequestRule, Step
 from contextkit.lint.requests.usage import read_tokens
 from contextkit.lint.requests.values import FormatChange, differing_strings, format_change, paired_blocks, texts_of
 from contextkit.prompt.block import Block, json_bytes, text_of
@@ -57,13 +57,13 @@ _SHORT_CALL_MESSAGES = 3
 class SideCall:
     """A call that nothing goes on from."""
 
-    sent: RecordedCall
+    sent: ParsedCall
     """The call."""
     main: str
     """The conversation it stands beside: the longest of its session that began before it."""
-    before: RecordedCall
+    before: ParsedCall
     """The last call of that conversation in front of it."""
-    behind: RecordedCall | None
+    behind: ParsedCall | None
     """The next one, None where none followed."""
     n_bytes: int
     """Of its messages."""
@@ -86,11 +86,11 @@ def side_calls(calls: Calls) -> Iterator[SideCall]:
             yield _side_call(sent, name, them)
 
 
-def _is_beside(sent: RecordedCall, them: Sequence[RecordedCall]) -> bool:
+def _is_beside(sent: ParsedCall, them: Sequence[ParsedCall]) -> bool:
     return bool(sent.call.session) and them[0].call.session == sent.call.session and them[0].index < sent.index
 
 
-def _is_branch(sent: RecordedCall, them: Sequence[RecordedCall]) -> bool:
+def _is_branch(sent: ParsedCall, them: Sequence[ParsedCall]) -> bool:
     """Whether a conversation begins as it does, its last message aside: with its head, and what was said up to some
     turn.
     """
@@ -101,12 +101,12 @@ def _is_branch(sent: RecordedCall, them: Sequence[RecordedCall]) -> bool:
     )
 
 
-def _last_call_before(sent: RecordedCall, them: Sequence[RecordedCall]) -> RecordedCall:
+def _last_call_before(sent: ParsedCall, them: Sequence[ParsedCall]) -> ParsedCall:
     """The last of their calls in front of it."""
     return [one for one in them if one.index < sent.index][-1]
 
 
-def _side_call(sent: RecordedCall, name: str, them: Sequence[RecordedCall]) -> SideCall:
+def _side_call(sent: ParsedCall, name: str, them: Sequence[ParsedCall]) -> SideCall:
     before = _last_call_before(sent, them)
     behind = next((one for one in them if one.index > sent.index), None)
     blocks = _message_blocks(sent)
@@ -120,7 +120,7 @@ def _side_call(sent: RecordedCall, name: str, them: Sequence[RecordedCall]) -> S
     )
 
 
-def _message_blocks(sent: RecordedCall) -> list[Block]:
+def _message_blocks(sent: ParsedCall) -> list[Block]:
     return [block for block in sent.blocks if block.level == "messages"]
 
 
@@ -136,7 +136,7 @@ def _has_quotes(said: Sequence[Block], main: Sequence[Block]) -> bool:
     return n_quoted >= min(_MIN_QUOTES, max(1, len(snippets)))
 
 
-def is_short(sent: RecordedCall) -> bool:
+def is_short(sent: ParsedCall) -> bool:
     """Return whether a call holds a question or two, no conversation."""
     return len({block.message for block in sent.blocks if block.level == "messages"}) <= _SHORT_CALL_MESSAGES
 
@@ -508,7 +508,7 @@ def _n_messages(step: Step, change: Change) -> tuple[int, int]:
     return sum(was) + before, sum(now) + before
 
 
-def _message_starts(sent: RecordedCall, blocks: Sequence[Block]) -> list[bool]:
+def _message_starts(sent: ParsedCall, blocks: Sequence[Block]) -> list[bool]:
     """For each of its neighbouring blocks, whether a message begins with it."""
     at = next(i for i, block in enumerate(sent.blocks) if block is blocks[0])
     return [i == 0 or sent.blocks[i - 1].message != sent.blocks[i].message for i in range(at, at + len(blocks))]
@@ -609,21 +609,21 @@ def _tool_call_re_rendered(calls: Calls) -> Iterator[Evidence]:
             yield Evidence(text, stuck.blocks[_first_call(stuck)].path, sent=stuck)
 
 
-def _is_stuck(run: Sequence[RecordedCall]) -> bool:
+def _is_stuck(run: Sequence[ParsedCall]) -> bool:
     reads, sizes = [_read_tokens(sent) for sent in run], [n_body_bytes(sent.blocks) for sent in run]
     is_same = min(reads) > 0 and max(reads) - min(reads) <= _BLOCK_TOKENS and sizes[-1] >= _GROWTH * sizes[0]
     return is_same and all(_is_extended(a, b) for a, b in pairwise(run)) and all(map(_is_read_up_to_first_call, run))
 
 
-def _read_tokens(sent: RecordedCall) -> int:
+def _read_tokens(sent: ParsedCall) -> int:
     return (sent.usage.read or 0) if sent.usage else 0
 
 
-def _is_extended(before: RecordedCall, after: RecordedCall) -> bool:
+def _is_extended(before: ParsedCall, after: ParsedCall) -> bool:
     return [block.body for block in before.blocks] == [block.body for block in after.blocks[: len(before.blocks)]]
 
 
-def _is_read_up_to_first_call(sent: RecordedCall) -> bool:
+def _is_read_up_to_first_call(sent: ParsedCall) -> bool:
     """Return whether what was read is about what stands in front of the first call."""
     usage, first = sent.usage, _first_call(sent)
     billed = sum(n or 0 for n in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)) if usage else 0
@@ -631,7 +631,7 @@ def _is_read_up_to_first_call(sent: RecordedCall) -> bool:
     return billed > 0 and share > 0 and abs(_read_tokens(sent) / billed - share) <= _NEAR_SHARE
 
 
-def _first_call(sent: RecordedCall) -> int:
+def _first_call(sent: ParsedCall) -> int:
     """Index of its block, -1 where no tool was called."""
     return next((i for i, block in enumerate(sent.blocks) if block.type == "call"), -1)
 
@@ -925,12 +925,12 @@ def _is_fold(change: Change) -> bool:
     )
 
 
-def _shrank(before: RecordedCall, after: RecordedCall) -> bool:
+def _shrank(before: ParsedCall, after: ParsedCall) -> bool:
     one, other = message_blocks(before), message_blocks(after)
     return bool(one and other) and one[0].body != other[0].body and 2 * n_body_bytes(other) < n_body_bytes(one)
 
 
-def _window_share(sent: RecordedCall) -> float:
+def _window_share(sent: ParsedCall) -> float:
     """How much of the window a call took, by its bill, else by its bytes."""
     usage = sent.usage
     billed = sum(n or 0 for n in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)) if usage else 0
@@ -941,7 +941,7 @@ def _window_share(sent: RecordedCall) -> float:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _server_side_edit_without_floor(sent: RecordedCall) -> Evidence | None:
+def _server_side_edit_without_floor(sent: ParsedCall) -> Evidence | None:
     configured = sent.params.get("context_management")
     edits = configured.get("edits") if isinstance(configured, dict) else None
     for index, edit in enumerate(edits if isinstance(edits, list) else ()):

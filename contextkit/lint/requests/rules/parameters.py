@@ -48,7 +48,7 @@ _EFFORT_DEFAULTS = ("medium", "none")
 
 
 def _effort_change(step: Step) -> Evidence | None:
-    unsaid = _EFFORT_IF_OMITTED.get(step.after.wire)
+    unsaid = _EFFORT_IF_OMITTED.get(step.after.endpoint)
     difference = first_parameter_change(step, _EFFORT_PATHS, lambda value: unsaid if value is None else value)
     if difference is None or not _is_effort_cached(step, difference.was, difference.now):
         return None

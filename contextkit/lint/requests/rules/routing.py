@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from contextkit.canonical import Json
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.requests.parameters import (
     CLAUDE_WIRES,
     ParameterChange,
@@ -21,7 +22,7 @@ from contextkit.lint.requests.parameters import (
     route_key,
     value_at,
 )
-from contextkit.lint.requests.rule import Calls, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Calls, Evidence, RequestRule, Step
 
 # CKR01 load-balancer-spread
 # ---------------------------------------------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ def _requested_host_change(step: Step) -> ParameterChange | None:
     return ParameterChange("provider.order", was, now) if was is not None and now is not None and was != now else None
 
 
-def _first_host(sent: RecordedCall) -> Json:
+def _first_host(sent: ParsedCall) -> Json:
     """The host a request asks for first."""
     for name in ("order", "only"):
         hosts = value_at(sent.params, f"provider.{name}")
@@ -111,7 +112,7 @@ def _cache_key_missing(calls: Calls) -> Iterator[Evidence]:
             yield Evidence(text, path="prompt_cache_key", sent=lost[0])
 
 
-def _continuations(mine: Sequence[RecordedCall]) -> list[tuple[RecordedCall, RecordedCall]]:
+def _continuations(mine: Sequence[ParsedCall]) -> list[tuple[ParsedCall, ParsedCall]]:
     """Neighbours of which the later has all of the earlier and should have read it."""
     return [
         (a, b)
@@ -120,17 +121,17 @@ def _continuations(mine: Sequence[RecordedCall]) -> list[tuple[RecordedCall, Rec
     ]
 
 
-def _was_there(before: RecordedCall, after: RecordedCall) -> bool:
+def _was_there(before: ParsedCall, after: ParsedCall) -> bool:
     usage = before.usage
     size = (usage.fresh or 0) + (usage.read or 0) if usage else 0
     return size >= 2 * before.row.min_tokens and 0 <= after.call.at - before.call.at <= _FRESH_SECONDS
 
 
-def _n_continuations(mine: Sequence[RecordedCall]) -> int:
+def _n_continuations(mine: Sequence[ParsedCall]) -> int:
     return len(_continuations(mine))
 
 
-def _calls_without_read(mine: Sequence[RecordedCall]) -> list[RecordedCall]:
+def _calls_without_read(mine: Sequence[ParsedCall]) -> list[ParsedCall]:
     return [after for _, after in _continuations(mine) if after.usage and after.usage.read == 0]
 
 
@@ -145,7 +146,7 @@ _CACHE_KEY, _DERIVED = "prompt_cache_key", "auto"
 
 def _cache_key_overshared(calls: Calls) -> Iterator[Evidence]:
     """One key over several conversations with more calls in a minute than a machine takes."""
-    by_key: dict[str, list[tuple[str, RecordedCall]]] = {}
+    by_key: dict[str, list[tuple[str, ParsedCall]]] = {}
     for name, mine in calls.conversations.items():
         for sent in mine:
             key = sent.params.get(_CACHE_KEY)
@@ -159,7 +160,7 @@ def _cache_key_overshared(calls: Calls) -> Iterator[Evidence]:
             yield Evidence(text, path=_CACHE_KEY, now=key, sent=first)
 
 
-def _first_overflow(used: Sequence[tuple[str, RecordedCall]]) -> RecordedCall | None:
+def _first_overflow(used: Sequence[tuple[str, ParsedCall]]) -> ParsedCall | None:
     """The first call that is one too many within a minute, where it is not all one conversation."""
     for place in range(_MAX_CALLS_PER_MINUTE, len(used)):
         window = used[place - _MAX_CALLS_PER_MINUTE : place + 1]
@@ -175,7 +176,7 @@ _KEY_PATHS = dict.fromkeys(("openai_chat", "openai_responses"), ("prompt_cache_k
 
 
 def _cache_key_reset(step: Step) -> Evidence | None:
-    difference = None if step.after.wire in CLAUDE_WIRES else first_parameter_change(step, _KEY_PATHS)
+    difference = None if step.after.endpoint in CLAUDE_WIRES else first_parameter_change(step, _KEY_PATHS)
     if difference is None or difference.was is None or difference.now is None:
         return None
     return difference.evidence(f"the key that says where the prefix lies is another one at call {step.turn}")
@@ -241,13 +242,13 @@ def _stream_vs_nonstream_lane(calls: Calls) -> Iterator[Evidence]:
                 )
 
 
-def _readers(mine: Sequence[RecordedCall], is_stream: bool) -> list[RecordedCall]:
+def _readers(mine: Sequence[ParsedCall], is_stream: bool) -> list[ParsedCall]:
     """Calls of one kind that go on from the call before, soon after it, and whose bill is known."""
     soon = [(a, b) for a, b in pairwise(mine) if b.usage is not None and b.call.at - a.call.at <= _SOON_SECONDS]
     return [b for a, b in soon if bool(b.params.get("stream")) is is_stream and is_extended_by(a, b)]
 
 
-def _read_tokens(sent: RecordedCall) -> int:
+def _read_tokens(sent: ParsedCall) -> int:
     return (sent.usage.read or 0) if sent.usage else 0
 
 

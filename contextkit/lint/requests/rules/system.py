@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
 
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.requests.history import (
     Opening,
     is_model_switch,
@@ -14,7 +15,7 @@ from contextkit.lint.requests.history import (
     openings,
     recorded_model,
 )
-from contextkit.lint.requests.rule import Calls, Change, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Calls, Change, Evidence, RequestRule, Step
 from contextkit.lint.requests.text_edits import (
     CHECKBOX,
     CLOCK,
@@ -192,12 +193,12 @@ def _system_changes_per_turn(step: Step, change: Change) -> Evidence | None:
     return Evidence(f"system text changed at each of the last {len(with_user) + 1} user turns and never between them")
 
 
-def _has_other_system(before: RecordedCall, after: RecordedCall) -> bool:
+def _has_other_system(before: ParsedCall, after: ParsedCall) -> bool:
     one, other = ([block.body for block in sent.blocks if block.level == "system"] for sent in (before, after))
     return one != other
 
 
-def _has_user_turn(before: RecordedCall, after: RecordedCall) -> bool:
+def _has_user_turn(before: ParsedCall, after: ParsedCall) -> bool:
     return is_new_user_turn(Step(before, after, 0, (), ()))
 
 
@@ -469,7 +470,7 @@ def _variant_label_changed(step: Step, change: Change) -> Evidence | None:
     return Evidence("system text changed at a label that names a variant of the prompt")
 
 
-def _system_bodies(sent: RecordedCall) -> list[bytes]:
+def _system_bodies(sent: ParsedCall) -> list[bytes]:
     return [block.body for block in sent.blocks if block.level == "system"]
 
 

@@ -10,9 +10,10 @@ from difflib import SequenceMatcher
 import orjson
 
 from contextkit.canonical import Json
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.requests.history import message_blocks, new_message_blocks
 from contextkit.lint.requests.parameters import had_cached, is_claude
-from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, RequestRule, Step
+from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 from contextkit.lint.requests.text_edits import ID, MOMENT, PATH
 from contextkit.lint.requests.values import (
     differing_span,
@@ -99,7 +100,7 @@ def tool_set_changes(step: Step, change: Change) -> ToolChanges | None:
     return tool_diff if tool_diff.gone or tool_diff.come or tool_diff.held_back or tool_diff.promoted else None
 
 
-def _tool_blocks(sent: RecordedCall) -> list[Block]:
+def _tool_blocks(sent: ParsedCall) -> list[Block]:
     return [block for block in sent.blocks if block.level == "tools"]
 
 
@@ -108,7 +109,7 @@ def is_deferred(block: Block) -> bool:
     return isinstance(block.value, dict) and bool(block.value.get("defer_loading"))
 
 
-def tool_names(sent: RecordedCall) -> frozenset[str]:
+def tool_names(sent: ParsedCall) -> frozenset[str]:
     """Names of the tools a call shows in front."""
     return frozenset(block.role for block in _tool_blocks(sent) if not is_deferred(block))
 

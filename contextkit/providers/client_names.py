@@ -1,4 +1,4 @@
-"""A request body as a call for conversation matching: its blocks, and the names that its client put into it.
+"""The names of session, agent and context window that a client put into a request: in its body or in its headers.
 
 Sources of the names: Claude Code 2.1.197 writes its session into `metadata.user_id`; Codex 0.169.0 writes session,
 thread (one for each agent) and context window (a new one after each compaction) into `client_metadata`, and the session
@@ -9,7 +9,6 @@ names as the request.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,12 +16,7 @@ from typing import Any
 
 import orjson
 
-from contextkit.errors import UnreadableRequest
 from contextkit.facts.load import built_in_table, client
-from contextkit.prompt.block import Block
-from contextkit.providers.body import BodyReader
-from contextkit.providers.codecs import reader_of
-from contextkit.providers.server_state import named_in
 
 SESSION_NAMES = (
     "session",
@@ -159,113 +153,3 @@ def _first_text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-@dataclass(frozen=True, slots=True)
-class BodyCall:
-    """A request body; satisfies `PromptCall` of `prompt/conversations.py`."""
-
-    endpoint: str
-    """The wire format; empty where it is not known."""
-    model: str
-    """The requested model."""
-    blocks: tuple[Block, ...]
-    """All blocks in cache order; none of a body that cannot be read."""
-    session: str = ""
-    """The session, recorded or named by the client."""
-    agent: str = ""
-    """The sub-agent, named by the client."""
-    window: str = ""
-    """The context window, named by the client."""
-    previous: str = ""
-    """The name of the stored history that it continues."""
-    names: tuple[str, ...] = ()
-    """Names that a later request may refer to."""
-    n_bytes: int = 0
-    """Size of the message blocks."""
-
-
-_RECENT = 8
-_NOT_A_REQUEST = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, UnreadableRequest)
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A body that was cut."""
-
-    messages: list[Any]
-    cuts: list[list[Block]]
-    """The blocks of each message."""
-    sizes: list[int]
-    """The bytes of each message's blocks."""
-
-
-class BlockReader:
-    """Cuts request bodies into blocks; the messages a recent body had before are not cut again."""
-
-    def __init__(self) -> None:
-        self._recent: OrderedDict[int, _Read] = OrderedDict()
-        self._number = 0
-
-    def call(
-        self,
-        fields: Mapping[str, Any],
-        hint: str,
-        model: str,
-        *,
-        session: str = "",
-        name: str = "",
-        in_headers: ClientNames = NO_NAMES,
-    ) -> BodyCall:
-        """The call of a parsed body.
-
-        `hint` is provider and model, for a body whose keys do not tell its endpoint; `session` is the recorded session,
-        `name` the id of the response, `in_headers` what the headers of the request name.
-        """
-        own = client_names(fields, in_headers)
-        stored = named_in(fields)
-        previous = stored.name if stored else ""
-        names = tuple(filter(None, (name, previous)))
-        endpoint = ""
-        blocks: tuple[Block, ...] = ()
-        n_bytes = 0
-        try:
-            body = reader_of(fields, hint)
-            if body is not None:
-                endpoint = body.endpoint
-                blocks, n_bytes = self._blocks(body, fields)
-        except _NOT_A_REQUEST:
-            pass  # the provider refuses it; it is a conversation of its own
-        return BodyCall(
-            endpoint, model, blocks, session or own.session, own.agent, own.window, previous, names, n_bytes
-        )
-
-    def _blocks(self, body: BodyReader, fields: Mapping[str, Any]) -> tuple[tuple[Block, ...], int]:
-        messages = body.messages(fields)
-        n_system = body.n_system_messages(messages)
-        key, n = 0, 0
-        for number, read in self._recent.items():
-            same = _n_same(messages, read.messages)
-            if same > n:
-                key, n = number, same
-        known = self._recent.pop(key) if n else _Read([], [], [])
-        cuts, sizes = known.cuts[:n], known.sizes[:n]
-        for index, message in enumerate(messages[n:], n):
-            blocks = list(body.message_blocks(message, index, "system" if index < n_system else "messages"))
-            cuts.append(blocks)
-            sizes.append(sum(len(block.body) for block in blocks))
-        self._number += 1
-        self._recent[self._number] = _Read(messages, cuts, sizes)
-        if len(self._recent) > _RECENT:
-            self._recent.popitem(last=False)
-        return (*body.head_blocks(fields), *(block for blocks in cuts for block in blocks)), sum(sizes)
-
-
-def _n_same(one: list[Any], other: list[Any]) -> int:
-    """Leading messages that are equal."""
-    most = min(len(one), len(other))
-    if not most or one[0] != other[0]:
-        return 0
-    if one[: most - 1] == other[: most - 1]:  # the usual case, at once: a marker that moved changes the last message
-        return most if one[most - 1] == other[most - 1] else most - 1
-    return next((i for i in range(most) if one[i] != other[i]), most)

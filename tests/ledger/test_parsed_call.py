@@ -1,4 +1,4 @@
-"""Cutting bodies into blocks: every wire, every spelling, and from where an earlier call ended as well as from the
+"""Parsing bodies into blocks: every wire, every spelling, and from where an earlier call ended as well as from the
 front."""
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.lint.requests.cut import cut
-from contextkit.lint.requests.rule import RecordedCall
+from contextkit.ledger.parsed_call import ParsedCall, parse_call
 from contextkit.prompt.block import text_of
 from tests.lint.trace.calls import SCHEMA, anthropic, assistant, call, sent, spelled, text, tool, user
 
@@ -130,7 +129,7 @@ BODIES: dict[str, tuple[Json, list[tuple[str, str, str, str]]]] = {
 def test_a_body_is_recognised_by_its_own_keys_and_cut_in_cache_order(wire: str) -> None:
     body, expected = BODIES[wire]
     found = sent(body, wire)
-    assert found.wire == wire
+    assert found.endpoint == wire
     assert [(block.level, block.path, block.role, block.type) for block in found.blocks] == expected
 
 
@@ -171,7 +170,7 @@ def test_a_string_and_a_list_of_one_text_are_two_shapes_of_one_text() -> None:
     "body", [{"model": "m", "prompt": "x"}, {"model": "text-embedding-3-small", "input": "x"}, {"input": ["a", "b"]}]
 )
 def test_what_is_no_model_call_is_none(body: Json) -> None:
-    assert cut(call(body)) is None
+    assert parse_call(call(body)) is None
 
 
 def grown(random: Random, n: int) -> list[Json]:
@@ -200,10 +199,10 @@ SPELLINGS = {
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_call_cut_from_where_the_last_one_ended_is_the_call_cut_whole(spelling: str, seed: int) -> None:
-    before: RecordedCall | None = None
+    before: ParsedCall | None = None
     for body in grown(Random(seed), 30):
         raw = SPELLINGS[spelling](body)
-        before, whole = cut(call(raw), before), cut(call(raw))
+        before, whole = parse_call(call(raw), before), parse_call(call(raw))
         assert before is not None
         assert whole is not None
         assert (before.blocks, before.body, before.params) == (whole.blocks, whole.body, whole.params)

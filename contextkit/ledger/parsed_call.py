@@ -1,8 +1,8 @@
-"""One captured call, cut into blocks; where it goes on from another call of its conversation, only what is new is read.
+"""A recorded call with its request body parsed into blocks, as the judge, lint and conversation matching see it.
 
-Takes a call with its raw body, gives a `RecordedCall`. The bytes are compared first: as far as they agree with an
-earlier
-call, its blocks are taken over without being parsed again. Knows nothing of rules.
+`parse_call` takes a call with the bytes of its body; as far as these agree with an earlier call of the conversation, its
+blocks are taken over without being parsed again. `BodyParser` takes bodies that somebody parsed already, and takes over
+the messages that a recent body had before.
 """
 
 from __future__ import annotations
@@ -11,20 +11,23 @@ import json
 import re
 from array import array
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 import orjson
 
+from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import Bodies, ModelCall
-from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import MODELS, Model, find_model, model_named
 from contextkit.prompt.block import Block, json_bytes
 from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
+from contextkit.providers.client_names import NO_NAMES, ClientNames, client_names
 from contextkit.providers.codecs import BODIES, reader_of
 from contextkit.providers.server_state import named_in
 
@@ -48,17 +51,88 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Located(RecordedCall):
-    """A call whose messages can be found in its bytes."""
+class ParsedCall:
+    """A call whose request body was parsed; a `PromptCall` of `prompt/conversations.py`."""
 
+    call: ModelCall
+    """As recorded."""
+    body: Mapping[str, Json]
+    """The request body."""
+    endpoint: str
+    """The wire format: anthropic_messages, openai_chat, openai_responses, gemini, bedrock_converse; empty for a body of
+    no known one, which has no blocks."""
+    blocks: Sequence[Block]
+    """All blocks, in cache order: tools, system, messages."""
+    params: Mapping[str, Json]
+    """Top-level fields that are not blocks."""
+    client: ClientNames
+    """Session, agent and context window as its client names them."""
+    previous: str = ""
+    """The name of the stored history that the request continues; empty where it sends its whole history."""
+    verdict: str = ""
+    """The provider's own diagnosis of this call, empty where it gave none."""
+    index: int = 0
+    """Which call of the whole recording, from 0."""
+    rerouted: str = ""
+    """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), or between which
+    projects of a cloud its address did (`project alpha → beta`); empty where nobody said so."""
     places: Places | None = None
-    """None where the body is spelled in a way that nobody's SDK writes: it is then always parsed whole."""
+    """Where its messages stand in `raw`; None where the body is spelled as no SDK does, so that it is parsed whole."""
+
+    @property
+    def raw(self) -> bytes:
+        """The body's bytes; empty where they are not kept."""
+        return self.call.prompt.request if isinstance(self.call.prompt, Bodies) else b""
+
+    @property
+    def row(self) -> Model:
+        """The model table on it."""
+        named = self.params.get("model")
+        return row_of(self.call.model or str(named if isinstance(named, str) else ""), self.endpoint)
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was billed."""
+        return self.call.usage
+
+    @property
+    def model(self) -> str:
+        """The requested model."""
+        return self.call.model
+
+    @property
+    def session(self) -> str:
+        """The recorded session, else the one that the client names."""
+        return self.call.session or self.client.session
+
+    @property
+    def agent(self) -> str:
+        """The sub-agent that the client names."""
+        return self.client.agent
+
+    @property
+    def window(self) -> str:
+        """The context window that the client names."""
+        return self.client.window
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names that a later request may refer to."""
+        return tuple(filter(None, (self.call.id, self.previous)))
 
 
-def cut(
-    call: ModelCall, before: RecordedCall | None = None, *, index: int = 0, verdict: str = "", rerouted: str = ""
-) -> RecordedCall | None:
-    """Cut the call into blocks; None where no body was recorded, or the body is not a model call.
+def parse_call(
+    call: ModelCall,
+    before: ParsedCall | None = None,
+    *,
+    index: int = 0,
+    verdict: str = "",
+    rerouted: str = "",
+    in_headers: ClientNames = NO_NAMES,
+) -> ParsedCall | None:
+    """Parse the body of a call into blocks; None where no body was recorded, or the body is not a model call.
+
+    `in_headers` are the names in the headers of its request.
 
     Blocks in front of the first byte that differs from `before`, an earlier call, are reused without parsing. Raises
     `UnreadableRequest` with the place for a body that cannot be read.
@@ -69,54 +143,43 @@ def cut(
     if len(raw) > MOST_BYTES:
         raise UnreadableRequest("body", f"{len(raw):,} bytes are more than any provider takes, it was not looked at")
     made = _continued(call, raw, before) or _whole(call, raw)
-    return replace(made, index=index, verdict=verdict, rerouted=rerouted) if made else None
+    if made is None:
+        return None
+    client = client_names(made.params, in_headers)
+    return replace(made, client=client, index=index, verdict=verdict, rerouted=rerouted)
 
 
-def slim(sent: RecordedCall) -> RecordedCall:
-    """The call without its raw bytes and arrays: what is kept of calls further back."""
-    call, params = replace(sent.call, prompt=None), sent.params
-    return RecordedCall(
-        call,
-        b"",
-        params,
-        sent.wire,
-        sent.blocks,
-        params,
-        sent.row,
-        sent.usage,
-        sent.verdict,
-        sent.index,
-        sent.rerouted,
-        sent.in_headers,
-    )
+def slim(parsed: ParsedCall) -> ParsedCall:
+    """Return the call without its bytes and messages, as calls further back are kept."""
+    return replace(parsed, call=replace(parsed.call, prompt=None), body=parsed.params, places=None)
 
 
 RECENT = 8
 """Latest calls among which `nearest` looks."""
 
 
-def nearest(calls: Sequence[RecordedCall], raw: bytes) -> RecordedCall | None:
+def nearest(calls: Sequence[ParsedCall], raw: bytes) -> ParsedCall | None:
     """The call that shares the most leading bytes with a body: cutting can begin where they differ."""
     if len(calls) < 2:
         return calls[0] if calls else None
     return max(calls, key=lambda call: common_bytes(call.raw, raw))
 
 
-def compare(before: RecordedCall, after: RecordedCall) -> tuple[Change, ...]:
+def compare(before: ParsedCall, after: ParsedCall) -> tuple[Change, ...]:
     """Every difference in the prompts of two neighbouring calls, in cache order; empty where `after` only continues."""
-    if before.wire != after.wire:
+    if before.endpoint != after.endpoint:
         return ()
     return changes(
         before.blocks,
         after.blocks,
-        is_framed=BODIES[before.wire].is_framed,
+        is_framed=BODIES[before.endpoint].is_framed,
         n_cached=reach_of(before),
         has_stored_history=named_in(after.params) is not None,
         strips_thinking=after.row.strips_thinking,
     )
 
 
-def reach_of(sent: RecordedCall) -> int:
+def reach_of(sent: ParsedCall) -> int:
     """The number of leading blocks that the provider may have cached: up to the last marker, or all on an implicit
     cache.
     """
@@ -181,7 +244,7 @@ def _parsed(raw: bytes) -> dict[str, Json]:
     return fields
 
 
-def _whole(call: ModelCall, raw: bytes) -> Located | None:
+def _whole(call: ModelCall, raw: bytes) -> ParsedCall | None:
     fields = _parsed(raw)
     shape = reader_of(fields, f"{call.provider} {call.model}".lower())
     if shape is None:
@@ -195,17 +258,17 @@ def _whole(call: ModelCall, raw: bytes) -> Located | None:
     return _made(call, raw, shape, fields, [*head, *(block for blocks in cuts for block in blocks)], places)
 
 
-def _continued(call: ModelCall, raw: bytes, before: RecordedCall | None) -> Located | None:
+def _continued(call: ModelCall, raw: bytes, before: ParsedCall | None) -> ParsedCall | None:
     """`call` cut from where its bytes leave those of `before`, None where they share no message."""
-    places = before.places if isinstance(before, Located) else None
-    if before is None or places is None or not before.raw:
+    if before is None or before.places is None or not before.raw:
         return None
+    places = before.places
     n_shared = bisect_right(places.ends, common_bytes(before.raw, raw))
     if not n_shared or raw[places.ends[n_shared - 1] : places.ends[n_shared - 1] + 1] not in (b",", b"]"):
         return None
     at = places.ends[n_shared - 1]
     fields = _parsed(raw[: places.start] + raw[at + (raw[at] == 44) :])
-    shape = BODIES[before.wire]
+    shape = BODIES[before.endpoint]
     new = fields.get(shape.message_field)
     if not isinstance(new, list):
         return None  # the array's name stands elsewhere once more
@@ -228,7 +291,7 @@ def _continued(call: ModelCall, raw: bytes, before: RecordedCall | None) -> Loca
     return _made(call, raw, shape, fields, blocks, grown)
 
 
-def _reused_head(shape: BodyReader, fields: Mapping[str, Json], before: RecordedCall, places: Places) -> list[Block]:
+def _reused_head(shape: BodyReader, fields: Mapping[str, Json], before: ParsedCall, places: Places) -> list[Block]:
     """Blocks of tools and system; those of `before` where they are the same, so that they are one object, not two."""
     old = before.blocks[: places.first]
     new = list(shape.head_blocks(fields))
@@ -307,8 +370,85 @@ def _made(
     fields: dict[str, Json],
     blocks: list[Block],
     places: Places | None,
-) -> Located:
-    params = shape.params(fields)
-    named = params.get("model") if isinstance(params.get("model"), str) else call.model
-    row = row_of(call.model or str(named), shape.endpoint)
-    return Located(call, raw, fields, shape.endpoint, tuple(blocks), params, row, call.usage, "", 0, places=places)
+) -> ParsedCall:
+    stored = named_in(fields)
+    return ParsedCall(
+        call,
+        fields,
+        shape.endpoint,
+        tuple(blocks),
+        shape.params(fields),
+        NO_NAMES,
+        stored.name if stored else "",
+        places=places,
+    )
+
+
+_RECENT = 8
+_NOT_A_REQUEST = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, UnreadableRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """The messages of a recent body."""
+
+    values: list[Any]
+    blocks: list[list[Block]]
+    """The blocks of each message."""
+    sizes: list[int]
+    """The bytes of each message's blocks."""
+
+
+class BodyParser:
+    """Parses request bodies whose JSON was read already; the messages a recent body had before are not parsed again."""
+
+    def __init__(self) -> None:
+        self._recent: OrderedDict[int, _Messages] = OrderedDict()
+        self._number = 0
+
+    def parse(
+        self, call: ModelCall, fields: Mapping[str, Any], hint: str, *, in_headers: ClientNames = NO_NAMES
+    ) -> tuple[ParsedCall, int]:
+        """Return the call of a body and the bytes of its message blocks; one that cannot be read has no blocks.
+
+        `hint` is provider and model, for a body whose keys do not tell its endpoint; `in_headers` are the names in the
+        headers of the request.
+        """
+        stored, client = named_in(fields), client_names(fields, in_headers)
+        endpoint, n_bytes = "", 0
+        blocks: tuple[Block, ...] = ()
+        try:
+            reader = reader_of(fields, hint)
+            if reader is not None:
+                endpoint = reader.endpoint
+                blocks, n_bytes = self._blocks(reader, fields)
+        except _NOT_A_REQUEST:
+            pass  # the provider refuses it; it is a conversation of its own
+        return ParsedCall(call, fields, endpoint, blocks, fields, client, stored.name if stored else ""), n_bytes
+
+    def _blocks(self, reader: BodyReader, fields: Mapping[str, Any]) -> tuple[tuple[Block, ...], int]:
+        messages = reader.messages(fields)
+        n_system = reader.n_system_messages(messages)
+        nearest, n = 0, 0
+        for number, earlier in self._recent.items():
+            same = _n_same(messages, earlier.values)
+            if same > n:
+                nearest, n = number, same
+        known = self._recent.pop(nearest) if n else _Messages([], [], [])
+        blocks = known.blocks[:n] + _cut_messages(reader, messages[n:], n, n_system)
+        sizes = known.sizes[:n] + [sum(len(block.body) for block in of_one) for of_one in blocks[n:]]
+        self._number += 1
+        self._recent[self._number] = _Messages(messages, blocks, sizes)
+        if len(self._recent) > _RECENT:
+            self._recent.popitem(last=False)
+        return (*reader.head_blocks(fields), *(block for of_one in blocks for block in of_one)), sum(sizes)
+
+
+def _n_same(one: list[Any], other: list[Any]) -> int:
+    """Count the leading messages that are equal."""
+    most = min(len(one), len(other))
+    if not most or one[0] != other[0]:
+        return 0
+    if one[: most - 1] == other[: most - 1]:  # the usual case, at once: a marker that moved changes the last message
+        return most if one[most - 1] == other[most - 1] else most - 1
+    return next((i for i in range(most) if one[i] != other[i]), most)
