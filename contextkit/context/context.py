@@ -1009,8 +1009,8 @@ class Context:
         return self._memory.restored(entry)
 
     def recall(self, query: str, limit: int = 5, budget_tokens: int = 1_000) -> Entry | None:
-        """Append what memory holds on `query`, behind what was said: facts true now, and what earlier words or files
-        answer.
+        """Append what memory holds on `query`, behind what was said: facts true now and known by now, and what earlier
+        words or files answer.
 
         None where it holds nothing. Nothing that stands in the prompt is repeated. Needs a memory with an index.
         """
