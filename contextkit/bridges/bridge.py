@@ -104,9 +104,9 @@ class Bridge(ClientHook):
         self.close()
 
 
-def _is_unmarked(exchange: Exchange) -> bool:
+def _is_unmarked(call: ModelCall) -> bool:
     """Whether a cache that needs breakpoints neither read nor wrote anything of a call that is long enough for it."""
-    row, usage = model_named(exchange.model, exchange.provider), exchange.usage
+    row, usage = model_named(call.model, call.provider), call.usage
     if row.cache != "breakpoints" or usage is None or usage.prompt is None:
         return False
     return usage.prompt >= row.min_tokens and usage.fresh == usage.prompt

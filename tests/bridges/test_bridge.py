@@ -185,7 +185,7 @@ def test_the_ledger_is_the_one_that_is_written_after_its_file_was_rotated(
         assert len(bridge.ledger) == len(Ledger.read(path)) == 1
         ask(client, is_predicted=True)
     written = Ledger.read(path)
-    assert list(bridge.ledger) == list(written) and [isinstance(exchange.prompt, Outline) for exchange in written] == [
+    assert list(bridge.ledger) == list(written) and [isinstance(call.prompt, Outline) for call in written] == [
         is_predicted,
         True,
     ]
