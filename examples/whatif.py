@@ -46,7 +46,7 @@ def made_up(folder: str) -> str:
 
 with tempfile.TemporaryDirectory() as folder:
     records = records_in(sys.argv[1:] or [made_up(folder)], Faults())
-    found = what_if(records, ["lifetime", "keep-alive"], [model_named("claude-sonnet-5-5")])
+    found = what_if(records, ["lifetime"], [model_named("claude-sonnet-5-5")])
 
 print(f"{found.calls_with_price} calls, ${found.recorded_usd:.2f}")
 for answer in found.answers:

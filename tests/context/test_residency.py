@@ -183,6 +183,9 @@ def test_a_side_call_reads_a_result_whole_and_its_extract_is_the_result(claude: 
         side = context.delegate(call, value)
         assert MIDDLE_ROW in sent(side)
         claude.ask(side, says("Squares of 0 to 1999."))
+        for options in ({"source": "https://example.com"}, {"is_error": True}):
+            with pytest.raises(UsageError, match="leave them out"):
+                context.result(call, side, **options)
         entry = context.result(call, side)
         assert context.restore(entry) == [{"type": "text", "text": f"{call.arguments['url']}\n{PAGE}"}]
     body = sent(context)
