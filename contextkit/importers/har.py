@@ -22,7 +22,7 @@ import orjson
 from contextkit.errors import MissingExtra
 from contextkit.importers.answers import amazon_events, answer_of
 from contextkit.importers.format import first_line
-from contextkit.importers.pairing import Body, Pairs, RecordedCall, body_of
+from contextkit.importers.pairing import Body, Pair, Pairs, body_of
 from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import plausible
 from contextkit.ledger.calls import Record
@@ -61,13 +61,13 @@ def read(source: Source) -> Iterator[Record]:
     """The calls of models in an archive, in its order."""
     pairs = Pairs(source)
     for number, entry in enumerate(_entries(source), 1):
-        heard = _call_of(pairs, number, entry) if isinstance(entry, dict) else None
-        if heard:
-            yield from pairs.records(heard)
+        pair = _call_of(pairs, number, entry) if isinstance(entry, dict) else None
+        if pair:
+            yield from pairs.records(pair)
     pairs.finish()
 
 
-def _call_of(pairs: Pairs, number: int, entry: dict[str, Any]) -> RecordedCall | None:
+def _call_of(pairs: Pairs, number: int, entry: dict[str, Any]) -> Pair | None:
     request, response = _table(entry, "request"), _table(entry, "response")
     url = str(request.get("url") or "").split("?")[0].split("#")[0]
     if not _ENDPOINTS.search(url) or str(request.get("method", "POST")).upper() != "POST":
@@ -77,17 +77,17 @@ def _call_of(pairs: Pairs, number: int, entry: dict[str, Any]) -> RecordedCall |
     answer = _answer(pairs.source, number, response)
     if sent is None and (answer is None or not answer.counts):
         return None
-    heard = RecordedCall(number, sent, answer, url=url, in_headers=names_in_headers(headers.items()))
-    heard.at, heard.first_byte_at, heard.ended_at = _times(entry)
+    pair = Pair(number, sent, answer, url=url, in_headers=names_in_headers(headers.items()))
+    pair.at, pair.first_byte_at, pair.ended_at = _times(entry)
     status = response.get("status")
-    heard.error = (
+    pair.error = (
         "aborted"
         if not status or status == -1
         else f"http_{status}"
         if isinstance(status, int) and status >= 400
         else None
     )
-    return heard
+    return pair
 
 
 def _table(value: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from contextkit.cache.usage import natural
 from contextkit.errors import UnreadableLog
 from contextkit.importers.answers import answer_of
 from contextkit.importers.format import first_line
-from contextkit.importers.pairing import Pairs, RecordedCall
+from contextkit.importers.pairing import Pair, Pairs
 from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import parsed, plausible
 from contextkit.ledger.calls import Record
@@ -44,37 +44,37 @@ def read(source: Source) -> Iterator[Record]:
     """The calls of a file in its order."""
     pairs = Pairs(source)
     for number, value in _values(source):
-        heard = call_of(number, value)
-        if heard:
-            yield from pairs.records(heard)
+        pair = call_of(number, value)
+        if pair:
+            yield from pairs.records(pair)
         else:
             source.fault(number, "neither a generation record nor a response; passed over")
     pairs.finish()
 
 
-def call_of(number: int, record: dict[str, Any]) -> RecordedCall | None:
+def call_of(number: int, record: dict[str, Any]) -> Pair | None:
     """A generation record, or a response that OpenRouter sent; None for anything else."""
     data = record.get("data")
     said: dict[str, Any] = data if isinstance(data, dict) else record
     answer = answer_of(said)
     if answer is None or not answer.counts:
         return None
-    heard = RecordedCall(number, answer=answer, provider=NAME, model=answer.model, session=answer.session)
+    pair = Pair(number, answer=answer, provider=NAME, model=answer.model, session=answer.session)
     return (
-        _of_generation(heard, said, answer)
+        _of_generation(pair, said, answer)
         if "native_tokens_prompt" in said or "native_tokens_completion" in said
-        else heard
+        else pair
     )
 
 
-def _of_generation(heard: RecordedCall, said: dict[str, Any], answer: ResponseFacts) -> RecordedCall:
+def _of_generation(pair: Pair, said: dict[str, Any], answer: ResponseFacts) -> Pair:
     """What a generation record says beside its counts: times in milliseconds, and whether it was cancelled."""
-    heard.at = plausible(said.get("created_at"))
+    pair.at = plausible(said.get("created_at"))
     took = max((natural(said.get(name)) or 0 for name in ("latency", "generation_time")), default=0)
-    heard.ended_at = heard.at + took / 1000 if heard.at is not None and took else None
-    heard.error = "aborted" if said.get("cancelled") else None
+    pair.ended_at = pair.at + took / 1000 if pair.at is not None and took else None
+    pair.error = "aborted" if said.get("cancelled") else None
     answer.has_ended = True
-    return heard
+    return pair
 
 
 def _values(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:

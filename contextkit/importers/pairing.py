@@ -84,8 +84,8 @@ def body_of(given: Any, bodies: GrowingBodies | None = None) -> Body | None:
 
 
 @dataclass(slots=True)
-class RecordedCall:
-    """One call, as a reader found it."""
+class Pair:
+    """A request and its response, as a reader found them in a recording."""
 
     line: int
     """Where it stands."""
@@ -149,24 +149,24 @@ class Pairs:
     n_known: int = 0
     """Calls that were read before."""
 
-    def records(self, heard: RecordedCall) -> Iterator[Record]:
+    def records(self, pair: Pair) -> Iterator[Record]:
         """The remarks on one call, then the call; nothing for one that was counted before."""
-        raw, fields = _cleaned(heard.body) if heard.body else (None, dict[str, Any]())
-        answer = heard.answer or ResponseFacts()
-        if not self._is_new(heard, answer, raw):
+        raw, fields = _cleaned(pair.body) if pair.body else (None, dict[str, Any]())
+        answer = pair.answer or ResponseFacts()
+        if not self._is_new(pair, answer, raw):
             self.n_known += 1
             return
-        session, lane = self._place(heard, fields, answer)
+        session, lane = self._place(pair, fields, answer)
         raw = self._whole(raw, fields, answer)
-        times = self._times(heard, answer, self.lanes.setdefault((session, lane), _Lane()))
-        identity = recorded_id(answer.id) or recorded_id(heard.id) or f"{self.source.label}:{heard.line}"
-        model = _requested_model(fields) or model_in(heard.url) or _text(heard.model) or answer.model or "unknown"
+        times = self._times(pair, answer, self.lanes.setdefault((session, lane), _Lane()))
+        identity = recorded_id(answer.id) or recorded_id(pair.id) or f"{self.source.label}:{pair.line}"
+        model = _requested_model(fields) or model_in(pair.url) or _text(pair.model) or answer.model or "unknown"
         model = model.removeprefix("models/")
-        error = answer.error or heard.error or ("cut" if answer.is_stream and not answer.has_ended else None)
-        provider = self._provider(heard, fields, answer, model)
+        error = answer.error or pair.error or ("cut" if answer.is_stream and not answer.has_ended else None)
+        provider = self._provider(pair, fields, answer, model)
         prompt = Bodies(raw) if raw is not None else None
-        yield from self._remarks(identity, session, lane, answer, heard.url)
-        bills = list(self._bills(heard.line, answer, identity, lane, model, provider, fields))
+        yield from self._remarks(identity, session, lane, answer, pair.url)
+        bills = list(self._bills(pair.line, answer, identity, lane, model, provider, fields))
         billed_usd = answer.billed_usd if len(bills) == 1 else None  # a cost of several calls is that of none of them
         for name, part, asked, usage in bills:
             yield ModelCall(name, session, part, *times, provider, asked, prompt, usage, None, error, billed_usd)
@@ -182,11 +182,11 @@ class Pairs:
                 0, f"{self.n_known:,} calls stand in it, or in a file read before, more than once; counted once"
             )
 
-    def _is_new(self, heard: RecordedCall, answer: ResponseFacts, raw: bytes | None) -> bool:
-        name = recorded_id(answer.id) or recorded_id(heard.id)
+    def _is_new(self, pair: Pair, answer: ResponseFacts, raw: bytes | None) -> bool:
+        name = recorded_id(answer.id) or recorded_id(pair.id)
         if name:
             return self.source.is_new(b"response", name.encode("utf-8", "surrogatepass"))
-        when = heard.at or heard.ended_at
+        when = pair.at or pair.ended_at
         if when is None:
             return True
         counts = sorted(answer.counts.items(), key=repr)
@@ -204,20 +204,20 @@ class Pairs:
             self.histories.follow(answer.id, fields, answer.items)
         return raw if whole is fields or isinstance(whole, Unknown) else _spelled(whole)
 
-    def _place(self, heard: RecordedCall, fields: Mapping[str, Any], answer: ResponseFacts) -> tuple[str, str]:
+    def _place(self, pair: Pair, fields: Mapping[str, Any], answer: ResponseFacts) -> tuple[str, str]:
         """Session and lane: as recorded, else of the response it continues, else by its text."""
         before = self.answered.get(_text(fields.get("previous_response_id")))
         named = session_in(fields)
-        recorded = heard.session or ("" if named else heard.in_headers.session)
+        recorded = pair.session or ("" if named else pair.in_headers.session)
         session = recorded or named or answer.session
         if before and session in ("", before[0]):
             return before
-        if heard.lane or not fields:
-            return session or self.source.label, heard.lane or MAIN
-        model = _requested_model(fields) or model_in(heard.url) or heard.model
-        hint = f"{heard.provider} {model}".lower()
+        if pair.lane or not fields:
+            return session or self.source.label, pair.lane or MAIN
+        model = _requested_model(fields) or model_in(pair.url) or pair.model
+        hint = f"{pair.provider} {model}".lower()
         sent = ModelCall("", recorded or answer.session, "", 0.0, None, None, "", model, None, None, None, None)
-        call, n_bytes = self.parser.parse(sent, fields, hint, in_headers=heard.in_headers)
+        call, n_bytes = self.parser.parse(sent, fields, hint, in_headers=pair.in_headers)
         placement = self.conversations.place(call, (recorded,), n_bytes=n_bytes)
         conversation = placement.conversation
         if conversation.name is None:
@@ -234,36 +234,34 @@ class Pairs:
             return session, lane_name(agent, number)
         return self.source.label if number == 1 else f"{self.source.label}#{number}", MAIN
 
-    def _times(
-        self, heard: RecordedCall, answer: ResponseFacts, lane: _Lane
-    ) -> tuple[float, float | None, float | None]:
-        at = heard.at if heard.at is not None else plausible(answer.created)
+    def _times(self, pair: Pair, answer: ResponseFacts, lane: _Lane) -> tuple[float, float | None, float | None]:
+        at = pair.at if pair.at is not None else plausible(answer.created)
         if at is None:
-            at = heard.ended_at
+            at = pair.ended_at
         if at is None:
             self.source.fault(
-                heard.line, "no time, or one of a clock that was never set; the time of the call before stands in"
+                pair.line, "no time, or one of a clock that was never set; the time of the call before stands in"
             )
             at = self.at or _written(self.source)
         elif at < lane.at - 1:
             self.source.fault(
-                heard.line, "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands"
+                pair.line, "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands"
             )
-        first, ended = heard.first_byte_at, heard.ended_at
+        first, ended = pair.first_byte_at, pair.ended_at
         if ended is not None and ended < at:
-            self.source.fault(heard.line, "ended before it started; when it ended is unknown")
+            self.source.fault(pair.line, "ended before it started; when it ended is unknown")
             ended = None
         if first is not None and not at <= first <= (ended or first):
             first = None
         lane.at = self.at = at
         return at, first, ended
 
-    def _provider(self, heard: RecordedCall, fields: Mapping[str, Any], answer: ResponseFacts, model: str) -> str:
+    def _provider(self, pair: Pair, fields: Mapping[str, Any], answer: ResponseFacts, model: str) -> str:
         shape = usage_fields_of(answer.counts)
         wire = shape.name if shape else endpoint_of(fields, model.lower())
         if answer.id.startswith("gen-") and answer.upstream:
             wire = "openrouter_generation"
-        return provider_of(heard.url, _text(heard.provider), wire, model, _text(fields.get("anthropic_version")))
+        return provider_of(pair.url, _text(pair.provider), wire, model, _text(fields.get("anthropic_version")))
 
     def _remarks(self, identity: str, session: str, lane: str, answer: ResponseFacts, url: str) -> Iterator[Remark]:
         if answer.verdict:

@@ -20,7 +20,7 @@ from contextkit.importers import openrouter
 from contextkit.importers.answers import answer_of
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.growing import GrowingBodies
-from contextkit.importers.pairing import Body, Pairs, RecordedCall, body_of
+from contextkit.importers.pairing import Body, Pair, Pairs, body_of
 from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import moment, parsed, plausible
 from contextkit.ledger.calls import Record
@@ -183,7 +183,7 @@ def _compact(bodies: GrowingBodies, fields: dict[str, Any]) -> bytes | None:
         return None
 
 
-def _recorded_call(number: int, record: dict[str, Any]) -> RecordedCall | None:
+def _recorded_call(number: int, record: dict[str, Any]) -> Pair | None:
     request, response = _named(record, REQUESTS), _named(record, RESPONSES)
     if request is None and response is None:
         request, response = (
@@ -192,11 +192,11 @@ def _recorded_call(number: int, record: dict[str, Any]) -> RecordedCall | None:
     answer = answer_of(_body(response))
     body = request if isinstance(request, Body) else body_of(_body(request))
     if body or (answer and answer.counts and request is None):
-        return _placed(number, record, request, response, RecordedCall(number, body, answer))
+        return _placed(number, record, request, response, Pair(number, body, answer))
     return openrouter.call_of(number, record) if isinstance(record.get("data"), dict) else None
 
 
-def _placed(number: int, record: dict[str, Any], request: Any, response: Any, call: RecordedCall) -> RecordedCall:
+def _placed(number: int, record: dict[str, Any], request: Any, response: Any, call: Pair) -> Pair:
     """Fill `call` with the fields beside the bodies."""
     envelopes = [one for one in (record, request, response) if isinstance(one, dict)]
     beside = [one for one in envelopes if call.body is None or one is not call.body.fields or one is record]
