@@ -1,16 +1,15 @@
-"""Blocks of request bodies as they were sent, to compare prompts with.
+"""Blocks of request bodies as they were sent.
 
-A `Block` is for reading: diff, lint, watch and proxy compare blocks of two bodies. Its counterpart for building and for
-cache keys is `RenderedBlock` (`prompt/prompt.py`). The two differ in bytes and in extent: a `Block` has its keys in the
-order they were sent, so that a changed order is found, and is the smallest unit a finding can name; a `RenderedBlock`
-has the normal form that digests are taken of, and is a whole message where the endpoint caches whole messages.
-
-`block_of` makes a `Block`, `providers.provider.render_block` a `RenderedBlock`, both from a JSON value. Neither is made
-of the other. This module knows no endpoint.
+A `Block` is the smallest unit a finding can name: a tool definition, a system block, a content block of a message. The
+walk of an endpoint over a body (`providers/body.py`) makes it; diff, lint, watch and conversation matching compare its
+bytes, which have their keys in the order they were sent, so that a changed order is found. What a cache keys is another
+thing, a `RenderedBlock` (`prompt/prompt.py`): in normal form, and a whole message where the endpoint caches whole
+messages. This module knows no endpoint.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -25,9 +24,9 @@ from contextkit.prompt.prompt import Level
 _MARKER_BYTES = tuple(f'"{name}"'.encode() for name in sorted(MARKERS))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Block:
-    """One block of a request body: a tool definition, a system block, a content block of a message."""
+    """One block of a request body; its bytes are written when they are first asked for."""
 
     level: Level
     """tools, system or messages."""
@@ -39,22 +38,58 @@ class Block:
     role: str
     """Role of its message, as sent; `system` for system text, its name for a tool."""
     type: str
-    """text, image, document, thinking, call, result, tool, or the endpoint's own name for anything else."""
+    """text, image, document, thinking, call, result, tool, the endpoint's own name for anything else, or `MARKER`."""
     value: Json
-    """As parsed, markers included."""
-    body: bytes
-    """Its JSON without markers, keys in the order they were sent."""
-    marker: Mapping[str, Json] | None
-    """Its cache marker (`cache_control`, `cachePoint`, `prompt_cache_breakpoint`), None where it has none."""
+    """As parsed, markers included; of a `MARKER`, what the marker holds."""
+    field: str = ""
+    """Field of the tool or message that holds it; empty where it is the whole of it."""
+    fixed: bytes | None = None
+    """The bytes that stand for it, where its own are no part of the prompt."""
+    beside: Mapping[str, Json] | None = None
+    """The cache marker that stood beside it, where its endpoint writes markers so."""
+    _body: bytes = dataclasses.field(default=b"", init=False, repr=False, compare=False)
+    _marker: Mapping[str, Json] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def body(self) -> bytes:
+        """Its JSON without markers, keys in the order they were sent.
+
+        Raises `UnreadableRequest` for a value that is nested deeper than any provider accepts.
+        """
+        if not self._body:
+            self._write()
+        return self._body
+
+    @property
+    def marker(self) -> Mapping[str, Json] | None:
+        """Its cache marker (`cache_control`, `cachePoint`, `prompt_cache_breakpoint`), None where it has none."""
+        if not self._body:
+            self._write()
+        return self._marker
+
+    def marked(self, marker: Json) -> Block:
+        """Return the block with a marker that stood beside it."""
+        return dataclasses.replace(self, beside=marker_in(marker))
+
+    def _write(self) -> None:
+        body, self._marker = json_bytes(self.value), self.beside
+        if any(name in body for name in _MARKER_BYTES):
+            self._marker = self.beside or marker_in(marker_of(self.value))
+            body = json_bytes(_unmarked(self.value))
+        self._body = body if self.fixed is None else self.fixed
+
+
+MARKER = "marker"
+"""Type of what is a cache marker by itself and no block."""
 
 
 def text_of(block: Block) -> str:
     """The text of a block and of its nested parts; empty for images, and for calls without any.
 
-    >>> text_of(block_of("messages", "messages[0].content", 0, "user", "text", "hi"))
+    >>> text_of(Block("messages", "messages[0].content", 0, "user", "text", "hi"))
     'hi'
     >>> result = {"toolResult": {"content": [{"json": {"result": "a.py"}}]}}
-    >>> text_of(block_of("messages", "messages[0].content[0]", 0, "user", "result", result))
+    >>> text_of(Block("messages", "messages[0].content[0]", 0, "user", "result", result))
     'a.py'
     """
     return "\n".join(_texts(block.value))
@@ -85,16 +120,6 @@ def _all_texts(value: Json) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _all_texts(part)
-
-
-def block_of(level: Level, path: str, message: int, role: str, kind: str, value: Json) -> Block:
-    """Make a block; its bytes are without markers."""
-    body = json_bytes(value)
-    if not any(name in body for name in _MARKER_BYTES):
-        return Block(level, path, message, role, kind, value, body, None)
-    marker = marker_of(value)
-    bare = json_bytes(_unmarked(value))
-    return Block(level, path, message, role, kind, value, bare, marker_in(marker))
 
 
 def json_bytes(value: Json) -> bytes:

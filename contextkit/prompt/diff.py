@@ -86,9 +86,9 @@ def common_bytes(one: bytes, other: bytes) -> int:
 def is_same_block(one: Block, other: Block) -> bool:
     """Return whether a provider renders two blocks alike: markers and the order of their own keys are ignored.
 
-    >>> from contextkit.prompt.block import block_of
+    >>> from contextkit.prompt.block import Block
     >>> text, other = ({"type": "text", "text": "hi"}, {"text": "hi", "type": "text"})
-    >>> is_same_block(*(block_of("system", "system[0]", -1, "system", "text", value) for value in (text, other)))
+    >>> is_same_block(*(Block("system", "system[0]", -1, "system", "text", value) for value in (text, other)))
     True
     """
     if one is other or one.body == other.body:

@@ -1,49 +1,23 @@
 """The walk over a request body: its tools, system blocks and content blocks, as they stand there.
 
 `BodyReader` is one instance per endpoint, defined in `<endpoint>/body.py`. Its two functions `head_parts` and
-`message_parts` are the only code that takes a body apart. `BodyReader.blocks` makes `Block`s of the parts, to compare
-prompts (diff, lint, watch, proxy); the endpoint's `parse` renders them, to key a cache.
+`message_parts` are the only code that takes a body apart. `BodyReader.blocks` gives its blocks, to compare prompts (diff,
+lint, watch, proxy); the endpoint's `parse` renders them, to key a cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
-from contextkit.prompt.block import Block, block_of, listed, mapped, marker_in, name_in, type_in
+from contextkit.prompt.block import MARKER, Block, listed, mapped, name_in, type_in
 from contextkit.prompt.prompt import Level
 
 SYSTEM_ROLES = ("system", "developer")  # a tuple: a role may be anything, also what has no hash
-
-
-MARKER = "marker"
-"""Type of a part that is a cache marker by itself and no block."""
-
-
-class BodyPart(NamedTuple):
-    """One tool, system block or content block of a request body, as the walk of its endpoint yields it.
-
-    `BodyReader` makes a `Block` of it, to compare prompts; `parse` makes a `RenderedBlock` of it, to key a cache.
-    """
-
-    level: Level
-    """tools, system or messages."""
-    path: str
-    """`messages[4].content[1]`."""
-    message: int
-    """Index of its message, -1 outside of messages."""
-    role: str
-    """Role of its message; `system` for system text, its name for a tool."""
-    type: str
-    """text, image, document, thinking, call, result, tool, the endpoint's own word for anything else, or `MARKER`."""
-    value: Json
-    """As parsed; of a marker, what the marker holds."""
-    field: str = ""
-    """Field of the tool or message that holds it; empty where it is the whole of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +35,9 @@ class BodyReader:
     """Field that holds the messages."""
     block_fields: frozenset[str]
     """Fields whose content is blocks; `toolConfig.tools` for a field inside another."""
-    head_parts: Callable[[Mapping[str, Json]], Iterator[BodyPart]]
+    head_parts: Callable[[Mapping[str, Json]], Iterator[Block]]
     """Tools and system text that stand in fields of their own."""
-    message_parts: Callable[[Json, int, Level], Iterator[BodyPart]]
+    message_parts: Callable[[Json, int, Level], Iterator[Block]]
     """Parts of one message: its value, index and level."""
     model_field: str = "model"
     """Field that names the model."""
@@ -99,20 +73,18 @@ class BodyReader:
         """Blocks of one message."""
         return self._blocks(self.message_parts(message, index, level))
 
-    def _blocks(self, parts: Iterable[BodyPart]) -> Iterator[Block]:
-        """Parts as blocks; a marker that stands by itself marks the block before it."""
+    def _blocks(self, parts: Iterable[Block]) -> Iterator[Block]:
+        """Yield the blocks among parts; a marker that stands by itself marks the block before it."""
         block: Block | None = None
         for part in parts:
             if part.type == MARKER:
                 if block is not None and (block.level, block.message) == (part.level, part.message):
-                    block = replace(block, marker=marker_in(part.value))
+                    block = block.marked(part.value)
                 continue
             if block is not None:
                 yield block
-            block = block_of(part.level, part.path, part.message, part.role, part.type, part.value)
-            fixed = self.fixed_body(part.level, part.value)
-            if fixed is not None:
-                block = replace(block, body=fixed)
+            part.fixed = self.fixed_body(part.level, part.value)
+            block = part
         if block is not None:
             yield block
 
@@ -120,7 +92,7 @@ class BodyReader:
         """Every block of a body: tools, system text, then messages, in the order of the prompt."""
         return self._blocks(self.parts(fields))
 
-    def parts(self, fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+    def parts(self, fields: Mapping[str, Json]) -> Iterator[Block]:
         """Every part of a body, in the same order."""
         messages = self.messages(fields)
         n_system = self.n_system_messages(messages)
@@ -161,26 +133,26 @@ def content_parts(fields: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
                 yield part
 
 
-def tool_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+def tool_parts(fields: Mapping[str, Json]) -> Iterator[Block]:
     """A list of tool definitions."""
     for index, tool in enumerate(listed(fields.get("tools"), "tools")):
         path = f"tools[{index}]"
         name = name_in(mapped(tool, path), "function", "custom") or str(tool.get("type", ""))
-        yield BodyPart("tools", path, -1, name, "tool", tool)
+        yield Block("tools", path, -1, name, "tool", tool)
 
 
 def parts_of_content(
     level: Level, content: Json, path: str, message: int, role: str, types: Mapping[str, str]
-) -> Iterator[BodyPart]:
+) -> Iterator[Block]:
     """Parts of content that is a text or an array; none where it is null. `types` as in `type_in`.
 
     Raises `UnreadableRequest` for anything else.
     """
     if isinstance(content, str):
-        yield BodyPart(level, path, message, role, "text", content, "content")
+        yield Block(level, path, message, role, "text", content, "content")
         return
     for index, value in enumerate(listed(content, path)):
-        yield BodyPart(level, f"{path}[{index}]", message, role, type_in(value, types), value, "content")
+        yield Block(level, f"{path}[{index}]", message, role, type_in(value, types), value, "content")
 
 
 def has_chat_messages(fields: Mapping[str, Json]) -> bool:

@@ -17,11 +17,11 @@ from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest
 from contextkit.log.entry import Entry, Native
 from contextkit.models import Model, model_named
+from contextkit.prompt.block import MARKER, Block
 from contextkit.prompt.breakpoints import LOOKBACK, Plan
 from contextkit.prompt.normal_form import VERBATIM, normal
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
-from contextkit.providers.body import MARKER, BodyPart
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import (
     JsonObject,
@@ -141,7 +141,7 @@ class KeyedFormat:
     """Body of a `result` entry → block."""
     parse_result: Callable[[JsonObject, list[ReplyCall]], Json]
     """(block, open calls) → body of a `result` entry, None for every other block."""
-    body_parts: Callable[[Mapping[str, Json]], Iterator[BodyPart]]
+    body_parts: Callable[[Mapping[str, Json]], Iterator[Block]]
     """The parts of a body in order, checked; raises `UnreadableRequest` where it is not of this endpoint."""
     render: Callable[[Level, str, JsonObject, Model], RenderedBlock]
     """(level, role, block, model) → the rendered block."""

@@ -160,7 +160,7 @@ def _all_cached(sent: ParsedCall) -> ParsedCall:
     """Treat a call without breakpoints as if it had one at its end."""
     if any(block.marker is not None for block in sent.blocks) or not sent.blocks:
         return sent
-    return replace(sent, blocks=[*sent.blocks[:-1], replace(sent.blocks[-1], marker={"type": "ephemeral"})])
+    return replace(sent, blocks=[*sent.blocks[:-1], sent.blocks[-1].marked({"type": "ephemeral"})])
 
 
 def listed(findings: Iterable[Finding]) -> str:

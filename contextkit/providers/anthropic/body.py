@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import listed, mapped, name_in
+from contextkit.prompt.block import Block, listed, mapped, name_in
 from contextkit.prompt.prompt import Level
 from contextkit.providers.anthropic.blocks import is_billing_header
-from contextkit.providers.body import (
-    BodyPart,
-    BodyReader,
-    content_parts,
-    has_chat_messages,
-    json_items,
-    parts_of_content,
-)
+from contextkit.providers.body import BodyReader, content_parts, has_chat_messages, json_items, parts_of_content
 
 _TYPES = {
     "tool_use": "call",
@@ -38,16 +31,16 @@ def api_path(path: str) -> str:
     return path.replace("[", ".").replace("]", "")
 
 
-def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+def head_parts(fields: Mapping[str, Json]) -> Iterator[Block]:
     """Tools and system text."""
     for index, tool in enumerate(listed(fields.get("tools"), "tools")):
         path = f"tools[{index}]"
         name = name_in(mapped(tool, path)) or str(tool.get("type", ""))
-        yield BodyPart("tools", path, -1, name, "tool", tool)
+        yield Block("tools", path, -1, name, "tool", tool)
     yield from parts_of_content("system", fields.get("system") or None, "system", -1, "system", _TYPES)
 
 
-def message_parts(message: Json, index: int, level: Level = "messages") -> Iterator[BodyPart]:
+def message_parts(message: Json, index: int, level: Level = "messages") -> Iterator[Block]:
     """The content of one message."""
     path = f"messages[{index}]"
     fields = mapped(message, path)

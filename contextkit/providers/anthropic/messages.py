@@ -15,6 +15,7 @@ from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.log.entry import Entry
 from contextkit.models import model_named
+from contextkit.prompt.block import Block
 from contextkit.prompt.breakpoints import AUTO_TTL, LOOKBACK, Plan
 from contextkit.prompt.prompt import Grammar, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter, Answering, chosen_model
@@ -32,7 +33,6 @@ from contextkit.providers.anthropic.blocks import (
     tidied,
 )
 from contextkit.providers.anthropic.body import BODY, api_path, head_parts, message_parts
-from contextkit.providers.body import BodyPart
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import lacking, set_by, settings_for
 from contextkit.providers.provider import Parsed, Trait, Turn, assistant_body, expect, render_block
@@ -204,7 +204,7 @@ def _rendered(fields: Mapping[str, Json], model: str, billing_header: BillingHea
             yield _message(None, role, model, extras)
 
 
-def _block(part: BodyPart) -> Json:
+def _block(part: Block) -> Json:
     """A part as a content block: a text is a block of type text."""
     if isinstance(part.value, str):
         return {"type": "text", "text": part.value}

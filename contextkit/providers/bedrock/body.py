@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import listed, mapped, name_in
+from contextkit.prompt.block import MARKER, Block, listed, mapped, name_in
 from contextkit.prompt.prompt import Level
-from contextkit.providers.body import MARKER, BodyPart, BodyReader, content_parts, parts_of_content
+from contextkit.providers.body import BodyReader, content_parts, parts_of_content
 
 _TYPES = {
     "text": "text",
@@ -22,17 +23,17 @@ _TYPES = {
 _OWN_FIELDS = ("toolConfig", "inferenceConfig", "additionalModelRequestFields", "guardrailConfig")
 
 
-def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+def head_parts(fields: Mapping[str, Json]) -> Iterator[Block]:
     """Tools and system text; a cachePoint is a marker."""
     config = fields.get("toolConfig")
     if isinstance(config, dict):
         for index, tool in enumerate(listed(config.get("tools"), "toolConfig.tools")):
             path = f"toolConfig.tools[{index}]"
-            yield _marked(BodyPart("tools", path, -1, name_in(tool, "toolSpec"), "tool", tool))
+            yield _marked(Block("tools", path, -1, name_in(tool, "toolSpec"), "tool", tool))
     yield from map(_marked, parts_of_content("system", fields.get("system"), "system", -1, "system", _TYPES))
 
 
-def message_parts(message: Json, index: int, level: Level = "messages") -> Iterator[BodyPart]:
+def message_parts(message: Json, index: int, level: Level = "messages") -> Iterator[Block]:
     """The content of one message; a cachePoint is a marker."""
     path = f"messages[{index}]"
     fields = mapped(message, path)
@@ -40,10 +41,10 @@ def message_parts(message: Json, index: int, level: Level = "messages") -> Itera
     return map(_marked, parts_of_content(level, fields.get("content"), f"{path}.content", index, role, _TYPES))
 
 
-def _marked(part: BodyPart) -> BodyPart:
+def _marked(part: Block) -> Block:
     """The part; as a marker where it is a cachePoint."""
     if isinstance(part.value, dict) and "cachePoint" in part.value:
-        return part._replace(type=MARKER, value=part.value["cachePoint"])
+        return replace(part, type=MARKER, value=part.value["cachePoint"])
     return part
 
 

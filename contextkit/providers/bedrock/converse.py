@@ -15,6 +15,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.models import Model
+from contextkit.prompt.block import MARKER, Block
 from contextkit.prompt.breakpoints import AUTO_TTL, Plan
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
@@ -22,7 +23,6 @@ from contextkit.providers.bedrock import blocks
 from contextkit.providers.bedrock import response as reply
 from contextkit.providers.bedrock.blocks import WIRE
 from contextkit.providers.bedrock.body import BODY, head_parts, message_parts
-from contextkit.providers.body import MARKER, BodyPart
 from contextkit.providers.keyed_blocks import RESULT, KeyedAdapter, KeyedFormat, objects_in, parse_body
 from contextkit.providers.provider import JsonObject, Parsed, Trait, expect, render_block
 from contextkit.providers.usage import streamed_counters
@@ -80,7 +80,7 @@ GRAMMAR = Grammar(
 )
 
 
-def _body_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+def _body_parts(fields: Mapping[str, Json]) -> Iterator[Block]:
     """The parts of a body, checked."""
     expect(fields.get("toolConfig") or {}, dict, "toolConfig", "an object")
     for part in head_parts(fields):
@@ -96,7 +96,7 @@ _OBJECTS = ("toolUse", "toolResult", "reasoningContent", "document", "image")
 """Blocks whose fields are read."""
 
 
-def _checked(part: BodyPart) -> BodyPart:
+def _checked(part: Block) -> Block:
     if part.type == MARKER:
         return part
     if not isinstance(part.value, dict) or not part.value:

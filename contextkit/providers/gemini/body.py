@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
-from contextkit.prompt.block import listed, mapped, name_in
+from contextkit.prompt.block import Block, listed, mapped, name_in
 from contextkit.prompt.prompt import Level
-from contextkit.providers.body import BodyPart, BodyReader, parts_of_content
+from contextkit.providers.body import BodyReader, parts_of_content
 
 _TYPES = {
     "thought": "thinking",
@@ -27,7 +27,7 @@ DECLARATIONS = ("functionDeclarations", "function_declarations")
 _SYSTEM = ("systemInstruction", "system_instruction")
 
 
-def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+def head_parts(fields: Mapping[str, Json]) -> Iterator[Block]:
     """Tools, the functions of each before what else it holds; then system text."""
     for index, tool in enumerate(listed(fields.get("tools"), "tools")):
         path = f"tools[{index}]"
@@ -39,15 +39,15 @@ def head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
     yield from parts_of_content("system", parts, f"{name}.parts", -1, "system", _TYPES)
 
 
-def _tool_parts(path: str, name: str, value: Json) -> Iterator[BodyPart]:
+def _tool_parts(path: str, name: str, value: Json) -> Iterator[Block]:
     if name not in DECLARATIONS:
-        yield BodyPart("tools", path, -1, name, "tool", {name: value}, name)
+        yield Block("tools", path, -1, name, "tool", {name: value}, name)
         return
     for index, declaration in enumerate(listed(value, path)):
-        yield BodyPart("tools", f"{path}[{index}]", -1, name_in(declaration), "tool", declaration, name)
+        yield Block("tools", f"{path}[{index}]", -1, name_in(declaration), "tool", declaration, name)
 
 
-def message_parts(content: Json, index: int, level: Level = "messages") -> Iterator[BodyPart]:
+def message_parts(content: Json, index: int, level: Level = "messages") -> Iterator[Block]:
     """The parts of one content."""
     path = f"contents[{index}]"
     fields = mapped(content, path)

@@ -17,10 +17,10 @@ from contextkit.canonical import Json, canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.models import Model
+from contextkit.prompt.block import Block
 from contextkit.prompt.breakpoints import Plan
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
-from contextkit.providers.body import BodyPart
 from contextkit.providers.gemini import parts
 from contextkit.providers.gemini import response as reply
 from contextkit.providers.gemini.body import BODY, DECLARATIONS, head_parts, message_parts
@@ -81,7 +81,7 @@ GRAMMAR = Grammar(
 )
 
 
-def _body_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+def _body_parts(fields: Mapping[str, Json]) -> Iterator[Block]:
     """The parts of a body, checked."""
     objects_in(fields.get("tools"), "tools")
     expect(fields.get("systemInstruction") or {}, dict, "systemInstruction", "an object")
@@ -95,10 +95,10 @@ def _body_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
             yield _checked(part)
 
 
-def _checked(part: BodyPart) -> BodyPart:
+def _checked(part: Block) -> Block:
     if not isinstance(part.value, dict) or not part.value:
         raise UnreadableRequest(part.path, "Input should be an object that is not empty")
-    return part._replace(role=_FUNCTIONS) if part.field in DECLARATIONS else part
+    return replace(part, role=_FUNCTIONS) if part.field in DECLARATIONS else part
 
 
 def _render(level: Level, role: str, block: JsonObject, model: Model) -> RenderedBlock:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
 from contextkit.facts.load import client
-from contextkit.prompt.block import listed, mapped, type_in
+from contextkit.prompt.block import MARKER, Block, listed, mapped, type_in
 from contextkit.prompt.normal_form import MARKERS
 from contextkit.prompt.prompt import Level
-from contextkit.providers.body import MARKER, BodyPart, BodyReader, parts_of_content, tool_parts
+from contextkit.providers.body import BodyReader, parts_of_content, tool_parts
 
 _OWN_FIELDS = frozenset({"role", "content", "type", "id", "status", *MARKERS})
 """Fields of a message that are no parts. Ids and states of replayed output messages are not rendered."""
@@ -17,14 +17,14 @@ _OWN_FIELDS = frozenset({"role", "content", "type", "id", "status", *MARKERS})
 
 def _other_parts(
     message: Mapping[str, Json], path: str, index: int, level: Level, role: str, done: frozenset[str]
-) -> Iterator[BodyPart]:
+) -> Iterator[Block]:
     """Each other field of a message; then its marker, which stands on the last part before it."""
     for name in sorted(message.keys() - done):
         if message[name] is not None:
-            yield BodyPart(level, f"{path}.{name}", index, role, name, message[name], name)
+            yield Block(level, f"{path}.{name}", index, role, name, message[name], name)
     for name in sorted(MARKERS):
         if message.get(name) is not None:
-            yield BodyPart(level, f"{path}.{name}", index, role, MARKER, message[name], name)
+            yield Block(level, f"{path}.{name}", index, role, MARKER, message[name], name)
             return
 
 
@@ -36,20 +36,20 @@ _REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking_b
 _CHAT_FIELDS = _OWN_FIELDS | {"tool_calls", *_REASONING}
 
 
-def _chat_message_parts(message: Json, index: int, level: Level) -> Iterator[BodyPart]:
+def _chat_message_parts(message: Json, index: int, level: Level) -> Iterator[Block]:
     """Reasoning, then content, then calls, then every other field; a tool's message is one part."""
     path = f"messages[{index}]"
     fields = mapped(message, path)
     role = str(fields.get("role", ""))
     if role == "tool":
-        yield BodyPart(level, path, index, role, "result", fields)
+        yield Block(level, path, index, role, "result", fields)
         return
     for name in _REASONING:
         if fields.get(name) is not None:
-            yield BodyPart(level, f"{path}.{name}", index, role, "thinking", fields[name], name)
+            yield Block(level, f"{path}.{name}", index, role, "thinking", fields[name], name)
     yield from parts_of_content(level, fields.get("content"), f"{path}.content", index, role, _CHAT_TYPES)
     for number, call in enumerate(listed(fields.get("tool_calls"), f"{path}.tool_calls")):
-        yield BodyPart(level, f"{path}.tool_calls[{number}]", index, role, "call", call, "tool_calls")
+        yield Block(level, f"{path}.tool_calls[{number}]", index, role, "call", call, "tool_calls")
     yield from _other_parts(fields, path, index, level, role, _CHAT_FIELDS)
 
 
@@ -84,7 +84,7 @@ def item_type(item: Mapping[str, Json]) -> Json:
     return item.get("type") or ("message" if "role" in item else "item_reference")
 
 
-def _responses_head_parts(fields: Mapping[str, Json]) -> Iterator[BodyPart]:
+def _responses_head_parts(fields: Mapping[str, Json]) -> Iterator[Block]:
     yield from tool_parts(fields)
     yield from parts_of_content("system", fields.get("instructions"), "instructions", -1, "system", _RESPONSES_TYPES)
 
@@ -93,7 +93,7 @@ ITEM_METADATA = str(client("codex")["item_metadata_field"])
 """Field of an item that its client keeps for itself: no part of the prompt."""
 
 
-def _item_parts(item: Json, index: int, level: Level) -> Iterator[BodyPart]:
+def _item_parts(item: Json, index: int, level: Level) -> Iterator[Block]:
     """A message's content, then its other fields; any other item is one part."""
     path = f"input[{index}]"
     fields = mapped(item, path)
@@ -102,7 +102,7 @@ def _item_parts(item: Json, index: int, level: Level) -> Iterator[BodyPart]:
     kind = item_type(fields)
     role = str(fields.get("role", ""))
     if kind != "message":
-        yield BodyPart(level, path, index, role or "item", type_in({"type": kind}, _RESPONSES_TYPES), fields)
+        yield Block(level, path, index, role or "item", type_in({"type": kind}, _RESPONSES_TYPES), fields)
         return
     yield from parts_of_content(level, fields.get("content"), f"{path}.content", index, role, _RESPONSES_TYPES)
     yield from _other_parts(fields, path, index, level, role, _OWN_FIELDS)

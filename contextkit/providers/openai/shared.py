@@ -23,10 +23,11 @@ from contextkit.errors import NotSerialisable, UnreadableRequest, UsageError
 from contextkit.log.content import is_deeper
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
+from contextkit.prompt.block import Block
 from contextkit.prompt.breakpoints import AUTO_TTL, Plan
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
-from contextkit.providers.body import BodyPart, BodyReader
+from contextkit.providers.body import BodyReader
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.provider import (
     MAX_ARGUMENT_DEPTH,
@@ -460,7 +461,7 @@ def _n_system(format: MessageFormat, messages: list[Json]) -> int:
     return sum(1 for _ in takewhile(lambda message: format.role(message) in SYSTEM, messages))
 
 
-def _instructions(parts: Iterable[BodyPart]) -> list[Json]:
+def _instructions(parts: Iterable[Block]) -> list[Json]:
     """System text in a field of its own, as the developer message that it stands for."""
     return [{"role": "developer", "content": part.value} for part in parts if part.level == "system" and part.value]
 
@@ -498,7 +499,7 @@ def _message(
             is_first = False
 
 
-def _checked(format: MessageFormat, part: BodyPart) -> Json:
+def _checked(format: MessageFormat, part: Block) -> Json:
     """A part of content; raises `UnreadableRequest` for one without a type, or without its text."""
     kind = expect(expect(part.value, dict, part.path, "an object").get("type"), str, f"{part.path}.type", "a string")
     if kind == format.text:
