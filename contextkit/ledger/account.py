@@ -769,6 +769,8 @@ def _readable(provider: Provider, response: Any) -> Reply:
     keep.
     """
     reply = provider.reply(response)
+    if not isinstance(reply.id, str):
+        reply = replace(reply, id="" if reply.id is None else str(reply.id))
     if len({call.id for call in reply.calls}) < len(reply.calls):
         reply = replace(provider.reply(with_unique_calls(plain(response))), is_renamed=True)
     canonical(

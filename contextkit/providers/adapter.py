@@ -142,7 +142,7 @@ class Adapter:
 
     def usage(self, response: Mapping[str, Json]) -> Usage:
         """What a response says it is billed."""
-        return served(endpoint_usage(self.wire, response.get(self.answering.counters) or {}), response)
+        return served(endpoint_usage(self.wire, response.get(self.answering.counters)), response)
 
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
         """What stream events amount to."""

@@ -46,7 +46,7 @@ def reply(format: KeyedFormat, response: Any) -> Reply:
     name = (answer.get("ResponseMetadata") or {}).get(
         "RequestId"
     ) or f"converse-{blake2b(canonical(told), digest_size=8).hexdigest()}"
-    billed = served(endpoint_usage(format.wire, answer.get("usage") or {}), answer)
+    billed = served(endpoint_usage(format.wire, answer.get("usage")), answer)
     return Reply(name, native, text, calls, STOPS.get(answer.get("stopReason", ""), "done"), billed)
 
 
