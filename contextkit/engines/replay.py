@@ -1,8 +1,8 @@
-"""A recorded ledger of token ids on a self-hosted engine's cache: the bills `contextkit serve --cache` made, made
-again.
+"""Replay of a ledger of token ids, recorded by `contextkit serve --cache`, on a self-hosted engine's cache.
 
-Sizes are the engine's own, in tokens, those left out as `serve` leaves them out: with the same sizes every call is
-billed what the server billed it.
+Options are the engine's own, sizes in tokens; those left out have the defaults of `serve`. With the options of the
+server every call is billed what the server billed it. `contextkit simulate` has no option for `cache_reuse`,
+`engine_version` and a llama.cpp without a host cache: ledgers of such servers are replayed from Python only.
 """
 
 from __future__ import annotations
