@@ -81,10 +81,6 @@ class Runs:
             node = child
         return position
 
-    def resident(self) -> list[int]:
-        """All blocks held, the next to go first."""
-        return [block for run in self._runs for block in reversed(run.ids)]
-
     def _add(self, node: _Run, ids: list[int]) -> None:
         """New blocks after the last of `node`: more of it where it is a leaf, since this request uses all of it, or a
         run of their own.

@@ -252,9 +252,10 @@ class Window:
 def grown(content: Content, generated: bytes, window: Window, model: Model) -> Content:
     """What a slot that held a prompt holds once these tokens have been sampled.
 
-    >>> from contextkit.engines.token_ids import pack, unpack
+    >>> from array import array
+    >>> from contextkit.engines.token_ids import pack
     >>> held = grown(Content(pack(range(6))), pack([10, 11, 12, 13]), Window(8, is_shifting=True, n_keep=2), Model())
-    >>> unpack(held.tokens), held.n_exact
+    >>> array("i", held.tokens).tolist(), held.n_exact
     ([0, 1, 4, 5, 10, 11, 12], 2)
     """
     rest = generated[:-N_BYTES]

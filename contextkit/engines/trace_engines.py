@@ -129,7 +129,7 @@ class TieredEngine:
     """GPU blocks above host blocks, as with LMCache; gone is what the host tier forgot."""
 
     def __init__(self, tiers: Sequence[Tier]) -> None:
-        self._cache = TieredCache(BlockChunks(bytes_per_token=1), tiers)
+        self._cache = TieredCache(BlockChunks(), tiers)
         self._lowest = tiers[-1].name
 
     def admit(self, ids: Sequence[int]) -> int:

@@ -23,7 +23,7 @@ from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark, lane_name
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.calls import NO_NAMES, BlockReader, BodyCall, ClientNames, session_in
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import Histories, Unknown, named_in
 from contextkit.providers.usage import streamed_counters, usage_fields_of, usage_of

@@ -25,7 +25,7 @@ from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import moment, parsed, plausible
 from contextkit.ledger.calls import Record
 from contextkit.providers.calls import NO_NAMES, SESSION_NAMES, ClientNames, names_in_headers
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.providers.openai.body import is_interactions_body
 from contextkit.providers.response_facts import error_type
 

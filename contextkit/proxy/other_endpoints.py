@@ -24,7 +24,7 @@ from contextkit.lint.requests.cut import RECENT, cut, nearest
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.calls import NO_NAMES, ClientNames
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import named_in
 from contextkit.proxy.observer import Departed, Ended

@@ -195,7 +195,7 @@ def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: b
     """The request, or the first thing that is wrong with it."""
     body = read_body(codec, raw)
     if isinstance(body, Refusal):
-        return first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1]) or body
+        return missing_key(codec, headers) or body
     received = _resolved(state, codec, ReceivedRequest(headers, body, is_strict=state.is_strict))
     found = (
         received
@@ -207,6 +207,11 @@ def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: b
     notices = (*_notices(state, codec, body, found.model), *codec.header_notices(headers))
     state.notices.give(notices)
     return replace(found, notices=notices)
+
+
+def missing_key(codec: Codec, headers: Mapping[str, str]) -> Refusal | None:
+    """Refuse a request without a key, whatever its body; None if it has one."""
+    return first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1])
 
 
 def _notices(state: State, codec: Codec, body: Mapping[str, Json], model: Model) -> tuple[Notice, ...]:

@@ -22,7 +22,7 @@ from contextkit.models import Model, model_named
 from contextkit.prompt.tokens import counter_for
 from contextkit.providers.anthropic import messages
 from contextkit.providers.anthropic.blocks import BillingHeader
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.provider import Parsed
 from contextkit.server.billing import ReplySize
 from contextkit.server.endpoints.codec import Codec

@@ -24,7 +24,7 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import Growing, outline, read_body
 from contextkit.models import model_named
 from contextkit.providers.body_places import BODY_PLACES
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.whatif.answer import Calibration
 from contextkit.whatif.body_edits import Lane
 from contextkit.whatif.fix import BodyEdit, Edited, Fix, Outlined, readings_of

@@ -19,7 +19,7 @@ from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Bodies, Exchange, Record, encode
 from contextkit.ledger.misses import analyzed_calls
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.providers.usage import usage_of
 from contextkit.report.faults import summary_of
 

@@ -18,7 +18,7 @@ from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Exchange
 from contextkit.prices import cost_usd
 from contextkit.providers import BedrockConverse
-from contextkit.providers.codecs import BODIES
+from contextkit.providers.endpoints import BODIES
 from contextkit.providers.gemini.generate import Gemini
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.providers.paths import FOLLOWED

@@ -159,7 +159,7 @@ class Routed(Generic[P]):
 def hosted_cache(rule: Rule, key_of: Callable[[Prompt], bytes | None] = head_of) -> PrefixCache[Prompt]:
     """An empty cache that follows `rule`.
 
-    `key_of` gives what the rule's `routing` field holds for a prompt, None for none.
+    `key_of` gives the key by which requests are routed, None for none.
 
     >>> from contextkit.cache.hosted.rules import HOSTED
     >>> prompt = Prompt((b"", b"", b""), (0, 0), [b"a"], [1000], [0], (), 1)

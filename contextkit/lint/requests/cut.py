@@ -25,7 +25,7 @@ from contextkit.models import MODELS, Model, find_model, model_named
 from contextkit.prompt.block import Block, json_bytes
 from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
-from contextkit.providers.codecs import BODIES, reader_of
+from contextkit.providers.endpoints import BODIES, reader_of
 from contextkit.providers.server_state import named_in
 
 MOST_BYTES = 64 << 20

@@ -1,28 +1,17 @@
-"""Claude Code's billing header: a system block that is no part of the prompt, which is an assumption.
+"""Anthropic's content blocks: how a conversation is written as them, and what the prompt cache sees of a request.
 
-Claude Code opens its system prompt with a text block of its own, `x-anthropic-billing-header: cc_version=2.1.197.996;
-cc_entrypoint=cli;`. The last part of the version is a hash that differs after `/compact`, in sub-agents and between
-sessions. Public evidence on what the API makes of it conflicts: some reports say that it is taken out before the prompt
-is cached, others that it ends the cached prefix. Assumed here: it is taken out (`neutral`), so the block enters no
-cache key and counts no tokens. `significant` treats it as any other text.
+Two tables translate between log entries and blocks, in both directions. Context edits, compactions and tool references
+change a conversation before it is cached: from a layout and the fields of a request they give the columns that are
+cached instead and what was cleared; from those comes the prompt, with the keys of its levels and its breakpoints. A
+client goes on sending everything, so a request that is edited costs one walk over its blocks.
 
-What the API does to a conversation before its cache sees it: edits, compactions, tools that a reference brings in.
+Assumed: Claude Code's billing header, a system block `x-anthropic-billing-header: cc_version=2.1.197.996;
+cc_entrypoint=cli;` whose last part changes after `/compact`, in sub-agents and between sessions, is removed before the
+prompt is cached (`neutral`): it enters no cache key and counts no tokens. Reports conflict; `significant` treats it as
+any other text.
 
-Takes a layout and the fields of a request, gives the columns that is cached instead, and what was cleared. Used by
-whoever predicts a bill and by whoever makes one. The client goes on sending everything, so a request that is edited
-costs one walk over its blocks. Sources: the context editing, compaction and tool search docs;
-`anthropic/types/beta/beta_clear_*_param.py`, beta_compaction_block_param.py.
-
-Anthropic's content blocks: neutral parts and log entries in its words, and back.
-
-Two tables, read in both directions. Block fields are those of `anthropic.types` 2.11; facts about caching from the
-prompt-caching docs.
-
-What Anthropic's cache sees of a request: what is left after edits, what each level is keyed on, and where the marks
-stand.
-
-Takes a layout and the fields of a request, gives a prompt. Source of every rule: the prompt-caching docs
-(platform.claude.com/docs/en/build-with-claude/prompt-caching).
+Sources: the prompt-caching, context editing, compaction and tool search docs (platform.claude.com/docs); field names of
+`anthropic.types` 2.11, `anthropic/types/beta/beta_clear_*_param.py` and beta_compaction_block_param.py.
 """
 
 from __future__ import annotations

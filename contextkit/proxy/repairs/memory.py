@@ -15,7 +15,7 @@ from hashlib import blake2b
 
 from contextkit.canonical import Json, canonical
 from contextkit.providers.body_spans import agent_of, is_system_message, without_markers
-from contextkit.providers.codecs import BODIES
+from contextkit.providers.endpoints import BODIES
 
 _MONTH = (
     rb"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|"
