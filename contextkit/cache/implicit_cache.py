@@ -117,11 +117,13 @@ class ImplicitCache:
         self._counters: Counter[str] = Counter()
 
     def lookup(self, prompt: Prompt, now: float) -> Hit:
-        """What would be read now, in O(new segments) probes; changes nothing. `segment` is the one the read ends in."""
+        """Return what would be read now, in O(new segments) probes; changes nothing. `segment` is the one the read ends
+        in.
+        """
         return self._hit(prompt, self._longest(prompt, now), now)
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return self._bill(prompt, self.lookup(prompt, now).read_tokens)
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
@@ -174,7 +176,7 @@ class ImplicitCache:
         return prompt.breakpoints[-1].ttl_seconds if self._bills_writes and prompt.breakpoints else self._ttl_seconds
 
     def _bill(self, prompt: Prompt, read: int) -> Usage:
-        """What is new is fresh, or, where writing is billed, written as far as it can be read back."""
+        """Bill what is new as fresh or, where writing is billed, as written as far as it can be read back."""
         written = max(self._readable(prompt.n_tokens) - read, 0) if self._bills_writes else 0
         writes: dict[int, int | None] = {}
         if self._bills_writes:

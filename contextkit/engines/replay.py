@@ -84,7 +84,7 @@ def room_of(name: str) -> str:
 
 
 def _setting(name: str, options: Mapping[str, Any]) -> Setting:
-    """What it was, sizes in blocks."""
+    """Return the setting of a replay, sizes in blocks."""
     sizes = {**sizes_of(name), **{option: value for option, value in options.items() if value is not None}}
     size, room = block_tokens(name, sizes.get("block_size")), room_of(name)
     host = sizes["host_tokens"] // size if "host_tokens" in sizes and room != "host_tokens" else None

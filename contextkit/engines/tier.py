@@ -63,7 +63,7 @@ class Chunking(Protocol[P]):
         ...
 
     def chunks(self, prompt: P) -> list[Chunk]:
-        """What of the prompt is stored, from the front."""
+        """Cut the prompt into the chunks that are stored, from the front."""
         ...
 
     def n_tokens(self, prompt: P) -> int:
@@ -71,7 +71,7 @@ class Chunking(Protocol[P]):
         ...
 
     def n_readable(self, prompt: P) -> int:
-        """How many of its tokens may be read."""
+        """Count its tokens that may be read."""
         ...
 
 
@@ -99,7 +99,7 @@ class TokenChunks:
     """Whether and how chunks are re-used at another place."""
 
     def chunks(self, prompt: TokenIds) -> list[Chunk]:
-        """What of the prompt is stored, from the front."""
+        """Cut the prompt into the chunks that are stored, from the front."""
         data = packed_bytes(prompt)
         ends = [0, *(self._separated(data) if self.separator else range(self.size, len(prompt.tokens) + 1, self.size))]
         if self.saves_partial and ends[-1] < len(prompt.tokens):
@@ -116,7 +116,7 @@ class TokenChunks:
         return 0 if prompt.is_read_skipped else max(0, len(prompt.tokens) - 1)
 
     def _separated(self, data: bytes) -> Iterator[int]:
-        """Where segments end, the separator included."""
+        """Yield where segments end, the separator included."""
         mark, at = pack(self.separator), 0
         while (found := data.find(mark, at)) >= 0:
             at = found + 1
@@ -143,7 +143,7 @@ class BlockChunks:
         return None
 
     def chunks(self, prompt: BlockIds) -> list[Chunk]:
-        """What of the prompt is stored, from the front."""
+        """Cut the prompt into the chunks that are stored, from the front."""
         pieces = ((prompt.size, array("q", (block,)).tobytes()) for block in prompt.ids)
         return _chained(repr(prompt.size).encode(), pieces, None)
 
@@ -334,7 +334,7 @@ class TierStore:
         return self._entries[next(iter(keys))].chunk if keys else None
 
     def uses(self, key: bytes) -> int:
-        """How often a chunk was put or read here, 0 for one that is not there."""
+        """Count how often a chunk was put or read here; 0 if it is not there."""
         entry = self._entries.get(key)
         return entry.uses if entry else 0
 

@@ -47,7 +47,7 @@ class _TierLookup:
 
     @property
     def n_read(self) -> int:
-        """How many leading chunks are read."""
+        """The number of leading chunks that are read."""
         return self.ends[-1]
 
     def at(self, level: int) -> list[Chunk]:
@@ -80,11 +80,11 @@ class TieredCache(Generic[P]):
         _check([store.tier for store in self._stores])
 
     def lookup(self, prompt: P, now: float) -> Hit:
-        """What would be read now, in O(prompt); changes nothing. `segment` is the last chunk that is covered."""
+        """Return what would be read now, in O(prompt); changes nothing. `segment` is the last chunk that is covered."""
         return self._hit(prompt, self._find(prompt))
 
     def quote(self, prompt: P, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return self._bill(prompt, self.lookup(prompt, now))
 
     def begin(self, prompt: P, now: float) -> Lease:
@@ -150,7 +150,7 @@ class TieredCache(Generic[P]):
         )
 
     def _reach(self, store: TierStore, chunks: list[Chunk]) -> int:
-        """How many leading ones of these are read from this tier."""
+        """Count the leading chunks that are read from this tier."""
         n = next((index for index, chunk in enumerate(chunks) if chunk.key not in store), len(chunks))
         return n if sum(chunk.n_tokens for chunk in chunks[:n]) >= store.tier.min_read_tokens else 0
 
@@ -215,8 +215,8 @@ class TieredCache(Generic[P]):
             self._put(level, [chunk for chunk in used if self._stores[level - 1].uses(chunk.key) > 1], held)
 
     def _new(self, found: _TierLookup) -> list[Chunk]:
-        """What is stored once it is computed: exact up to the first approximate chunk, known by its own tokens only
-        from there on.
+        """Return what is stored once it is computed: exact up to the first approximate chunk, known by its own tokens
+        only from there on.
         """
         exact = found.elsewhere[0][0] if found.elsewhere else len(found.chunks)
         loose = (replace(chunk, key=chunk.content) for chunk in found.chunks[exact:] if chunk.content)

@@ -100,7 +100,9 @@ def view(tokens: Sequence[int]) -> memoryview:
 
 
 def packed_view(prompt: TokenIds) -> memoryview:
-    """What `packed_bytes` gives, without a copy where the prompt holds no images or sounds and `view` makes none."""
+    """Return what `packed_bytes` gives, without a copy where the prompt holds no images or sounds and `view` makes
+    none.
+    """
     return memoryview(packed_bytes(prompt)) if prompt.items else view(prompt.tokens)
 
 

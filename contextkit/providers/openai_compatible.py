@@ -457,7 +457,7 @@ def _made(model: str, row: Host, rule: Rule | None) -> Model:
 
 
 def _usage_fields(row: Host, model: Model) -> UsageFields:
-    """Where a host keeps its counters; llama.cpp's `timings` stand beside its usage."""
+    """Return the names of a host's counters; llama.cpp's `timings` stand beside its usage."""
     read = tuple(".".join(path).removeprefix("usage.") for path in row.read)
     written = (".".join(row.written).removeprefix("usage."),) if row.written else ()
     return replace(

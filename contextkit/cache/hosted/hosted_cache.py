@@ -78,7 +78,7 @@ class Routed(Generic[P]):
         self._lately: dict[bytes, list[float]] = {}
 
     def server_of(self, prompt: P, now: float) -> int:
-        """Which server would answer now; changes nothing."""
+        """Return the server that would answer now; changes nothing."""
         key = self._key_of(prompt)
         if key is None:
             return self._turn % len(self._servers)
@@ -87,11 +87,11 @@ class Routed(Generic[P]):
         return (self._home(key, now) + moved) % len(self._servers)
 
     def lookup(self, prompt: P, now: float) -> Hit:
-        """What would be read now; changes nothing."""
+        """Return what would be read now; changes nothing."""
         return self._servers[self.server_of(prompt, now)].lookup(prompt, now)
 
     def quote(self, prompt: P, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return self._servers[self.server_of(prompt, now)].quote(prompt, now)
 
     def begin(self, prompt: P, now: float) -> Lease:
@@ -204,7 +204,7 @@ class OptInCache:
     """What is asked for, and how many marks count."""
 
     def lookup(self, prompt: Prompt, now: float) -> Hit:
-        """What would be read now.
+        """Return what would be read now.
 
         Changes nothing. This and the next two raise `UsageError` for a lifetime the provider does not offer.
         """
@@ -215,7 +215,7 @@ class OptInCache:
         )
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return (
             self.cache.quote(self._read(prompt), now)
             if self._is_enabled(prompt)

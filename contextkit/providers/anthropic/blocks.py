@@ -236,7 +236,7 @@ WIRE = "anthropic_messages"
 
 
 def _flags(value: Mapping[str, Json]) -> tuple[str, ...]:
-    """What a block holds, at any depth, that some level is keyed on or that changes the prompt elsewhere."""
+    """Return what a block holds, at any depth, that some level is keyed on or that changes the prompt elsewhere."""
     return tuple(sorted(set(_flags_in(value))))
 
 
@@ -292,7 +292,7 @@ the cache")."""
 
 
 def tool_trait(tool: Mapping[str, Json]) -> Trait:
-    """What the cache makes of one tool definition."""
+    """Return how the cache treats one tool definition."""
     switch = next((name for name in SWITCHES if str(tool.get("type", "")).startswith(name)), None)
     is_late = tool.get("defer_loading") or (tool.get("default_config") or {}).get("defer_loading")
     return DEFERRED if is_late else _SWITCH_TRAITS[switch] if switch else PLAIN
@@ -391,7 +391,9 @@ def _without_nulls(part: Json) -> Json:
 
 
 def user_renderer(takes_system: bool) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:
-    """How a user speaks, and the program in a system message between turns, where the model takes one."""
+    """Return the renderer of user turns; the program's text goes in a system message between turns where the model
+    takes one.
+    """
     if takes_system:
         return lambda body: (body.get("role", "user"), PARTS.blocks(body["content"]))
     return lambda body: ("user", PARTS.blocks(user_content(body)))
@@ -403,7 +405,7 @@ def tool_result(call: str, **fields: Json) -> Json:
 
 
 def answered(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What a tool gave, or the whole block of it that somebody wrote."""
+    """Render a tool result, or the whole block that somebody wrote."""
     blocks = PARTS.blocks(body["content"])
     if [block["type"] for block in blocks] == ["tool_result"]:
         return "user", blocks
@@ -422,7 +424,7 @@ def resulted(block: Mapping[str, Json]) -> Json:
 
 
 def replied(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What the model said: its own blocks, or another wire's reply in ours."""
+    """Render a reply: the model's own blocks, or another wire's reply as Anthropic's blocks."""
     if body["native"]["wire"] == WIRE:
         return "assistant", body["native"]["body"]
     return "assistant", _noticed(body["text"]) + [_call(call) for call in body["calls"]]
@@ -472,7 +474,7 @@ LATE: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
 
 
 def begun(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What an epoch begins with: the caller's words, or the model's compaction, in its own turn
+    """Render the start of an epoch: the caller's words, or the model's compaction, in its own turn
     (beta_compaction_block_param.py).
     """
     blocks = PARTS.blocks(body["summary"])
@@ -488,7 +490,7 @@ KINDS: dict[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
 
 
 def noticed(told: str) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:
-    """How a notice is said: an event as `told` names it, the program's plain words in the user's turn."""
+    """Return the renderer of notices: an event as `told` names it, the program's plain words in the user's turn."""
     return lambda body: PHASES[told](body) if "event" in body else ("user", _noticed(body["text"]))
 
 
@@ -536,9 +538,9 @@ def _with_automatic(layout: PromptLayout, marker: Json) -> tuple[Breakpoint, ...
 
 
 def _with_served(columns: PromptColumns, n: int, marks: tuple[Breakpoint, ...]) -> tuple[Breakpoint, ...]:
-    """What a server's tool gave is marked for five minutes where anything is (prompt-caching docs): the last of it.
+    """Add a five-minute breakpoint at the last result of a server's tool (prompt-caching docs).
 
-    Where a mark behind it asks for longer it is not, which is assumed.
+    Not where a breakpoint behind it asks for longer, which is assumed.
     """
     place = next((i for i in range(n - 1, -1, -1) if columns.runs[i] == SERVED), None)
     if place is None or any(

@@ -79,7 +79,7 @@ def _ignored(answer: dict[str, Json], content: _Content, told: Any) -> None:
 
 
 def _started(answer: dict[str, Json], content: _Content, told: Any) -> None:
-    """What a block begins with; a call, a result and a picture have fields that grow behind it."""
+    """Start a block; the fields of a call, a result and a picture grow with later events."""
     ((kind, start),) = told["start"].items()
     content[told["contentBlockIndex"]] = {kind: {**start, **copy.deepcopy(_GROWING.get(kind, {}))}}
 

@@ -79,8 +79,8 @@ class Memories:
 
 
 def _agent(endpoint: str, fields: Mapping[str, Json]) -> bytes:
-    """What distinguishes an agent from another with the same messages: its model, whether it has tools, how its system
-    text begins.
+    """Return what distinguishes an agent from another with the same messages: its model, whether it has tools, how its
+    system text begins.
     """
     properties, system = agent_of(endpoint, fields)
     return canonical(properties) + DATES.sub(b"", canonical(system)[:_HEAD])[: _HEAD // 2]
