@@ -769,10 +769,10 @@ def _readable(provider: Provider, response: Any) -> Reply:
     keep.
     """
     reply = provider.reply(response)
-    if not isinstance(reply.id, str):
-        reply = replace(reply, id="" if reply.id is None else str(reply.id))
     if len({call.id for call in reply.calls}) < len(reply.calls):
         reply = replace(provider.reply(with_unique_calls(plain(response))), is_renamed=True)
+    if type(reply.id) is not str:  # a gateway may send another type
+        reply = replace(reply, id=str(reply.id or ""))
     canonical(
         [reply.id, reply.native.model, reply.text, [[call.id, call.name, call.arguments] for call in reply.calls]]
     )
