@@ -19,7 +19,7 @@ FIXES: Mapping[str, Fix] = {
         Fix(
             "lifetime",
             "usage and times",
-            'ask for the long lifetime where people or slow tools make the loop wait, the short one elsewhere: Context(ttl="auto")',
+            'ask for the long lifetime where people or slow tools make the loop wait, the short one elsewhere: ttl="auto" of the adapter',
             ("lifetime",),
             lanes=(LaneChange(is_long=True), LaneChange(is_long=False)),
         ),
