@@ -124,7 +124,7 @@ def _causes(contents: Contents) -> Iterator[str]:
             "|---|--:|--:|--:|--:|---|",
         ]
     for loss in causes:
-        fix, cost = fix_of(loss.cause), lost_money(loss)
+        fix, cost = fix_of(loss), lost_money(loss)
         cells = [
             f"`{loss.cause}`",
             f"{loss.n:,}",

@@ -138,12 +138,12 @@ def _causes(contents: Contents, console: Console) -> None:
         ("cause", False), *((name, True) for name, _, _ in columns), *([("fix", False)] if has_fix else [])
     )
     for loss in ranked:
-        fix = [fix_of(loss.cause).short] if has_fix else []
+        fix = [fix_of(loss).short] if has_fix else []
         cells = [loss.cause, *(number(loss) for _, number, _ in columns), *fix]
         table.add_row(*(plain_cell(text, console) for text in cells))
     _print(console, table)
-    for loss in [loss for loss in ranked if fix_of(loss.cause).saves][:FIXES_TOLD]:
-        _print_line(console, f"{loss.cause}: {fix_of(loss.cause).text}")
+    for loss in [loss for loss in ranked if fix_of(loss).saves][:FIXES_TOLD]:
+        _print_line(console, f"{loss.cause}: {fix_of(loss).text}")
 
 
 def _undetermined(contents: Contents, console: Console) -> None:

@@ -161,7 +161,7 @@ def _misses(
 
 def _cause(loss: Loss, saving: Saving | None) -> Sequence[Cell]:
     cost = money(loss.cost_usd, is_lower_bound=loss.is_lower_bound)
-    fix = coded(fix_of(loss.cause).text)
+    fix = coded(fix_of(loss).text)
     return loss.cause, count(loss.n), count(loss.lost_tokens), cost, _saved(loss, saving), fix
 
 
@@ -170,7 +170,7 @@ def _saved(loss: Loss, saving: Saving | None) -> Cell:
 
     Else what the misses cost, marked as such; nothing for a cause that nobody knows.
     """
-    if saving is None and not fix_of(loss.cause).saves:
+    if saving is None and not fix_of(loss).saves:
         return "unknown"
     if saving is None:
         return Html(f'up to {money(loss.cost_usd)} <span class="how">by the bills</span>')
@@ -194,7 +194,7 @@ def _miss(
         *verdict,
         count(miss.lost_tokens),
         money(miss.cost_usd),
-        fix_of(miss.cause).short,
+        fix_of(miss).short,
     )
 
 
