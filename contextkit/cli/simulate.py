@@ -134,7 +134,7 @@ def _capacity(word: str) -> int | None:
     help="Write a page: hit rate against capacity.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
-def command(traces: tuple[str, ...], **given: Any) -> None:
+def command(traces: tuple[str, ...], **values: Any) -> None:
     """Replay TRACEs through a model of a cache: block traces (Mooncake, kv-cache-tester, plain or .gz) and ledgers.
 
     A TRACE is a file, a folder, a pattern, or - for standard input. Several caches, policies and capacities, divided by
@@ -150,7 +150,7 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
     from contextkit.report.progress import watching
     from contextkit.report.simulation import as_json, page_of, show
 
-    options = Options(**given)
+    options = Options(**values)
     with watching() as watch:
         comparison = _compared(traces, options, watch)
         watch.finish()

@@ -112,7 +112,7 @@ def _saved(loss: Loss, saving: Saving | None) -> Cell:
 
     Else what the misses cost, marked as such; nothing for a cause that nobody knows.
     """
-    if saving is None and not fix_of(loss.cause).saves:
+    if saving is None and not fix_of(loss).saves:
         return "unknown"
     if saving is None:
         return Html(f'up to {money(loss.cost_usd)} <span class="how">by the bills</span>')
