@@ -299,7 +299,7 @@ def _explain(contents: Contents, console: Console, most: int) -> None:
         contents.summary.losses,
         Counter(miss.cause for miss in contents.summary.misses if not miss.lost_tokens),
     )
-    if len(lost) > most:
+    if 0 < most < len(lost):
         _print_line(console, f"and {len(lost) - most:,} more, smaller ones")
     if console.width < NARROW:
         for miss in dearest_misses(lost, most):
