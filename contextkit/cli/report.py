@@ -426,7 +426,8 @@ def _no_logs(since: float | None, n_older: int) -> click.UsageError:
             f"no session log of this machine was written since {_written(since)} (UTC); {n_older:,} older ones are "
             "there: give an earlier time, as in contextkit report --since 30d"
         )
-    patterns, variables = defaultdict(list), defaultdict(list)
+    patterns: dict[str, list[str]] = defaultdict(list)
+    variables: dict[str, list[str]] = defaultdict(list)
     for program, pattern in looked_at():
         patterns[program].append(pattern)
     for place in PLACES:
