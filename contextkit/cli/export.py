@@ -135,12 +135,12 @@ class _Rows:
             for values in self._columns.values():
                 values.clear()
 
-    def _prompt_digest(self, call: AnalyzedCall) -> str | None:
+    def _prompt_digest(self, analyzed: AnalyzedCall) -> str | None:
         """Equal for equal prompts of one format; None where neither body nor blocks were recorded."""
-        recorded = call.exchange.prompt
+        recorded = analyzed.call.prompt
         if isinstance(recorded, Bodies):
             return sha256(recorded.request).hexdigest()
-        prompt = self._growing.prompt(call.exchange) if isinstance(recorded, Outline) else None
+        prompt = self._growing.prompt(analyzed.call) if isinstance(recorded, Outline) else None
         if prompt is None or not prompt.n:
             return None
         return sha256(b"".join((*prompt.namespaces, prompt.digests[prompt.n - 1]))).hexdigest()
@@ -200,45 +200,45 @@ def _schema() -> pa.Schema:
     return pa.schema(fields, metadata={"contextkit_export": FORMAT_VERSION})
 
 
-def _row(call: AnalyzedCall, prompt_digest: str | None) -> tuple[Any, ...]:
+def _row(analyzed: AnalyzedCall, prompt_digest: str | None) -> tuple[Any, ...]:
     """The values of `COLUMNS`, in their order."""
-    exchange, miss, usage = call.exchange, call.miss, call.usage or Usage()
-    is_list_price = exchange.billed_usd is None
+    call, miss, usage = analyzed.call, analyzed.miss, analyzed.usage or Usage()
+    is_list_price = call.billed_usd is None
     return (
-        _text(call.program),
-        _text(call.project),
-        _text(exchange.session),
-        _text(exchange.lane),
-        _text(call.agent),
-        _text(exchange.id),
-        _time(exchange.at),
-        _time(exchange.first_byte_at),
-        _time(exchange.ended_at),
-        _text(exchange.provider),
-        _text(exchange.model),
-        (usage.service_tier or "standard") if call.usage else None,
+        _text(analyzed.program),
+        _text(analyzed.project),
+        _text(call.session),
+        _text(call.lane),
+        _text(analyzed.agent),
+        _text(call.id),
+        _time(call.at),
+        _time(call.first_byte_at),
+        _time(call.ended_at),
+        _text(call.provider),
+        _text(call.model),
+        (usage.service_tier or "standard") if analyzed.usage else None,
         usage.prompt,
         usage.fresh,
         usage.read,
         usage.written,
         *_writes(usage),
         usage.output,
-        exchange.output_estimate,
+        call.output_estimate,
         *(usage.quality(counter) for counter in COUNTERS),
-        call.cost_usd,
-        exchange.billed_usd,
-        call.list_cost_usd,
-        call.cost_uncached_usd,
-        None if call.cost_usd is None else call.is_list_cost_partial and is_list_price,
-        _text(redact_text(exchange.error or "")),
-        exchange.is_refused,
+        analyzed.cost_usd,
+        call.billed_usd,
+        analyzed.list_cost_usd,
+        analyzed.cost_uncached_usd,
+        None if analyzed.cost_usd is None else analyzed.is_list_cost_partial and is_list_price,
+        _text(redact_text(call.error or "")),
+        call.is_refused,
         prompt_digest,
         miss.cause if miss else None,
         (miss.basis or None) if miss else None,
         miss.expected_tokens if miss else None,
         miss.lost_tokens if miss else None,
         miss.cost_usd if miss else None,
-        _text(call.verdict),
+        _text(analyzed.verdict),
     )
 
 

@@ -234,7 +234,7 @@ def _prefixes(lint_input: Sequence[str], codes: Sequence[str]) -> tuple[str, ...
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
-    from contextkit.ledger.calls import Exchange, Remark
+    from contextkit.ledger.calls import ModelCall, Remark
 
 MOST_NAMED = 5
 """Folders that are named before the rest is counted."""
@@ -328,17 +328,17 @@ class Look:
         verdicts, rerouted = dict[str, str](), dict[str, str]()
         detector = Detector(hazards(), verdicts=verdicts, rerouted=rerouted)
         before = faults.n_files, faults.n_refused
-        waiting: list[Exchange] = []
+        waiting: list[ModelCall] = []
         for record in records_in([file], faults):
             if isinstance(record, Remark):
                 _note(record, verdicts, rerouted)
                 continue
-            for exchange in waiting:  # what is said of a call may stand right behind it
-                yield from self._selected(detector.feed(exchange))
+            for call in waiting:  # what is said of a call may stand right behind it
+                yield from self._selected(detector.feed(call))
             progress(f"{detector.n_calls:,} calls compared")
             waiting = [record]
-        for exchange in waiting:
-            yield from self._selected(detector.feed(exchange))
+        for call in waiting:
+            yield from self._selected(detector.feed(call))
         yield from self._selected(detector.finish())
         check_any_read(faults, *before)
         for text in detector.unlisted_fields:

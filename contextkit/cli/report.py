@@ -30,7 +30,7 @@ def written(records: Iterable[Record], to: str) -> int:
 
     Raises `UsageError` where that file is there already. What was begun and not ended is taken away again.
     """
-    from contextkit.ledger.calls import HEADER, Chain, Exchange, encode
+    from contextkit.ledger.calls import HEADER, Chain, ModelCall, encode
 
     n, end = 0, Chain()
     if os.path.lexists(to):
@@ -38,7 +38,7 @@ def written(records: Iterable[Record], to: str) -> int:
     with replacing(to) as file:
         file.write(HEADER)
         for record in records:
-            n += isinstance(record, Exchange)
+            n += isinstance(record, ModelCall)
             line, end = end.add(encode(_redacted(record)))
             file.write(line)
     return n
@@ -46,10 +46,10 @@ def written(records: Iterable[Record], to: str) -> int:
 
 def _redacted(record: Record) -> Record:
     """`record` with the secrets of its body covered."""
-    from contextkit.ledger.calls import Bodies, Exchange
+    from contextkit.ledger.calls import Bodies, ModelCall
     from contextkit.redact import redact
 
-    if isinstance(record, Exchange) and isinstance(record.prompt, Bodies):
+    if isinstance(record, ModelCall) and isinstance(record.prompt, Bodies):
         return replace(record, prompt=replace(record.prompt, request=redact(record.prompt.request)))
     return record
 

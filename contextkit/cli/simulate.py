@@ -319,7 +319,7 @@ def _instead(ledger: Ledger) -> str:
     """What can be asked of a ledger that has no ids."""
     from contextkit.ledger.calls import Outline
 
-    has_outlines = any(isinstance(exchange.prompt, Outline) for exchange in ledger)
+    has_outlines = any(isinstance(call.prompt, Outline) for call in ledger)
     return "use --cache anthropic or openai" if has_outlines else "contextkit whatif FILE works with bodies and bills"
 
 
@@ -343,8 +343,6 @@ def _joined(names: Sequence[str], watch: Watch) -> Ledger:
     joined, short = Ledger(), [Path(name).name for name in names]
     labels = {name: last if short.count(last) == 1 else name for name, last in zip(names, short, strict=True)}
     for name, ledger in watch.stoppable((name, ledger_at(name)[1]) for name in names):
-        for exchange in ledger:
-            joined.append(
-                exchange if len(names) == 1 else replace(exchange, session=f"{labels[name]}:{exchange.session}")
-            )
+        for call in ledger:
+            joined.append(call if len(names) == 1 else replace(call, session=f"{labels[name]}:{call.session}"))
     return joined

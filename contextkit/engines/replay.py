@@ -25,7 +25,7 @@ _ROOMS = ("capacity_tokens", "host_tokens")
 
 def has_tokens(ledger: Ledger) -> bool:
     """Return whether any of its prompts is recorded as token ids."""
-    return any(type(exchange.prompt) is Tokens for exchange in ledger)
+    return any(type(call.prompt) is Tokens for call in ledger)
 
 
 def replay_engine(ledger: Ledger, name: str, *, watch: Watch = iter, **options: Any) -> Outcome:
@@ -37,16 +37,16 @@ def replay_engine(ledger: Ledger, name: str, *, watch: Watch = iter, **options: 
     not, and where no call recorded token ids.
     """
     calls = Ledger()
-    for exchange in ledger:
-        if type(exchange.prompt) is Tokens:
-            calls.append(exchange)
+    for call in ledger:
+        if type(call.prompt) is Tokens:
+            calls.append(call)
     if not len(calls):
         raise UsageError(
             f"{name} reads token ids, and no call of this ledger recorded any: record one with `contextkit serve --cache`"
         )
     cache = engine(name, **options).cache
     size = block_tokens(name, options.get("block_size"))
-    usages = [exchange.usage or ZERO for exchange in simulate(calls, cache, watch=watch)]
+    usages = [call.usage or ZERO for call in simulate(calls, cache, watch=watch)]
     sizes = [(usage.prompt or 0, usage.read or 0) for usage in usages]
     blocks, hit_blocks = (sum(-(-row[place] // size) for row in sizes) for place in (0, 1))
     tokens, hit_tokens = (sum(row[place] for row in sizes) for place in (0, 1))

@@ -1,6 +1,6 @@
 """Request and response bodies as a program logged them: one JSON object a line, `{"request": …, "response": …}`.
 
-Takes a source, gives one exchange a line, with the body that was sent, so that a miss has its exact place. Bodies of
+Takes a source, gives one call a line, with the body that was sent, so that a miss has its exact place. Bodies of
 Anthropic Messages, OpenAI Chat and Responses, Gemini generateContent, DeepSeek, Bedrock Converse, OpenRouter and any
 compatible host, in one file or several. A response may be JSON, a list of the events it was streamed
 in, or the text of the stream; a body may be JSON or its text, alone or in an envelope `{"url", "body"}`. A line that is

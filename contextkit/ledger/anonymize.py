@@ -30,7 +30,7 @@ from contextkit.ledger.calls import (
     REROUTED,
     BlockIds,
     Bodies,
-    Exchange,
+    ModelCall,
     Outline,
     Record,
     Remark,
@@ -112,8 +112,8 @@ class Anonymizer:
 
     def feed(self, record: Record) -> Iterator[Record]:
         """Yield what stands for a record; nothing for a remark that is not on the list."""
-        if isinstance(record, Exchange):
-            yield self._exchange(record)
+        if isinstance(record, ModelCall):
+            yield self._call(record)
             return
         kind, about, text = record.kind, str(record.about), str(record.text)
         if kind in ("verdict", "compaction", "setting", "turn", "event"):
@@ -151,38 +151,38 @@ class Anonymizer:
 
     # Calls
 
-    def _exchange(self, exchange: Exchange) -> Exchange:
-        provider, usage = str(exchange.provider), self._usage(exchange.usage)
-        model, billed_usd = self._model(exchange, usage)
-        error = None if exchange.error is None else _ERROR.match(str(exchange.error))
-        return Exchange(
-            id=self.name("call", str(exchange.id)),
-            session=self.name("session", str(exchange.session)),
-            lane=self._agent(str(exchange.lane)),
-            at=_number(exchange.at) or 0.0,
-            first_byte_at=_number(exchange.first_byte_at),
-            ended_at=_number(exchange.ended_at),
+    def _call(self, call: ModelCall) -> ModelCall:
+        provider, usage = str(call.provider), self._usage(call.usage)
+        model, billed_usd = self._model(call, usage)
+        error = None if call.error is None else _ERROR.match(str(call.error))
+        return ModelCall(
+            id=self.name("call", str(call.id)),
+            session=self.name("session", str(call.session)),
+            lane=self._agent(str(call.lane)),
+            at=_number(call.at) or 0.0,
+            first_byte_at=_number(call.first_byte_at),
+            ended_at=_number(call.ended_at),
             provider=provider if not provider or provider in _public_providers() else self.name("provider", provider),
             model=model,
-            prompt=self._prompt(replace(exchange, usage=usage)),
+            prompt=self._prompt(replace(call, usage=usage)),
             usage=usage,
-            predicted=self._usage(exchange.predicted),
-            error=None if exchange.error is None else error[0] if error else "error",
+            predicted=self._usage(call.predicted),
+            error=None if call.error is None else error[0] if error else "error",
             billed_usd=billed_usd,
-            output_estimate=_count(exchange.output_estimate),
+            output_estimate=_count(call.output_estimate),
         )
 
-    def _model(self, exchange: Exchange, usage: Usage | None) -> tuple[str, float | None]:
+    def _model(self, call: ModelCall, usage: Usage | None) -> tuple[str, float | None]:
         """Return the model, or what stands for one that is not public, with the dollars of the call.
 
         A stand-in begins with the row whose rules the model goes by, unless it would get a price that way. What the call
         costs at the model's list price is noted.
         """
-        provider, model, billed_usd = str(exchange.provider), str(exchange.model), _number(exchange.billed_usd)
+        provider, model, billed_usd = str(call.provider), str(call.model), _number(call.billed_usd)
         if _is_public(provider, model):
             return model, billed_usd
         if billed_usd is None and usage is not None:
-            billed_usd = _list_usd(provider, model, usage, _number(exchange.at) or 0.0)
+            billed_usd = _list_usd(provider, model, usage, _number(call.at) or 0.0)
         near = "" if billed_usd is None else _row_name(provider, model)
         return f"{near}-{self.name('model', model)}" if near else self.name("model", model), billed_usd
 
@@ -206,10 +206,10 @@ class Anonymizer:
 
     # Prompts
 
-    def _prompt(self, exchange: Exchange) -> Outline | BlockIds | None:
+    def _prompt(self, call: ModelCall) -> Outline | BlockIds | None:
         """Return the outline of what was sent; None where it cannot be read, and for token ids."""
-        lane = self._lanes.setdefault((exchange.session, exchange.lane), _LaneState())
-        recorded, is_billed = exchange.prompt, complete_usage(exchange) is not None
+        lane = self._lanes.setdefault((call.session, call.lane), _LaneState())
+        recorded, is_billed = call.prompt, complete_usage(call) is not None
         if isinstance(recorded, BlockIds):
             if not all(type(number) is int for number in (recorded.size, *recorded.ids)):
                 return None
@@ -217,15 +217,15 @@ class Anonymizer:
             return BlockIds(recorded.size, tuple(ids))
         sent = None
         if isinstance(recorded, Outline):
-            prompt = self._growing.prompt(exchange)
+            prompt = self._growing.prompt(call)
             has_entries = len(recorded.entries) == len(recorded.digests)
             lane.entries[recorded.keep :] = recorded.entries if has_entries else [-1] * len(recorded.digests)
             if prompt is not None and _is_sound(recorded, lane.entries):
-                sent = self._outline(lane, prompt, lane.entries, recorded.epoch, exchange.id)
+                sent = self._outline(lane, prompt, lane.entries, recorded.epoch, call.id)
         elif isinstance(recorded, Bodies):
-            read = read_body(recorded.request, str(exchange.provider), str(exchange.model))
+            read = read_body(recorded.request, str(call.provider), str(call.model))
             if read is not None and (is_billed or self._continues(lane, read.prompt)):
-                sent = self._outline(lane, read.prompt, [-1] * read.prompt.n, 0, exchange.id)
+                sent = self._outline(lane, read.prompt, [-1] * read.prompt.n, 0, call.id)
         if is_billed:
             lane.n_billed = lane.written.prompt.n if sent and lane.written.prompt else 0
         return sent

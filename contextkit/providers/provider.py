@@ -1,6 +1,6 @@
 """The interface of an adapter (`Provider`), and what all adapters share.
 
-- Values they exchange: `Reply`, `ReplyCall`, `Turn`, `Parsed`.
+- Values they call: `Reply`, `ReplyCall`, `Turn`, `Parsed`.
 - `plain` and `sendable`: an SDK's typed object as the JSON it came from, without what the SDK added.
 - `namespaces` and `keyed`: what besides the blocks must be equal for a prefix to be reused, per level. A parameter that
   invalidates a level stands in the key of that level and of those behind it. Only parameters that a table of

@@ -780,7 +780,7 @@ class Relay:
         link = await self._connected(is_new=is_again)
         asked_at = time.monotonic()
         try:
-            await self._exchanged(link, body, is_whole=is_whole, is_longer=is_longer)
+            await self._calld(link, body, is_whole=is_whole, is_longer=is_longer)
         except Unreachable:
             was_idle = link.is_used and link.is_silent and time.monotonic() - asked_at < CLOSED_AT_ONCE_SECONDS
             if is_again or not is_whole or not was_idle:
@@ -800,7 +800,7 @@ class Relay:
         except OSError as fault:
             raise Unreachable(f"{self._upstream.shown} cannot be reached ({in_words(fault)})") from fault
 
-    async def _exchanged(self, link: Link, body: bytes, *, is_whole: bool, is_longer: bool) -> None:
+    async def _calld(self, link: Link, body: bytes, *, is_whole: bool, is_longer: bool) -> None:
         if self._admission is not None:
             self._admission.was_sent = True
         headers = for_provider(self._request.headers.raw_items(), self._upstream.host, len(body) if is_longer else None)

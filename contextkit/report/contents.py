@@ -218,12 +218,12 @@ class Chosen:
     session: str = ""
     """Calls of the session of this id, or whose id starts so."""
 
-    def has(self, call: AnalyzedCall) -> bool:
+    def has(self, analyzed: AnalyzedCall) -> bool:
         """Return whether a call counts."""
-        at = call.exchange.at
+        at = analyzed.call.at
         if (self.since is not None and at < self.since) or (self.until is not None and at >= self.until):
             return False
-        return not self.session or call.exchange.session.startswith(self.session)
+        return not self.session or analyzed.call.session.startswith(self.session)
 
 
 @dataclass(slots=True)
@@ -239,9 +239,9 @@ class LeftOut:
     last_at: float = -math.inf
     """When the latest started."""
 
-    def add(self, call: AnalyzedCall) -> None:
+    def add(self, analyzed: AnalyzedCall) -> None:
         """One more."""
-        at, session = call.exchange.at, call.exchange.session
+        at, session = analyzed.call.at, analyzed.call.session
         self.calls += 1
         self.first_at, self.last_at = min(self.first_at, at), max(self.last_at, at)
         if len(self.sessions) < MOST_NAMED and session not in self.sessions:
@@ -362,42 +362,42 @@ class Gathering:
             facts = self._about[session] = SessionFacts()
         return facts
 
-    def add(self, call: AnalyzedCall) -> None:
+    def add(self, analyzed: AnalyzedCall) -> None:
         """One more call, if it is one of those chosen."""
-        if not self._chosen.has(call):
-            self._left_out.add(call)
+        if not self._chosen.has(analyzed):
+            self._left_out.add(analyzed)
             return
-        self._tally.add(call)
-        self._add_to_session(call)
-        self._pauses.add(call)
-        if call.miss:
-            self._note(call.miss, call)
-        if _lacks_writes(call):
-            self._without_writes[call.exchange.model] += 1
-        if call.exchange.usage is None:
-            self._without_usage[call.exchange.model] += 1
+        self._tally.add(analyzed)
+        self._add_to_session(analyzed)
+        self._pauses.add(analyzed)
+        if analyzed.miss:
+            self._note(analyzed.miss, analyzed)
+        if _lacks_writes(analyzed):
+            self._without_writes[analyzed.call.model] += 1
+        if analyzed.call.usage is None:
+            self._without_usage[analyzed.call.model] += 1
         for other in self._also:
-            other(call)
+            other(analyzed)
 
-    def _add_to_session(self, call: AnalyzedCall) -> None:
-        session, facts = call.exchange.session, self._facts(call.exchange.session)
-        if call.project:
-            facts.project = call.project
-        if call.exchange.at < facts.started_at:
-            facts.started_at = call.exchange.at
-        if call.agent != call.exchange.lane:
-            self._agents[f"{session}/{call.exchange.lane}"] = call.agent
+    def _add_to_session(self, analyzed: AnalyzedCall) -> None:
+        session, facts = analyzed.call.session, self._facts(analyzed.call.session)
+        if analyzed.project:
+            facts.project = analyzed.project
+        if analyzed.call.at < facts.started_at:
+            facts.started_at = analyzed.call.at
+        if analyzed.agent != analyzed.call.lane:
+            self._agents[f"{session}/{analyzed.call.lane}"] = analyzed.agent
         part = facts.project, facts.program
-        self._by_session.add(session, call)
-        self._parts.add(part, call)
-        if call.miss and call.miss.lost_tokens:
-            self._lost.setdefault(part, _Losses()).add(call.miss)
+        self._by_session.add(session, analyzed)
+        self._parts.add(part, analyzed)
+        if analyzed.miss and analyzed.miss.lost_tokens:
+            self._lost.setdefault(part, _Losses()).add(analyzed.miss)
 
-    def _note(self, miss: Miss, call: AnalyzedCall) -> None:
+    def _note(self, miss: Miss, analyzed: AnalyzedCall) -> None:
         """Whose miss it was; of misses that are in the report no more, as dearer ones came, nothing is kept."""
-        self._sessions[miss.index] = call.exchange.session
-        if call.verdict:
-            self._verdicts[miss.index] = call.verdict
+        self._sessions[miss.index] = analyzed.call.session
+        if analyzed.verdict:
+            self._verdicts[miss.index] = analyzed.verdict
         if len(self._sessions) > 2 * MOST_MISSES:
             reported = {miss.index for miss in self._tally.summary().misses}
             self._sessions = {index: session for index, session in self._sessions.items() if index in reported}
@@ -455,10 +455,12 @@ class Gathering:
         )
 
 
-def _lacks_writes(call: AnalyzedCall) -> bool:
+def _lacks_writes(analyzed: AnalyzedCall) -> bool:
     """Return whether a bill is unknown for want of what was written."""
-    bill = call.exchange.usage
-    return call.usage is None and bill is not None and bill.read is not None and None in (bill.write_5m, bill.write_1h)
+    bill = analyzed.call.usage
+    return (
+        analyzed.usage is None and bill is not None and bill.read is not None and None in (bill.write_5m, bill.write_1h)
+    )
 
 
 def unknowns(contents: Contents) -> list[str]:

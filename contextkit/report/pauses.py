@@ -78,18 +78,18 @@ class Pauses:
         self._conversations: dict[tuple[str, str], _Conversation] = {}
         self._saved: dict[str, float] = {}
 
-    def add(self, call: AnalyzedCall) -> None:
+    def add(self, analyzed: AnalyzedCall) -> None:
         """Take the next call that counts."""
-        exchange, usage, row = call.exchange, call.usage, find_model(call.exchange.model)
-        if usage is None or not usage.prompt or row is None or not call.has_model_price:
+        call, usage, row = analyzed.call, analyzed.usage, find_model(analyzed.call.model)
+        if usage is None or not usage.prompt or row is None or not analyzed.has_model_price:
             return
-        now = self._conversations.setdefault((exchange.session, exchange.lane), _Conversation())
+        now = self._conversations.setdefault((call.session, call.lane), _Conversation())
         read, size = usage.read or 0, usage.prompt
-        if now.left and (size * 2 < now.left or (call.miss is not None and call.miss.cause == "compaction")):
-            self._settle(exchange.session, now)
+        if now.left and (size * 2 < now.left or (analyzed.miss is not None and analyzed.miss.cause == "compaction")):
+            self._settle(call.session, now)
             now.left = 0
-        price, is_cold = prices.price_of(exchange.provider, exchange.model, exchange.at), read * 2 < size
-        if now.left and is_cold and exchange.at - now.at > now.ttl_seconds:
+        price, is_cold = prices.price_of(call.provider, call.model, call.at), read * 2 < size
+        if now.left and is_cold and call.at - now.at > now.ttl_seconds:
             removed = min(now.left, size) - now.head - SUMMARY_TOKENS - TAIL_TOKENS
             summary_usd = price(Usage(0, now.left, 0, 0, SUMMARY_TOKENS))
             if removed > 0 and summary_usd is not None:
@@ -97,7 +97,7 @@ class Pauses:
         billed = usage if usage.output is not None else usage.with_output(0)
         for pause in now.pauses:
             pause.saved_usd += (price(billed) or 0.0) - (price(_without(billed, pause.removed, is_cold=is_cold)) or 0.0)
-        now.at, now.left = exchange.at, size + (usage.output or 0)
+        now.at, now.left = call.at, size + (usage.output or 0)
         now.head = min(now.head or read, read or now.head)
         now.ttl_seconds = max((ttl for ttl, n in usage.writes or () if n), default=row.default_ttl_seconds)
 

@@ -1,6 +1,6 @@
 """One request, from its bytes to the bytes that answer it; no sockets.
 
-read → check → parse → lease → next script → publish → end → one exchange in the ledger. What is billed comes from the
+read → check → parse → lease → next script → publish → end → one call in the ledger. What is billed comes from the
 reference cache over what was parsed from the bytes, and from nothing else.
 """
 
@@ -18,7 +18,7 @@ from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, UnreadableRequest
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.models import Model
 from contextkit.prompt.normal_form import normal
 from contextkit.server.billing import Books, ReplySize
@@ -443,13 +443,13 @@ def _record(
     ended_at: float | None = None,
     first_byte_at: float | None = None,
 ) -> None:
-    """Append one exchange to the ledger: digests and sizes, no text."""
+    """Append one call to the ledger: digests and sizes, no text."""
     made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id
     received = request.received
     session, lane = state.conversations.place(received.body, request.parsed, made_up, received.headers)
     sent = call.books.recorded(f"{session}/{lane}", request, call.cache_prompt, reply_size) if call else None
     at, provider = call.at if call else state.clock.now(), state.books(codec).provider(codec, request.model)
-    exchange = Exchange(
+    recorded = ModelCall(
         made_up, session, lane, at, first_byte_at, ended_at, provider, request.model.name, sent, usage, None, error
     )
-    state.ledger.append(exchange)
+    state.ledger.append(recorded)

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Literal, Protocol
 
 from contextkit.canonical import Json
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.models import Model
 
 Needs = Literal["usage and times", "outlines", "request bodies"]
@@ -77,7 +77,7 @@ class Outlined:
     of them.
     """
 
-    exchanges: Sequence[Exchange]
+    calls: Sequence[ModelCall]
     """One a call; each prompt is an outline."""
     reads: Sequence[int]
     """What each read when they were replayed as they were."""
@@ -87,7 +87,7 @@ class Outlined:
 class Edited:
     """The calls after a change."""
 
-    exchanges: Sequence[Exchange]
+    calls: Sequence[ModelCall]
     """As many, in the same order."""
     n_changed: int
     """How many are not as they were."""

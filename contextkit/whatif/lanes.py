@@ -16,7 +16,7 @@ from contextkit.ledger.misses import AnalyzedCall
 from contextkit.models import Model, find_model, model_named
 from contextkit.whatif.answer import Unexplained
 from contextkit.whatif.fix import Fix, LaneChange, Reading, readings_of
-from contextkit.whatif.timed_lane import AdjustedCall, Call, LaneRun
+from contextkit.whatif.timed_lane import AdjustedCall, LaneRun, PricedCall
 
 MOST_LANES = 64
 """Held at a time."""
@@ -25,18 +25,20 @@ _SCALES = {"as listed": 1.0, "20 % fewer": 0.8, "20 % more": 1.2}
 _AS_IT_WAS = LaneChange()
 
 
-def call_of(judged: AnalyzedCall) -> Call | str:
+def call_of(judged: AnalyzedCall) -> PricedCall | str:
     """Return what a conversation needs to know of a call; why not, if it cannot."""
-    row = find_model(judged.exchange.model) or model_named(judged.exchange.model, judged.exchange.provider)
+    row = find_model(judged.call.model) or model_named(judged.call.model, judged.call.provider)
     if judged.usage is None:
         return "the bill is unknown"
     if judged.list_cost_usd is None:
-        return f"no price for {judged.exchange.model}"
+        return f"no price for {judged.call.model}"
     if not judged.usage.prompt:
         return "nothing was sent"
     miss = judged.miss
     expected = miss.expected_tokens if miss else judged.usage.read or 0
-    return Call(judged.exchange, row, judged.usage, expected, miss.cause if miss else None, row.cache == "breakpoints")
+    return PricedCall(
+        judged.call, row, judged.usage, expected, miss.cause if miss else None, row.cache == "breakpoints"
+    )
 
 
 class Lanes:
@@ -56,17 +58,17 @@ class Lanes:
         self.n_calls: Counter[str] = Counter()
         """Fix → calls it was answered for."""
 
-    def add(self, call: Call, recorded_usd: float) -> None:
+    def add(self, priced: PricedCall, recorded_usd: float) -> None:
         """Replay one more call."""
-        key = call.exchange.session, call.exchange.lane
-        lane = self._lanes.pop(key, None) or _Lane(self._fixes, call.row)
+        key = priced.call.session, priced.call.lane
+        lane = self._lanes.pop(key, None) or _Lane(self._fixes, priced.row)
         self._lanes[key] = lane
-        adjusted = lane.add(call, recorded_usd)
+        adjusted = lane.add(priced, recorded_usd)
         self._counts["calls"] += 1
         self._counts["unexplained"] += adjusted.is_unexplained
         self._counts["seeded"] += adjusted.is_read_seeded and not adjusted.is_unexplained
         for fix in self._fixes:
-            reason = _not_for(fix, call.row)
+            reason = _not_for(fix, priced.row)
             if reason:
                 self.why_not[fix.name][reason] += 1
             self.n_calls[fix.name] += not reason
@@ -129,17 +131,17 @@ class _Lane:
                     run = LaneRun(change, reading["lifetime"], scale)
                     self._changed[change, tuple(reading.values())] = _Paid(run)
 
-    def add(self, call: Call, recorded_usd: float) -> AdjustedCall:
+    def add(self, priced: PricedCall, recorded_usd: float) -> AdjustedCall:
         """Replay the next call; return what had to be taken over from its bill under the first reading."""
         self.recorded_usd += recorded_usd
-        exchange = call.exchange
-        price = prices.price_of(exchange.provider, exchange.model, exchange.at)
-        adjusted = {lifetime: paid.run.adjustment(call) for lifetime, paid in self.was.items()}
+        call = priced.call
+        price = prices.price_of(call.provider, call.model, call.at)
+        adjusted = {lifetime: paid.run.adjustment(priced) for lifetime, paid in self.was.items()}
         for lifetime, paid in self.was.items():
-            paid.usd += _usd(price, paid.run.add(call, adjusted[lifetime]))
+            paid.usd += _usd(price, paid.run.add(priced, adjusted[lifetime]))
         for (change, reading), paid in self._changed.items():
             today = prices.price_of(change.model.provider, change.model.name) if change.model else price
-            paid.usd += _usd(today, paid.run.add(call, adjusted[reading[0]]))
+            paid.usd += _usd(today, paid.run.add(priced, adjusted[reading[0]]))
         return adjusted[LIFETIMES[0]]
 
     def saved_usd(self, change: LaneChange, reading: Reading) -> float:

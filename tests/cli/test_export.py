@@ -16,7 +16,7 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.cli import export
-from contextkit.ledger.calls import HEADER, Bodies, Exchange, Record, encode
+from contextkit.ledger.calls import HEADER, Bodies, ModelCall, Record, encode
 from tests.cli.conftest import Run, pi_session
 from tests.ledger.test_bounds import a_ledger
 
@@ -32,10 +32,10 @@ def ledger_at(path: Path, records: list[Record], tail: bytes = b"") -> Path:
     return path
 
 
-def a_call(number: int, usage: Usage | None, **fields: Any) -> Exchange:
+def a_call(number: int, usage: Usage | None, **fields: Any) -> ModelCall:
     values = {"prompt": None, "error": None, "model": "claude-sonnet-4-5", "billed_usd": None} | fields
     prompt, error, model, billed = values["prompt"], values["error"], values["model"], values["billed_usd"]
-    return Exchange(
+    return ModelCall(
         f"c{number}", "s", "main", AT + number, None, None, "anthropic", model, prompt, usage, None, error, billed
     )
 

@@ -21,7 +21,7 @@ import pytest
 
 from contextkit.engines.hosted import PROVIDERS
 from contextkit.engines.registry import engine
-from contextkit.importers.block_trace import BlockTraces, exchanges_of
+from contextkit.importers.block_trace import BlockTraces, calls_of
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
@@ -105,8 +105,8 @@ def test_standard_input_and_a_ledger_say_what_the_file_says(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(trace).read_bytes())))
     assert said(run, "-", "--capacity", 50) == expected
     with Ledger(tmp_path / "kept" / "ledger.jsonl") as ledger:
-        for exchange in exchanges_of(BlockTraces().read(trace)):
-            ledger.append(exchange)
+        for call in calls_of(BlockTraces().read(trace)):
+            ledger.append(call)
     from_ledger = said(run, tmp_path / "kept", "--capacity", 50)
     assert (from_ledger["hit_blocks"], from_ledger["evictions"]) == (expected["hit_blocks"], expected["evictions"])
 
@@ -375,14 +375,14 @@ def served(path: Path, cache: Any, words: int = 60) -> Ledger:
             talk.append({"role": "user", "content": f"question {turn} of {number} " * 10})
             talk.append(client.chat.completions.create(model="my/own-model", messages=talk).choices[0].message)
         with Ledger(path) as kept:
-            for exchange in server.ledger:
-                kept.append(exchange)
+            for call in server.ledger:
+                kept.append(call)
         return server.ledger
 
 
 def billed(ledger: Ledger) -> tuple[int, int, int]:
     """(calls, tokens of prompts, tokens read)."""
-    usages = [exchange.usage for exchange in ledger if exchange.usage]
+    usages = [call.usage for call in ledger if call.usage]
     return len(usages), sum(usage.prompt or 0 for usage in usages), sum(usage.read or 0 for usage in usages)
 
 

@@ -17,7 +17,7 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.billed import provider_of
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Bodies, Exchange, Record, encode
+from contextkit.ledger.calls import Bodies, ModelCall, Record, encode
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.providers.usage import usage_of
 
@@ -39,8 +39,8 @@ def read(path: Path, faults: Faults | None = None) -> list[Record]:
     return list(records_in([str(path)], Faults() if faults is None else faults))
 
 
-def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
-    return [record for record in read(path, faults) if isinstance(record, Exchange)]
+def calls(path: Path, faults: Faults | None = None) -> list[ModelCall]:
+    return [record for record in read(path, faults) if isinstance(record, ModelCall)]
 
 
 def pair(number: int, said: list[Any], **usage: Any) -> dict[str, Any]:
@@ -268,7 +268,7 @@ def test_what_is_recorded_twice_counts_once_and_is_said(tmp_path: Path) -> None:
     lines = ANTHROPIC.read_text("utf-8").splitlines()
     path, faults = put(tmp_path / "a", *lines, lines[2], *lines[:2]), Faults()
     put(tmp_path / "b", lines[0])
-    found = [call for call in records_in([str(path), str(tmp_path / "b")], faults) if isinstance(call, Exchange)]
+    found = [call for call in records_in([str(path), str(tmp_path / "b")], faults) if isinstance(call, ModelCall)]
     assert len(found) == len(lines)
     assert [(Path(fault.file).name, fault.what.split(" ")[0]) for fault in faults.kept] == [("a", "3"), ("b", "1")]
 
@@ -356,7 +356,7 @@ def test_a_time_and_a_session_before_the_request_are_no_agent_trace(tmp_path: Pa
     (tmp_path / "log.jsonl").write_text(json.dumps(row) + "\n")
     known, records = records_at(str(tmp_path / "log.jsonl"))
     assert known.name == "request and response bodies"
-    assert [record.session for record in records if isinstance(record, Exchange)] == ["s1"]
+    assert [record.session for record in records if isinstance(record, ModelCall)] == ["s1"]
 
 
 @pytest.mark.parametrize(

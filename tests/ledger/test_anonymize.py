@@ -21,7 +21,7 @@ from contextkit.ledger.anonymize import PROGRAMS, VERDICTS, Anonymizer
 from contextkit.ledger.calls import (
     BlockIds,
     Bodies,
-    Exchange,
+    ModelCall,
     Outline,
     Record,
     Remark,
@@ -77,7 +77,7 @@ def bodies_of_clients(folder: Path, random: Random) -> Iterator[Record]:
             read = random.choice((0, 40_000))
             usage = None if random.random() < 0.1 else Usage(9, read, writes={300: 40_000 - read}, output=5)
             name, prompt = f"{path.name}-{number}", Bodies(json.dumps(request).encode())
-            yield Exchange(name, path.name, "main", at, at + 1, at + 2, provider, model, prompt, usage, None, None)
+            yield ModelCall(name, path.name, "main", at, at + 1, at + 2, provider, model, prompt, usage, None, None)
 
 
 def test_the_report_is_the_same_and_no_text_is_in_it(shared: Path) -> None:
@@ -85,7 +85,7 @@ def test_the_report_is_the_same_and_no_text_is_in_it(shared: Path) -> None:
     for records in recordings(shared):
         check_same_report(records)
         check_only_public_strings(anonymized(records))
-        n_calls += sum(isinstance(record, Exchange) for record in records)
+        n_calls += sum(isinstance(record, ModelCall) for record in records)
     assert n_calls > 6_000
 
 
@@ -93,7 +93,8 @@ def test_the_report_is_the_same_and_no_text_is_in_it(shared: Path) -> None:
 def test_a_model_of_somebody_s_own_keeps_its_dollars_and_not_its_name(model: str) -> None:
     usage = Usage(10_000, 40_000, writes={300: 0}, output=500)
     calls = [
-        Exchange(f"c{n}", "s", "main", 20.0 * n, None, None, "openai", model, None, usage, None, None) for n in range(3)
+        ModelCall(f"c{n}", "s", "main", 20.0 * n, None, None, "openai", model, None, usage, None, None)
+        for n in range(3)
     ]
     hidden = anonymized(calls)
     assert b"acme" not in b"".join(map(encode, hidden))
@@ -102,7 +103,7 @@ def test_a_model_of_somebody_s_own_keeps_its_dollars_and_not_its_name(model: str
 
 
 def test_blocks_keep_their_sizes_and_which_are_equal() -> None:
-    calls = [record for record in with_bodies() if isinstance(record, Exchange)]
+    calls = [record for record in with_bodies() if isinstance(record, ModelCall)]
     one, other = anonymized(calls), anonymized(calls)
     names: dict[bytes, bytes] = {}
     for call, (_, now), (_, again) in zip(calls, prompts_of(one), prompts_of(other), strict=True):  # type: ignore[arg-type]
@@ -135,7 +136,7 @@ def planted() -> Iterator[Record]:
     for number, prompt in enumerate(prompts):
         times, bill = ([WORD] * 3, damaged) if number % 2 else ([1.0, 2.0, 3.0], usage)
         call: tuple[Any, ...] = (f"{WORD} {number}", WORD, WORD, *times, WORD, f"claude-{WORD}", prompt, bill, bill)
-        yield Exchange(*call, WORD, WORD, WORD)  # type: ignore[arg-type]
+        yield ModelCall(*call, WORD, WORD, WORD)  # type: ignore[arg-type]
 
 
 def test_no_planted_word_of_any_record_is_left() -> None:

@@ -13,7 +13,7 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.prices import cost_usd
 from contextkit.providers.codecs import BODIES
 from contextkit.providers.gemini.generate import Gemini
@@ -105,7 +105,7 @@ def test_what_gemini_s_own_tools_bring_is_input_and_is_billed(tmp_path: Path) ->
     body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps({"request": body, "response": answer, "at": "2026-11-20T10:00:00Z"}), "utf-8")
-    (call,) = (record for record in records_in([str(path)], Faults()) if isinstance(record, Exchange))
+    (call,) = (record for record in records_in([str(path)], Faults()) if isinstance(record, ModelCall))
     assert call.usage is not None
     assert call.usage == Usage(1_220, 0, 0, 0, 40)
     # $1.25 and $10 a million

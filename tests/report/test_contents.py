@@ -14,7 +14,7 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger import summary
-from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report import contents
 from contextkit.report.contents import Contents, Gathering, session_names
@@ -30,7 +30,9 @@ from tests.report.made_up import gathered, one_session
 def calls_of(model: str, *usages: Usage | None) -> Iterator[Record]:
     for number, usage in enumerate(usages):
         at = 1_775_696_400.0 + 10 * number
-        yield Exchange(f"{model}-{number}", "s", model, at, at + 1, at + 2, "anthropic", model, None, usage, None, None)
+        yield ModelCall(
+            f"{model}-{number}", "s", model, at, at + 1, at + 2, "anthropic", model, None, usage, None, None
+        )
 
 
 def report_of(*records: Iterator[Record]) -> Contents:
@@ -101,7 +103,7 @@ BILL = Usage(0, 100_000, 0, 0, 2_000)
 def costing(calls: Iterable[Record], *costs: float | None) -> Iterator[Record]:
     """The calls with what each is said to have cost."""
     for call, usd in zip(calls, costs, strict=True):
-        assert isinstance(call, Exchange)
+        assert isinstance(call, ModelCall)
         yield replace(call, billed_usd=usd)
 
 
@@ -165,7 +167,7 @@ def test_a_call_without_usage_is_not_said_to_be_in_no_dollar_figure_where_its_co
 
 def cut_calls(*estimates: int | None) -> Iterator[Record]:
     for call, estimate in zip(calls_of(OPUS, *[BILL.with_partial_output()] * len(estimates)), estimates, strict=True):
-        assert isinstance(call, Exchange)
+        assert isinstance(call, ModelCall)
         yield replace(call, output_estimate=estimate)
 
 
@@ -221,8 +223,8 @@ def test_csv_has_recorded_and_list_dollars_in_columns_of_their_own() -> None:
 def test_a_session_is_named_by_its_title_else_its_project_and_time_else_its_id() -> None:
     bill = Usage(3, 0, 9_000, 0, 9)
 
-    def call(session: str, at: float) -> Exchange:
-        return Exchange(
+    def call(session: str, at: float) -> ModelCall:
+        return ModelCall(
             f"{session}-1", session, "main", at, at, at, "anthropic", "claude-opus-4-5", None, bill, None, None
         )
 

@@ -10,7 +10,7 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.pauses import Pauses, PauseSavings
 
@@ -18,9 +18,9 @@ START = 1_765_000_000.0
 OPUS = "claude-opus-4-5"
 
 
-def call(number: int, at: float, read: int, written: int, model: str = OPUS) -> Exchange:
+def call(number: int, at: float, read: int, written: int, model: str = OPUS) -> ModelCall:
     usage, start = Usage(0, read, written, 0, 0), START + at
-    return Exchange(
+    return ModelCall(
         f"s/{number}", "s", "main", start, start + 1, start + 2, "anthropic", model, None, usage, None, None
     )
 

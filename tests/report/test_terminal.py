@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.report.contents import RAMP, UNKNOWN, buckets, losses, shares, sparkline
@@ -24,7 +24,7 @@ def a_summary(*calls: tuple[str, Usage | None], gap: float = 30) -> Summary:
     ledger = Ledger()
     for i, (model, usage) in enumerate(calls):
         at = 1_764_000_000.0 + gap * i
-        ledger.append(Exchange(f"m{i}", "s", "main", at, at + 1, at + 2, "anthropic", model, None, usage, None, None))
+        ledger.append(ModelCall(f"m{i}", "s", "main", at, at + 1, at + 2, "anthropic", model, None, usage, None, None))
     return summarise(ledger)
 
 

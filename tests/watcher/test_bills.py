@@ -225,7 +225,7 @@ def test_what_the_caller_asks_already_is_left_as_it_is() -> None:
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(server: LocalServer, tmp_path: Path) -> None:
+def test_every_call_is_recorded_with_its_bill_and_without_secrets(server: LocalServer, tmp_path: Path) -> None:
     path = tmp_path / "runs" / "ledger.jsonl"
     client = watch(
         anthropic.Anthropic(base_url=server.url, api_key="sk-ant-secretsecretsecret", max_retries=0),
@@ -246,7 +246,7 @@ def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(server: Lo
     assert [row.error for row in ledger] == [None, None, "invalid_request_error"] and len(
         {row.session for row in ledger}
     ) == 1
-    billed = [exchange.usage for exchange in server.ledger]
+    billed = [call.usage for call in server.ledger]
     assert [(row.usage.read, row.usage.output) for row in ledger if row.usage] == [
         (one.read, one.output) for one in billed if one
     ][:2]

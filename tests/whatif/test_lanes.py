@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
 from contextkit.errors import UsageError
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import ModelCall, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.models import model_named
 from contextkit.whatif.answer import Answer, WhatIf
@@ -29,11 +29,11 @@ START = 1_765_000_000.0
 
 def call(
     number: int, at: float, *counts: int, model: str = OPUS, session: str = "s", lane: str = "main", seconds: float = 5
-) -> Exchange:
+) -> ModelCall:
     """A call of so many seconds with these counters: fresh, read, write_5m, write_1h, output."""
     usage = Usage(*counts) if counts else None
     provider = "anthropic" if model.startswith("claude") else "openai"
-    return Exchange(
+    return ModelCall(
         f"{session}/{number}",
         session,
         lane,
@@ -75,7 +75,7 @@ def test_the_replay_of_what_was_is_the_recorded_bill() -> None:
     assert replayed(GAP).difference_usd == pytest.approx(0)
 
 
-def replayed(records: Iterable[Exchange]) -> Lanes:
+def replayed(records: Iterable[ModelCall]) -> Lanes:
     """The replay of what was."""
     lanes = Lanes(fixes_named([]))
     for judged in analyzed_calls(records):
