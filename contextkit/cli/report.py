@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from contextkit.cli.terminal import check_file, for_programs
+from contextkit.cli.terminal import UsageErrorWithDetails, check_file, for_programs
 from contextkit.errors import UsageError
 from contextkit.private_files import check_replaceable, replacing
 from contextkit.terminal import echo, echo_error, echo_json
@@ -416,7 +417,7 @@ def files_to_read(paths: Sequence[str], since: float | None, faults: Faults) -> 
 
     files, n_older = log_files(since, faults)
     if not files:
-        raise click.UsageError(_no_logs_message(since, n_older))
+        raise _no_logs(since, n_older)
     if since is None:
         return files, f"all session logs of this machine, {len(files):,} files"
     text = _typed(since)
@@ -424,20 +425,32 @@ def files_to_read(paths: Sequence[str], since: float | None, faults: Faults) -> 
     return files, f"session logs of this machine, {period}: {len(files):,} {'file' if len(files) == 1 else 'files'}"
 
 
-def _no_logs_message(since: float | None, n_older: int) -> str:
-    """Return what an error says where the machine has no log to report on."""
+def _no_logs(since: float | None, n_older: int) -> click.UsageError:
+    """Return the error of a machine without a log to report on."""
     from contextkit.importers.places import PLACES, looked_at
 
     if n_older and since is not None:
-        return (
+        return click.UsageError(
             f"no session log of this machine was written since {_written(since)} (UTC); {n_older:,} older ones are "
             "there: give an earlier time, as in contextkit report --since 30d"
         )
-    places = ", ".join(pattern for _, pattern in looked_at())
-    variables = ", ".join(dict.fromkeys(name for place in PLACES for name in place.variables))
-    return (
-        "no session log was found on this machine. `contextkit report --example` reports on a recording that comes with it; "
-        f"`contextkit report FILE` on yours. Looked at {places}; another place is set by {variables}"
+    patterns: dict[str, list[str]] = defaultdict(list)
+    variables: dict[str, list[str]] = defaultdict(list)
+    for program, pattern in looked_at():
+        patterns[program].append(pattern)
+    for place in PLACES:
+        variables[place.program].extend(place.variables)
+    return UsageErrorWithDetails(
+        "no session log was found on this machine",
+        [
+            "Name your own file: contextkit report FILE",
+            "See a recording that comes with contextkit: contextkit report --example",
+            "Looked for:",
+            *(
+                f"  {program}: {', '.join(found)} (another folder: {' or '.join(dict.fromkeys(variables[program]))})"
+                for program, found in patterns.items()
+            ),
+        ],
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 
@@ -70,6 +70,14 @@ def check_file(option: str, name: str | None) -> None:
         raise click.UsageError(
             f"{option} writes a file, not standard output: give it a name other than - (./- for a file called so)"
         )
+
+
+class UsageErrorWithDetails(click.UsageError):
+    """A usage error of one line, and lines that are printed below it."""
+
+    def __init__(self, message: str, details: Sequence[str]) -> None:
+        super().__init__(message)
+        self.details = details
 
 
 @contextmanager

@@ -33,11 +33,11 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
         ),
         "first_write": Fix(
             "none needed",
-            "Nothing was cached in this lane before; the first write loses nothing.",
+            "Nothing of this conversation was cached before; the first write loses nothing.",
         ),
         "model_changed": Fix(
-            "one model a lane",
-            "Caches are kept per model: hold one for a conversation, and give another one a lane of its own.",
+            "one model a conversation",
+            "Caches are kept per model: keep one model for a conversation, and start a new conversation for another.",
         ),
         "compaction": Fix(
             "compact less often",
@@ -68,7 +68,7 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
             "Let one call begin to answer before the others that share its prefix start.",
         ),
         "out_of_reach": Fix(
-            "a marker in between",
+            "a breakpoint in between",
             "Place a further breakpoint: a lookup goes only so many blocks back from one. `Context` places it.",
         ),
         "aborted": Fix(
@@ -88,10 +88,6 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
             "one routing key each",
             "The provider answered from a server that had not seen the newer calls. Keep one `prompt_cache_key` a conversation, and fewer "
             "than about 15 requests a minute on one prefix.",
-        ),
-        "early_eviction": Fix(
-            "keep it warm",
-            "The provider dropped it before its lifetime ran out: keep calls of a prefix on one route and closer together.",
         ),
         "unknown": Fix(
             "record the requests",

@@ -22,9 +22,7 @@ from contextkit.whatif.fix import LaneChange
 from contextkit.whatif.from_end import cache_for
 from contextkit.whatif.prompt_sizes import Grown
 
-TIMELY: frozenset[str] = frozenset(
-    {"ttl_expired", "cold_fan_out", "aborted", "early_eviction", "other_server", "unknown"}
-)
+TIMELY: frozenset[Cause] = frozenset({"ttl_expired", "cold_fan_out", "aborted", "other_server", "unknown"})
 """Causes that leave the prompt what it was: it went on, and found nothing. Every other one changed the prompt or the
 place it is kept."""
 

@@ -57,6 +57,7 @@ def test_many_misses_are_cut_to_the_largest() -> None:
     summary = a_summary(*[(OPUS, LOST)] * (MISSES + 7))
     assert "and 6 more, smaller ones" in text(summary)
     assert "smaller ones" not in text(summary, n_misses=MISSES + 6)
+    assert "smaller ones" not in text(summary, n_misses=0), "none is listed"
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
