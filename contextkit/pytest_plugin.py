@@ -64,7 +64,7 @@ def assert_hit_rate(ledger: Ledger | str | os.PathLike[str] | Iterable[Record], 
         raise AssertionError(f"no hit rate: {summary}")
     if rate < at_least:
         lost = [
-            f"  call {miss.index} lost {miss.lost_tokens:,} tokens: {miss.cause} ({miss.where})"
+            f"  call {miss.index + 1} lost {miss.lost_tokens:,} tokens: {miss.cause} ({miss.where})"
             for miss in summary.losses
         ]
         raise AssertionError("\n".join([f"hit rate {rate:.3f} is below {at_least:g}: {summary}", *lost]))

@@ -3,8 +3,7 @@
 import asyncio
 import time
 
-import anthropic
-from provider import SYSTEM, anthropic_client, asks, says
+from provider import SYSTEM, asks, async_anthropic_client, says
 
 from contextkit import AnthropicMessages, Context, tool
 
@@ -28,7 +27,7 @@ async def main() -> None:
     """The loop."""
     context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), system=SYSTEM, tools=[fetch])
     context.user("Fetch the pages a (0.3 s), b (0.2 s) and c (0.1 s), all at once.")
-    with anthropic_client(REPLIES, anthropic.AsyncAnthropic) as client:
+    async with async_anthropic_client(REPLIES) as client:
         while not context.finished:
             started = time.monotonic()
             results = await context.run_calls(limit=8)

@@ -110,8 +110,10 @@ EXAMPLES_FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
 
 @pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[str], str]:
-    """(name) → what an example prints, run as it stands, in its folder, without keys.
+def example(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[[str], str]:
+    """(name) → what an example prints, run as it stands, in an empty folder, without keys.
 
     It warns of nothing, or the test fails.
 
@@ -119,7 +121,7 @@ def example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """
 
     def shown(name: str) -> str:
-        monkeypatch.chdir(EXAMPLES_FOLDER)
+        monkeypatch.chdir(tmp_path)
         monkeypatch.syspath_prepend(EXAMPLES_FOLDER)
         monkeypatch.setattr(sys, "argv", [f"{name}.py"])
         for key in [

@@ -21,3 +21,8 @@ def test_the_table_opens_files_of_every_kind() -> None:
     rows = [row.rsplit("|", 2)[1] for row in table.splitlines() if row.startswith("| ")][1:]
     assert len(rows) >= 40 and all(PATH.search(row) for row in rows)
     assert {Path(path).suffix for row in rows for path in PATH.findall(row)} >= {".py", ".toml", ".css", ".md"}
+
+
+def test_the_page_has_the_static_checks_of_ci() -> None:
+    (checks,) = re.findall(r'^run "Static checks" "(.*)"$', (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
+    assert f"\n{checks}\n" in PAGE.read_text("utf-8")

@@ -3,6 +3,8 @@ nothing."""
 
 from __future__ import annotations
 
+import asyncio
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,3 +40,20 @@ def test_an_example_runs_without_a_key(name: str, example: Callable[[str], str])
     out = example(name)
     assert "_API_KEY is not set: using the local provider" in out
     assert SHOWS[name] in out
+
+
+def test_the_clients_of_the_examples_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
+    provider = runpy.run_path(str(FOLDER / "provider.py"))
+
+    async def asynchronous() -> bool:
+        async with provider["async_anthropic_client"]([]) as client:
+            pass
+        return bool(client.is_closed())
+
+    for name in ("anthropic_client", "openai_client"):
+        with provider[name]([]) as client:
+            assert not client.is_closed()
+        assert client.is_closed()
+    assert asyncio.run(asynchronous())

@@ -66,6 +66,7 @@ def test_a_report_on_recorded_bodies_brings_in_no_codec_and_no_script(tmp_path: 
     modules = modules_of_command("report", str(tmp_path / "calls.jsonl"))
     names = ("rendering", ".scripted", ".validation", ".sdk_types")
     assert [name for name in modules if name.startswith("contextkit.providers.") and name.endswith(names)] == []
+    assert [name for name in modules if name.startswith("contextkit.server")] == []
 
 
 def test_watching_brings_in_no_adapter_and_no_prices() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +118,9 @@ def test_a_broken_prefix_names_the_page_of_its_hazard() -> None:
         assert_prefix_stable(before, after)
 
 
-def recorded(*read: int) -> list[ModelCall]:
-    """Calls of 1,000 tokens, and how many of them each read."""
-    bills = [Usage(1000 - n, n, 0, 0, 10) for n in read]
+def recorded(*read: int, prompt: int = 1_000) -> list[ModelCall]:
+    """Calls of `prompt` tokens, and how many of them each read."""
+    bills = [Usage(prompt - n, n, 0, 0, 10) for n in read]
     asked = "anthropic", "claude-sonnet-5-5", None
     return [ModelCall(f"c{at}", "s", "main", at, at, at, *asked, bill, None, None) for at, bill in enumerate(bills)]
 
@@ -128,6 +129,7 @@ def test_what_is_no_share_is_refused_with_one_that_is() -> None:
     for share in [
         95,
         1.01,
+        True,
         None,
         float("nan"),
     ]:
@@ -153,6 +155,8 @@ def test_a_hit_rate_is_asked_of_a_ledger_its_path_or_some_of_its_calls(tmp_path:
         assert_hit_rate(given, at_least=0.45)
         with pytest.raises(AssertionError, match=r"hit rate 0\.450 is below 0\.5"):
             assert_hit_rate(given, at_least=0.5)
+    with pytest.raises(AssertionError, match=r"\n  call 3 lost 9,000 tokens: "):  # numbered from 1, as in the report
+        assert_hit_rate(recorded(0, 9_000, 0, prompt=10_000), at_least=0.9)
     assert_hit_rate(list(ledger)[1:], at_least=0.9)
     with pytest.raises(StorageError, match=r"nowhere\.jsonl cannot be opened"):
         assert_hit_rate(tmp_path / "nowhere.jsonl")
@@ -339,8 +343,15 @@ def test_without_the_option_nothing_is_watched(pytester: pytest.Pytester) -> Non
 HEAVY = "{'anthropic', 'openai', 'starlette', 'uvicorn', 'pydantic', 'httpx2', 'numpy', 'tiktoken'}"
 
 
-def test_the_plugin_imports_nothing_before_it_is_needed(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("options", [(), ("--cache-guard",)], ids=["off", "on"])
+def test_the_plugin_imports_nothing_before_it_is_needed(options: tuple[str, ...], pytester: pytest.Pytester) -> None:
+    heavy = HEAVY if not options else HEAVY.replace("'pydantic', ", "")
     pytester.makepyfile(
-        f"def test_nothing():\n    import sys\n    assert {{name.partition('.')[0] for name in sys.modules}} & {HEAVY} == set()"
+        f"def test_nothing():\n    import sys\n    assert {{name.partition('.')[0] for name in sys.modules}} & {heavy} == set()"
     )
-    pytester.runpytest_subprocess(*PLUGIN).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*PLUGIN, *options).assert_outcomes(passed=1)
+
+
+def test_the_entry_point_is_named_as_its_module() -> None:
+    settings = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["entry-points"]["pytest11"] == {"contextkit.pytest_plugin": "contextkit.pytest_plugin"}

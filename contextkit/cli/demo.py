@@ -7,7 +7,7 @@ phase; tools removed per phase. Nothing leaves the machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -16,13 +16,13 @@ import click
 from contextkit.cache.usage import ZERO
 from contextkit.canonical import Json, canonical, parse
 from contextkit.cli.models import say_assumed
-from contextkit.cli.terminal import for_programs, interruptible
+from contextkit.cli.terminal import counter, for_programs, interruptible
 from contextkit.context import Context
 from contextkit.errors import UsageError
 from contextkit.ledger.summary import Summary, dollars, summarise
 from contextkit.models import model_named
 from contextkit.providers.anthropic.messages import AnthropicMessages
-from contextkit.terminal import echo, echo_error, echo_json
+from contextkit.terminal import echo, echo_json
 from contextkit.tools.phases import Phase, Phases
 from contextkit.tools.tool import Tool
 
@@ -79,8 +79,8 @@ def replies(turns: int) -> list[Json]:
     return [*script, {"parts": [{"type": "text", "text": "The page is reviewed."}], "seconds": SECONDS}]
 
 
-def run(way: str, model: str, turns: int) -> Summary:
-    """Bill one run with a local provider of its own."""
+def run(way: str, model: str, turns: int, show_progress: Callable[[str], None]) -> Summary:
+    """Bill one run with a local provider of its own; `show_progress` takes a line for each call."""
     import anthropic
 
     from contextkit.server.local import LocalServer
@@ -100,7 +100,7 @@ def run(way: str, model: str, turns: int) -> Summary:
                     raise UsageError(f"call {turn + 1} was refused ({message}): ask for fewer --turns") from None
                 context.receive(reply, request)
                 usage = server.ledger[-1].usage or ZERO
-                echo_error(f"{way} {turn + 1}/{turns}: read {usage.read or 0:,}, written {usage.written or 0:,}")
+                show_progress(f"{way} {turn + 1}/{turns}: read {usage.read or 0:,}, written {usage.written or 0:,}")
                 for call in context.calls:
                     context.result(call, call.run())
                 following = phase_at(min(turn + 1, turns - 1), turns)
@@ -171,8 +171,8 @@ def command(model: str, turns: int, as_json: bool) -> None:
     say_assumed(row)
     if as_json:
         for_programs()
-    with interruptible("the runs are compared when all are done; no figures"):
-        summaries = {way: run(way, model, turns) for way in WAYS}
+    with interruptible("the runs are compared when all are done; no figures"), counter() as show_progress:
+        summaries = {way: run(way, model, turns, show_progress) for way in WAYS}
     if as_json:
         echo_json(canonical({way: parse(summary.to_json()) for way, summary in summaries.items()}))
         return

@@ -15,16 +15,17 @@ import click
 from contextkit.cache.usage import COUNTERS, Usage
 from contextkit.cli.report import (
     DAYS,
+    NO_CALLS,
     Moment,
     Options,
     check_not_empty,
-    check_writable,
     exit_if_incomplete,
     print_faults,
     read,
+    writable_path,
 )
 from contextkit.errors import MissingExtra
-from contextkit.ledger.calls import Bodies, Outline
+from contextkit.ledger.calls import Bodies
 from contextkit.ledger.prompts import Growing
 from contextkit.private_files import replacing
 from contextkit.redact import redact_text
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyarrow.parquet import ParquetWriter  # type: ignore[import-untyped]
 
+    from contextkit.cache.prompt import Prompt
     from contextkit.ledger.misses import AnalyzedCall
 
 FORMAT_VERSION = b"1"
@@ -81,16 +83,18 @@ def command(
     from contextkit.report.progress import watching
 
     since = Moment().convert(DAYS, None, None) if not paths and since is None else since
-    check_writable("--out", out, paths)
+    writable_path("--out", out, paths)
     options = Options("", since, until, session, "terminal", None, 0, verbose)
     with watching() as watch, seldom_collecting(), replacing(out) as file:
         with _rows_written_to(file) as rows:
-            contents, faults = read(paths, options, watch, [rows], output=("--out", out))
+            contents, faults = read(paths, options, watch, [rows], on_call=rows.follow, output=("--out", out))
         watch.finish()
         if watch.is_stopped:
             echo_error(f"interrupted: {out} was not written")
             raise click.exceptions.Exit(130)
         check_not_empty(contents, faults, options)
+        if not rows.n:
+            raise click.UsageError(f"{NO_CALLS}: {out} was not written")
     echo(f"{rows.n:,} calls written to {out}")
     print_faults(faults, is_verbose=verbose)
     exit_if_incomplete(faults)
@@ -98,7 +102,7 @@ def command(
 
 @contextmanager
 def _rows_written_to(file: IO[bytes]) -> Iterator[_Rows]:
-    """The Parquet file, whole when the block ends."""
+    """Open the Parquet file for rows; it is whole when the block ends."""
     try:
         from pyarrow.parquet import ParquetWriter
     except ImportError:
@@ -116,10 +120,16 @@ class _Rows:
         self.n = 0
         """Calls so far."""
         self._writer, self._growing = writer, Growing()
+        self._prompt: Prompt | None = None
+        """Of the call followed last."""
         self._columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
 
+    def follow(self, analyzed: AnalyzedCall) -> None:
+        """Rebuild the prompt of the next call, written or not: outlines of later calls continue it."""
+        self._prompt = self._growing.prompt(analyzed.call)
+
     def __call__(self, call: AnalyzedCall) -> None:
-        """Add a call."""
+        """Add the call that was followed last."""
         for column, value in zip(self._columns.values(), _row(call, self._prompt_digest(call)), strict=True):
             column.append(value)
         self.n += 1
@@ -136,11 +146,10 @@ class _Rows:
                 values.clear()
 
     def _prompt_digest(self, analyzed: AnalyzedCall) -> str | None:
-        """Equal for equal prompts of one format; None where neither body nor blocks were recorded."""
-        recorded = analyzed.call.prompt
+        """Return a digest that is equal for equal prompts of one format; None if neither body nor blocks were recorded."""
+        recorded, prompt = analyzed.call.prompt, self._prompt
         if isinstance(recorded, Bodies):
             return sha256(recorded.request).hexdigest()
-        prompt = self._growing.prompt(analyzed.call) if isinstance(recorded, Outline) else None
         if prompt is None or not prompt.n:
             return None
         return sha256(b"".join((*prompt.namespaces, prompt.digests[prompt.n - 1]))).hexdigest()
@@ -201,7 +210,7 @@ def _schema() -> pa.Schema:
 
 
 def _row(analyzed: AnalyzedCall, prompt_digest: str | None) -> tuple[Any, ...]:
-    """The values of `COLUMNS`, in their order."""
+    """Return the values of `COLUMNS`, in their order."""
     call, miss, usage = analyzed.call, analyzed.miss, analyzed.usage or Usage()
     is_list_price = call.billed_usd is None
     return (
@@ -243,7 +252,7 @@ def _row(analyzed: AnalyzedCall, prompt_digest: str | None) -> tuple[Any, ...]:
 
 
 def _writes(usage: Usage) -> tuple[int | None, int | None, int | None]:
-    """Tokens written for five minutes, for an hour, and for any other time."""
+    """Return the tokens written for five minutes, for an hour, and for any other time."""
     written = usage.written
     if written is None:
         return None, None, None
@@ -253,12 +262,12 @@ def _writes(usage: Usage) -> tuple[int | None, int | None, int | None]:
 
 
 def _text(text: str) -> str | None:
-    """`text` as UTF-8 can hold it; None for none."""
+    """Return `text` as UTF-8 can hold it; None for none."""
     return text.encode("utf-8", "replace").decode() or None
 
 
 def _time(at: float | None) -> datetime | None:
-    """A time in UTC, without a zone: a day is the same whatever zone a query engine is set to."""
+    """Convert to UTC without a zone: a day is the same whatever zone a query engine is set to."""
     try:
         return None if at is None else datetime.fromtimestamp(at, UTC).replace(tzinfo=None)
     except (OverflowError, ValueError, OSError):  # no time that can be written

@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from contextkit.lint.finding import Finding
 from contextkit.lint.output.groups import Looked, counted
 from contextkit.lint.own import OWN
 from contextkit.lint.source.detect import find_in_code
+from contextkit.pyproject import read_table
 from contextkit.terminal import echo, echo_error, echo_file, echo_json
 
 FORMATS = ("text", "json", "sarif", "github")
@@ -212,15 +212,7 @@ def _check_codes(config: LintConfig, codes: Sequence[str]) -> None:
 
 
 def _config_in(file: str) -> LintConfig:
-    try:
-        table: Any = tomllib.loads(Path(file).read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise click.UsageError(f"{file}: not TOML: {fault}") from None
-    for name in ("tool", "contextkit", "lint"):
-        table = table.get(name, {})
-        if not isinstance(table, dict):
-            raise click.UsageError(f"{file}: {name!r} on the way to [tool.contextkit.lint] is no table")
-    return config_of(table, file)
+    return config_of(read_table(Path(file), "lint") or {}, file)
 
 
 def _prefixes(lint_input: Sequence[str], codes: Sequence[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import click
 
 from contextkit.cli.models import models_option, with_models
-from contextkit.cli.terminal import check_output, give_up_output
+from contextkit.cli.terminal import UsageErrorWithDetails, check_output, give_up_output
 from contextkit.errors import ContextKitError
 from contextkit.facts import load
 from contextkit.installation import DISTRIBUTION, check_installation
@@ -104,7 +105,7 @@ cli.params.append(models_option())
 
 
 def main() -> None:
-    """Entry point: exits with 2 and one line for what the caller can fix, with 130 for Ctrl-C."""
+    """Entry point: exits with 2 and one line (rarely details below it) for what the caller can fix, with 130 for Ctrl-C."""
     try:
         check_output()
         check_installation()
@@ -113,7 +114,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except click.ClickException as error:
-        code = _mistaken(_with_help(error))
+        code = _mistaken(_with_help(error), error.details if isinstance(error, UsageErrorWithDetails) else ())
     except ContextKitError as error:
         code = _mistaken(error.for_shell())
     except (
@@ -159,9 +160,11 @@ def _refused(error: OSError) -> str:
     return f"{error.filename or 'input or output'}: {error.strerror or error}"
 
 
-def _mistaken(what: str) -> int:
-    """One line about what the caller can mend."""
+def _mistaken(what: str, details: Sequence[str] = ()) -> int:
+    """Print one line about what the caller can fix, and the details below it; return the exit code."""
     echo_error(f"contextkit: {' '.join(what.split())}")
+    for line in details:
+        echo_error(line)
     if not _is_flushed():
         give_up_output()
     return 2

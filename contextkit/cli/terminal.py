@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 
@@ -63,11 +63,21 @@ def for_programs() -> None:
 
 
 def check_file(option: str, name: str | None) -> None:
-    """Raises `UsageError` where an option that names a file to write was given `-`."""
+    """Raise `UsageError` if an option that names a file to write was given `-` or nothing."""
+    if name == "":
+        raise click.UsageError(f"{option} names no file: give it the name of the file to write")
     if name == "-":
         raise click.UsageError(
             f"{option} writes a file, not standard output: give it a name other than - (./- for a file called so)"
         )
+
+
+class UsageErrorWithDetails(click.UsageError):
+    """A usage error of one line, and lines that are printed below it."""
+
+    def __init__(self, message: str, details: Sequence[str]) -> None:
+        super().__init__(message)
+        self.details = details
 
 
 @contextmanager

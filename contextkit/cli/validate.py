@@ -173,7 +173,9 @@ def _pause(row: Lifetime) -> str:
 
 def _opening(found: Scoreboard) -> str:
     n, score = found.calls, found.total
-    line = f"{n:,} calls; {score.calls:,} have one before them in their lane and something to read, and are scored"
+    line = (
+        f"{n:,} calls; {score.calls:,} have one before them in their conversation and something to read, and are scored"
+    )
     if found.calls_without_bill:
         line += f"; {found.calls_without_bill:,} do not say what they were billed"
     return line
@@ -210,7 +212,7 @@ def _markdown(found: Scoreboard) -> str:
         "# Predicted and billed",
         "",
         "Written by `contextkit validate --markdown`. What each call reads from the cache is predicted from the bills of the calls",
-        "before it in its lane, the times, and what the record says of the call: its prompt or its size, a compaction, another",
+        "before it in its conversation, the times, and what the record says of the call: its prompt or its size, a compaction, another",
         "model, an event of the client. Its own split into read and written is never told. *agreed* is the share of calls",
         "predicted to hit, or to miss, as they did, a miss being a shortfall above 5 % and 2,000 tokens; *median error* that of",
         "the tokens read, over calls; *predicted* the sum of what was predicted against what was read. *trivial* stands for the",

@@ -163,7 +163,7 @@ def _check_sold(provider: str, row: Model, vendor: str) -> None:
 
 
 def _named(provider: str) -> dict[str, str]:
-    """What to do where the model is none of the provider's."""
+    """Return the remedy for a model that is none of the provider's."""
     return {"in_code": f"name one of {provider}'s with model=…", "in_shell": f"name one of {provider}'s with --model"}
 
 

@@ -1,8 +1,8 @@
-"""A recorded ledger of token ids on a self-hosted engine's cache: the bills `contextkit serve --cache` made, made
-again.
+"""Replay of a ledger of token ids, recorded by `contextkit serve --cache`, on a self-hosted engine's cache.
 
-Sizes are the engine's own, in tokens, those left out as `serve` leaves them out: with the same sizes every call is
-billed what the server billed it.
+Options are the engine's own, sizes in tokens; those left out have the defaults of `serve`. With the options of the
+server every call is billed what the server billed it. `contextkit simulate` has no option for `cache_reuse`,
+`engine_version` and a llama.cpp without a host cache: ledgers of such servers are replayed from Python only.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def room_of(name: str) -> str:
 
 
 def _setting(name: str, options: Mapping[str, Any]) -> Setting:
-    """What it was, sizes in blocks."""
+    """Return the setting of a replay, sizes in blocks."""
     sizes = {**sizes_of(name), **{option: value for option, value in options.items() if value is not None}}
     size, room = block_tokens(name, sizes.get("block_size")), room_of(name)
     host = sizes["host_tokens"] // size if "host_tokens" in sizes and room != "host_tokens" else None

@@ -37,7 +37,7 @@ class TokenLanes:
         self._left: dict[Lane, array[int]] = {}
 
     def write(self, lane: Lane, prompt: TokenIds, generated: Sequence[int]) -> Tokens:
-        """What to record of this call, which is the lane's last from now on."""
+        """Return what to record of this call, which becomes the lane's last."""
         before, ids = self._left.get(lane, array("i")), array("i", prompt.tokens)
         limit = min(len(before), len(ids)) * N_BYTES
         keep = shared(before.tobytes(), 0, ids.tobytes(), 0, limit, N_BYTES) // N_BYTES

@@ -352,7 +352,7 @@ def _call(source: Source, normalized: _NormalizedSpan) -> ModelCall:
 
 
 def _reading(raw: Mapping[str, Any], counts: Counts, provider: str) -> Reading:
-    """Return whether the input of a span holds what was cached."""
+    """Return how to read the input of a span: `inclusive` of what was cached, or `exclusive`."""
     if "uncached" in raw:
         return "exclusive"  # `_counts` took the uncached tokens for the prompt
     if str(raw.get("operation", "")).startswith("ai."):

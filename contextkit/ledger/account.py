@@ -771,6 +771,8 @@ def _readable(provider: Provider, response: Any) -> Reply:
     reply = provider.reply(response)
     if len({call.id for call in reply.calls}) < len(reply.calls):
         reply = replace(provider.reply(with_unique_calls(plain(response))), is_renamed=True)
+    if type(reply.id) is not str:  # a gateway may send another type
+        reply = replace(reply, id=str(reply.id or ""))
     canonical(
         [reply.id, reply.native.model, reply.text, [[call.id, call.name, call.arguments] for call in reply.calls]]
     )

@@ -139,6 +139,9 @@ class ModelCall:
     nobody said."""
     output_estimate: int | None = None
     """Generated tokens by the reply's visible text, where the bill's `output` is partial; None elsewhere."""
+    computed_usd: float | None = None
+    """List price of the call, computed when its recording was anonymized; None where the names of provider and model still
+    tell it."""
 
     @property
     def is_refused(self) -> bool:
@@ -259,7 +262,7 @@ def _encode_call(call: ModelCall) -> bytes:
     return canonical(row)
 
 
-_LATER_FIELDS = ("billed_usd", "output_estimate")
+_LATER_FIELDS = ("billed_usd", "output_estimate", "computed_usd")
 """Fields that older versions do not know; written where they say something."""
 
 
@@ -316,7 +319,7 @@ def _check_values(record: Record) -> None:
         return
     texts = (record.id, record.session, record.lane, record.provider, record.model, record.error or "")
     _check_types(texts, str)
-    numbers = (record.first_byte_at, record.ended_at, record.billed_usd, record.output_estimate)
+    numbers = (record.first_byte_at, record.ended_at, *(getattr(record, name) for name in _LATER_FIELDS))
     _check_types([record.at, *(number for number in numbers if number is not None)], int, float)
     for usage in (record.usage, record.predicted):
         if usage is not None:

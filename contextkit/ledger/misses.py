@@ -140,6 +140,8 @@ class Miss:
     """True where the evidence was recorded; False where something, such as a lifetime, was assumed."""
     basis: Basis = ""
     """What supports the cause."""
+    takes_routing_key: bool = False
+    """Whether requests to its model carry a `prompt_cache_key`."""
 
 
 def misses(calls: Iterable[ModelCall]) -> list[Miss]:
@@ -400,6 +402,7 @@ def _miss(now: CallFacts, cause: Cause, evidence: Evidence, expected: int) -> Mi
         evidence.text,
         evidence.basis == "recorded",
         evidence.basis,
+        model_named(call.model, call.provider).takes_routing_key,
     )
 
 
@@ -457,7 +460,8 @@ class AnalyzedCall:
     usage: Usage | None
     """Bill; None where a part of the prompt is unknown."""
     cost_usd: float | None
-    """Dollars that the provider, a gateway or the recording program says it cost; where none says so, `list_cost_usd`."""
+    """Dollars that the provider, a gateway or the recording program says it cost; where none says so, `list_cost_usd`, or
+    the list price that an anonymized recording states."""
     list_cost_usd: float | None
     """Cost at the list price of its day; None where the bill or the price is unknown."""
     cost_uncached_usd: float | None
@@ -573,7 +577,7 @@ def _analyzed_call(index: int, call: ModelCall, miss: Miss | None, remarks: _Rem
         index,
         call,
         usage,
-        listed if call.billed_usd is None else call.billed_usd,
+        next((usd for usd in (call.billed_usd, listed, call.computed_usd) if usd is not None), None),
         listed,
         uncached,
         _hidden_output_usd(call, usage, listed, is_sum=is_sum),

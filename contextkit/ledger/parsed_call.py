@@ -28,7 +28,7 @@ from contextkit.prompt.block import Block, json_bytes
 from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
 from contextkit.providers.client_names import NO_NAMES, ClientNames, client_names
-from contextkit.providers.codecs import BODIES, reader_of
+from contextkit.providers.endpoints import BODIES, reader_of
 from contextkit.providers.server_state import named_in
 
 MOST_BYTES = 64 << 20

@@ -499,11 +499,12 @@ def row_json(row: Row) -> dict[str, Json]:
 def dollars(amount: float) -> str:
     """An amount as people read it, small ones with the digits that matter.
 
-    >>> dollars(0.83), dollars(0.0042), dollars(1234.5), dollars(0)
-    ('$0.83', '$0.0042', '$1,234.50', '$0.00')
+    >>> dollars(0.83), dollars(0.0042), dollars(1234.5), dollars(0), dollars(-0.5), dollars(-0.00001)
+    ('$0.83', '$0.0042', '$1,234.50', '$0.00', '-$0.50', '$0.0000')
     """
     digits = 2 if amount == 0 or abs(amount) >= 0.1 else 4
-    return f"{'-' if amount < 0 else ''}${abs(amount):,.{digits}f}"
+    rounded = round(amount, digits)
+    return f"{'-' if rounded < 0 else ''}${abs(rounded):,.{digits}f}"
 
 
 def unpriced_name(model: str, service_tier: str) -> str:

@@ -142,17 +142,17 @@ class Provider(Protocol):
 
     @property
     def telling(self) -> str:
-        """How the prompt announces a phase: a row of `providers/masking.py`."""
+        """The way the prompt announces a phase: a row of `providers/masking.py`."""
         ...
 
     @property
     def noticing(self) -> str:
-        """How the prompt reports an event: a row of `providers/notices.py`."""
+        """The way the prompt reports an event: a row of `providers/notices.py`."""
         ...
 
     @property
     def announcing(self) -> str:
-        """How the prompt announces a late tool: a row of `providers/late_tools.py`."""
+        """The way the prompt announces a late tool: a row of `providers/late_tools.py`."""
         ...
 
     @property

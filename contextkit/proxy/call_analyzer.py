@@ -166,7 +166,7 @@ class CallAnalyzer:
         return tuple(self._credentials)
 
     def _undo(self, begun: _Open) -> str:
-        """What was done, and the pieces that make the client's own body again of the one that was sent."""
+        """Return what was done, and the pieces that restore the client's own body from the one that was sent."""
         return undo_of(
             redact(begun.call.before or b"", self._covering(begun.call)), begun.call.shared, begun.call.repairs
         )
@@ -201,7 +201,7 @@ class CallAnalyzer:
         return replace(row, ended_at=call.ended_at, error=_error(row.error, call))
 
     def _provider(self, begun: _Open, row: ModelCall) -> str:
-        """Who bills it: a host that prices are known of, or by the model."""
+        """Name the provider that bills: a host that prices are known of, or the model's."""
         return billed_by(self._upstream, begun.call, row.model, {}) or row.provider
 
     def _passed(self, watched: WatchedCall, call: Ended) -> ModelCall:
@@ -217,7 +217,7 @@ class CallAnalyzer:
 
 
 def _drained(pending: deque[Record]) -> Iterator[Record]:
-    """What is put there, one by one: whoever asks has put something there before."""
+    """Yield what is put there, one by one: whoever asks has put something there before."""
     while True:
         yield pending.popleft()
 

@@ -144,7 +144,7 @@ _OTLP = {"otlp": "otlp_proto_http"}
 
 
 def _request_attributes(call: ModelCall) -> dict[str, str | int]:
-    """What both spans and metrics carry."""
+    """Return the attributes of both spans and metrics."""
     known = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": call.provider,

@@ -23,7 +23,7 @@ from contextkit.ledger.parsed_call import RECENT, ParsedCall, nearest, parse_cal
 from contextkit.lint.finding import Finding
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.client_names import NO_NAMES, ClientNames
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import named_in
 from contextkit.proxy.observer import Departed, Ended

@@ -217,7 +217,7 @@ def by_project(contents: Contents, most: int) -> Table[Part] | None:
 
 
 def _up_to(loss: Loss) -> str:
-    return lost_money(loss) if fix_of(loss.cause).saves else UNKNOWN
+    return lost_money(loss) if fix_of(loss).saves else UNKNOWN
 
 
 def causes(contents: Contents, saves: Callable[[Loss], Cell] = _up_to) -> Table[Loss] | None:
@@ -233,8 +233,8 @@ def causes(contents: Contents, saves: Callable[[Loss], Cell] = _up_to) -> Table[
         Column("lost tokens", lambda loss: _count(loss.lost_tokens), least=FEW_COLUMNS),
         Column("they cost", lost_money),
         Column(heading, saves, formats=("markdown", "page")),
-        Column("fix", lambda loss: fix_of(loss.cause).short, is_number=False, least=NARROW, formats=("terminal",)),
-        Column("fix", lambda loss: Words(fix_of(loss.cause).text), is_number=False, formats=("markdown", "page")),
+        Column("fix", lambda loss: fix_of(loss).short, is_number=False, least=NARROW, formats=("terminal",)),
+        Column("fix", lambda loss: Words(fix_of(loss).text), is_number=False, formats=("markdown", "page")),
     )
     return Table("Misses by cause, with what to do", columns, ranked) if ranked else None
 
@@ -272,7 +272,7 @@ def misses(contents: Contents, most: int, where: Callable[[Miss], Cell] = where_
         Column("lost tokens", lambda miss: _count(miss.lost_tokens), least=NARROW),
         Column("lost", lambda miss: _count(miss.lost_tokens), most=NARROW),
         Column("cost", lambda miss: _money(miss.cost_usd)),
-        Column("fix", lambda miss: fix_of(miss.cause).short, is_number=False, formats=("page",)),
+        Column("fix", lambda miss: fix_of(miss).short, is_number=False, formats=("page",)),
     )
     more = _more(len(lost), len(listed), why="smaller ones")
     return Table("Each miss with its place, its cost and its fix", columns, listed, more)

@@ -74,8 +74,8 @@ def draw(contents: Contents, console: Console, n_misses: int = MISSES) -> None:
         _print_line(console, line)
     _print_table(console, tables.by_project(contents, PARTS))
     _print_table(console, tables.causes(contents))
-    for loss in [loss for loss in dearest_losses(summary) if fix_of(loss.cause).saves][:FIXES_TOLD]:
-        _print_line(console, f"{loss.cause}: {fix_of(loss.cause).text}")
+    for loss in [loss for loss in dearest_losses(summary) if fix_of(loss).saves][:FIXES_TOLD]:
+        _print_line(console, f"{loss.cause}: {fix_of(loss).text}")
     _undetermined(contents, console)
     _print_line(console, "")
     _print_line(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")

@@ -151,7 +151,7 @@ def failed(state: State, codec: Codec, fault: Exception) -> Outcome:
 
 
 def trace_of(fault: BaseException) -> str:
-    """Where a fault came from, without its text, which may quote a prompt or a header.
+    """Return where a fault came from, without its text, which may quote a prompt or a header.
 
     An error of ours says what it says.
 
@@ -195,7 +195,7 @@ def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: b
     """The request, or the first thing that is wrong with it."""
     body = read_body(codec, raw)
     if isinstance(body, Refusal):
-        return first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1]) or body
+        return missing_key(codec, headers) or body
     received = _resolved(state, codec, ReceivedRequest(headers, body, is_strict=state.is_strict))
     found = (
         received
@@ -209,8 +209,13 @@ def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: b
     return replace(found, notices=notices)
 
 
+def missing_key(codec: Codec, headers: Mapping[str, str]) -> Refusal | None:
+    """Refuse a request without a key, whatever its body; None if it has one."""
+    return first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1])
+
+
 def _notices(state: State, codec: Codec, body: Mapping[str, Json], model: Model) -> tuple[Notice, ...]:
-    """What of the request is accepted on an assumption.
+    """Return the notices of what is accepted on an assumption.
 
     Nothing where an engine answers, which takes any field and any model.
     """
@@ -422,7 +427,7 @@ def _response_data(call: Call, parts: tuple[Part, ...], error: str | None) -> Re
 
 
 def _remember(call: Call, response: ResponseData) -> None:
-    """What a later request is checked against."""
+    """Store what a later request is checked against."""
     blocks = call.codec.render_content(response.parts)
     if call.request.model.binds_thinking and any(part.type == "thinking" for part in response.parts):
         call.state.signatures.issue(call.request.places, blocks)

@@ -40,7 +40,7 @@ from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_o
 from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
 from contextkit.providers.client_names import NO_NAMES, ClientNames
-from contextkit.providers.codecs import BODIES
+from contextkit.providers.endpoints import BODIES
 from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.request_fields import UnlistedFields
 from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes

@@ -21,6 +21,8 @@ Needs = Literal["usage and times", "outlines", "request bodies"]
 
 Reading = Mapping[str, str]
 """Assumption → what is taken for true."""
+LIFETIMES = ("from start", "from end")
+"""Readings of the assumption `lifetime`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Assumption:
 ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         "lifetime",
-        ("from start", "from end"),
+        LIFETIMES,
         "a lifetime counts from the start of the call that wrote or read (documented by Anthropic), or from its end",
     ),
     Assumption(
@@ -116,7 +118,7 @@ class Fix:
 
 
 def readings_of(fix: Fix) -> list[Reading]:
-    """Every combination of what `fix` assumes; the first is the one its figure takes.
+    """List every combination of what `fix` assumes; the first is the one its figure takes.
 
     >>> len(readings_of(Fix("x", "outlines", "", ("lifetime", "tokenizer"))))
     6

@@ -24,14 +24,13 @@ from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import Growing, outline, read_body
 from contextkit.models import model_named
 from contextkit.providers.body_places import BODY_PLACES
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.whatif.answer import Calibration
 from contextkit.whatif.body_edits import Lane
-from contextkit.whatif.fix import BodyEdit, Edited, Fix, Outlined, readings_of
+from contextkit.whatif.fix import LIFETIMES, BodyEdit, Edited, Fix, Outlined, readings_of
 from contextkit.whatif.from_end import cache_for
 from contextkit.whatif.timed_lane import PricedCall
 
-LIFETIMES = ("from start", "from end")
 _BODY_LANE = "\x00body"
 """Behind a lane's name: outlines of bodies are differences to bodies."""
 Watch = Callable[[Iterable[Any]], Iterable[Any]]
@@ -117,7 +116,7 @@ class Prompts:
         return ""
 
     def _after(self, editor: BodyEdit, call: ModelCall, raw: bytes, model: str) -> Prompt | None:
-        """The prompt of a body after an edit, None where it is what it was."""
+        """Return the prompt of a body after an edit, None if it is what it was."""
         try:
             fields: Json = parse(raw)
         except NotSerialisable:
@@ -241,7 +240,7 @@ def _placed(call: ModelCall, place: int) -> ModelCall:
 
 
 def _replayed(calls: Sequence[ModelCall], lifetime: str, watch: Watch) -> dict[int, Usage]:
-    """Place → bill."""
+    """Return place → bill."""
     ledger = Ledger()
     for call in calls:
         ledger.append(call)

@@ -22,9 +22,7 @@ from contextkit.whatif.fix import LaneChange
 from contextkit.whatif.from_end import cache_for
 from contextkit.whatif.prompt_sizes import Grown
 
-TIMELY: frozenset[str] = frozenset(
-    {"ttl_expired", "cold_fan_out", "aborted", "early_eviction", "other_server", "unknown"}
-)
+TIMELY: frozenset[Cause] = frozenset({"ttl_expired", "cold_fan_out", "aborted", "other_server", "unknown"})
 """Causes that leave the prompt what it was: it went on, and found nothing. Every other one changed the prompt or the
 place it is kept."""
 
@@ -68,15 +66,15 @@ class PricedCall:
 
     @property
     def ends(self) -> float:
-        """When it ended."""
-        at, ended = self.call.at, self.call.ended_at
-        return at if ended is None else max(at, ended)
+        """Return when it ended; if that is unknown, when its response began, or else when it was sent."""
+        call = self.call
+        return max(call.at, call.first_byte_at or call.at, call.ended_at or call.at)
 
     @property
     def begins(self) -> float:
-        """When its writes became readable; an unknown beginning is taken for the end."""
+        """Return when its writes became readable; an unknown beginning is taken for the end."""
         first = self.call.first_byte_at
-        return self.ends if first is None else min(max(self.call.at, first), self.ends)
+        return self.ends if first is None else max(self.call.at, first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ class LaneRun:
 
     def _prompt_of(self, priced: PricedCall, adjusted: AdjustedCall) -> Prompt:
         """Build the prompt of a call on what is left of the one before."""
-        is_routed = self._change.is_keyed and priced.cause == "other_server"
+        is_routed = self._change.is_keyed and priced.cause == "other_server" and priced.row.takes_routing_key
         repeats = priced.read if adjusted.is_unexplained and not is_routed else priced.repeats
         if self._change.model and priced.cause == "model_changed":
             repeats = max(priced.expected, priced.read)
@@ -158,7 +156,8 @@ class LaneRun:
             yield place + short, self._ttl(priced, is_long=False), True
 
     def _ttl(self, priced: PricedCall, *, is_long: bool) -> int:
-        row, changed = priced.row, self._change.is_long
+        row = priced.row
+        changed = self._change.is_long if has_lifetime_choice(row) else None
         return _requested_ttl(row.ttls_seconds, row.default_ttl_seconds, is_long if changed is None else changed)
 
     def _settle(self, now: float) -> None:
@@ -191,6 +190,11 @@ class LaneRun:
         output = priced.usage.output and round(priced.usage.output * self._scale)
         usage = Usage(size - short, read, short - long, long - read, output, True)
         return replace(priced, row=row, usage=usage, expected=min(round(priced.expected * self._scale), size))
+
+
+def has_lifetime_choice(row: Model) -> bool:
+    """Return whether a request to a model chooses between lifetimes of its cache entries."""
+    return row.cache in ("breakpoints", "billed") and len(row.ttls_seconds) > 1
 
 
 @lru_cache(maxsize=256)

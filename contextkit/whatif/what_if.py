@@ -31,8 +31,8 @@ def what_if(
     *,
     watch: Watch = iter,
 ) -> WhatIf:
-    """The bill of `records`, and what it would have been with each of `fixes` (all for none), or with each of `models`
-    asked instead.
+    """Compute the bill of `records`, and what it would have been with each of `fixes` (all for none), or with each of
+    `models` asked instead.
 
     Calls that are replayed from their prompts pass `watch`; where it stops, what was replayed so far is answered. Raises
     `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
@@ -48,7 +48,7 @@ def what_if(
 
 
 def what_if_judged(calls: Iterable[AnalyzedCall], fixes: Sequence[str]) -> WhatIf:
-    """The same for calls that were judged before; raises `UsageError` for a fix there is not."""
+    """Answer fixes for calls that were judged before; raises `UsageError` for a fix there is not."""
     work = _Work(fixes_named(fixes))
     for analyzed in calls:
         work.see(analyzed)
@@ -97,7 +97,7 @@ class _Work:
             yield record
 
     def see(self, row: AnalyzedCall) -> None:
-        """One more call."""
+        """Add the next call."""
         call = row.call
         analyzed: PricedCall | str = SUMMED if f"{call.session}/{call.lane}" in self._sums else call_of(row)
         self._counts["calls"] += 1
@@ -112,7 +112,7 @@ class _Work:
             self._prompts.see(call, analyzed, usd)
 
     def finish(self, watch: Watch) -> None:
-        """The recording is over."""
+        """Complete the sums: the recording is over."""
         self._lanes.finish()
         self._prompts.finish(watch)
 
@@ -151,5 +151,5 @@ class _Work:
 
 
 def _reasons_text(reasons: Counter[str]) -> str:
-    """`412 calls: no request body in the record; 3 calls: the bill is unknown`."""
+    """Format reasons: `412 calls: no request body in the record; 3 calls: the bill is unknown`."""
     return "; ".join(f"{n:,} call{'s' * (n != 1)}: {reason}" for reason, n in reasons.most_common())

@@ -1,4 +1,4 @@
-"""Draws the pictures of `docs/guides/report.md`: the terminal as SVG, and, where a Chromium and playwright are at hand, the page as PNG.
+"""Draw the pictures of `docs/guides/report.md`: the terminal as SVG, and, where a Chromium and playwright are at hand, the page as PNG.
 
     python docs/figures/report.py
 
@@ -19,12 +19,9 @@ sys.path.insert(0, str(FOLDER.parents[1]))
 
 from rich.console import Console  # noqa: E402
 
-from contextkit.report import terminal
-from contextkit.report.html.page import page
+from contextkit.report import terminal  # noqa: E402
+from contextkit.report.html.page import page  # noqa: E402
 from tests.report.made_up import gathered, one_session  # noqa: E402
-
-SHOTS = (("report-page", 1000, 1130, "light"), ("report-page-narrow", 400, 860, "dark"))
-"""(name, width, height, colours)."""
 
 
 def terminal_svg() -> str:
@@ -36,20 +33,19 @@ def terminal_svg() -> str:
     return re.sub(r"\s*@font-face \{.*?\}", "", drawn, flags=re.DOTALL)  # fonts that would be fetched
 
 
-def shots(file: Path) -> None:
-    """The page as a browser shows it."""
+def screenshot(file: Path) -> None:
+    """Save the page as a browser shows it."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for name, width, height, scheme in SHOTS:
-            opened = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-            opened.goto(file.as_uri())
-            opened.locator("#waterfall-chart .turn[tabindex='0']").focus()
-            opened.keyboard.press("m")
-            opened.evaluate("() => document.querySelector('#waterfall').scrollIntoView()" if width < 500 else "() => scrollTo(0, 0)")
-            opened.evaluate("() => document.querySelectorAll('#misses details').forEach(one => { one.open = false; })")
-            opened.screenshot(path=FOLDER / f"{name}.png")
+        opened = browser.new_page(viewport={"width": 1000, "height": 1130}, color_scheme="light")
+        opened.goto(file.as_uri())
+        opened.locator("#waterfall-chart .turn[tabindex='0']").focus()
+        opened.keyboard.press("m")
+        opened.evaluate("() => scrollTo(0, 0)")
+        opened.evaluate("() => document.querySelectorAll('#misses details').forEach(one => { one.open = false; })")
+        opened.screenshot(path=FOLDER / "report-page.png")
         browser.close()
 
 
@@ -58,4 +54,4 @@ if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         made = Path(folder) / "report.html"
         made.write_text(page(*gathered(one_session(300), "session.jsonl")), encoding="utf-8")
-        shots(made)
+        screenshot(made)

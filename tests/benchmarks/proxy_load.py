@@ -104,9 +104,7 @@ async def listen(port: int, number: int, seconds: float, heard: Heard, trouble: 
     said = [{"role": "user", "content": f"stream {number}"}]
     body = json.dumps({"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": said}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = (
-        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nx-seconds: %f\r\nx-cut-at: %d\r\n"
-    )
+    head = b"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\nx-seconds: %f\r\nx-cut-at: %d\r\n"
     n_events = round(seconds * PER_SECOND)
     writer.write(
         head % (seconds, n_events // 2 if trouble.is_killed else -1) + b"content-length: %d\r\n\r\n" % len(body) + body

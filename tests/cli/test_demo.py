@@ -18,9 +18,7 @@ def test_only_what_changes_the_front_misses(run: Run) -> None:
     assert [row["n_misses"] for row in rows.values()] == [0, 1, 0, 2]
     plain, changed, masked, removed = (row["cost_usd"] for row in rows.values())
     assert plain < changed and masked < removed and masked < 1.05 * plain
-    assert [line.partition(":")[0] for line in ended.err.splitlines()] == [
-        f"{way} {turn}/6" for way in WAYS for turn in range(1, 7)
-    ]
+    assert ended.err == "", "progress is shown on a terminal only"
 
 
 def test_each_miss_is_explained(run: Run) -> None:

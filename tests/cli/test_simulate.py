@@ -430,12 +430,31 @@ def test_two_served_ledgers_of_one_name_keep_their_conversations_apart(run: Run,
     assert document["tokens"] == billed(one)[1] + billed(other)[1]
 
 
+def test_an_option_goes_to_the_engines_that_have_it(run: Run, tmp_path: Path) -> None:
+    """As with a block trace."""
+    served(tmp_path / "ledger.jsonl", "vllm")
+    given = ["--slots", "2", "--host-capacity", "40", "--block-size", "16", "--capacity", "30"]
+    document = said(run, tmp_path / "ledger.jsonl", "--cache", "vllm,llamacpp,tiered", *given)
+    sizes = {"vllm": ["--block-size", "16"], "llamacpp": ["--slots", "2"], "tiered": ["--block-size", "16"]}
+    for row in document["per_capacity"]:
+        more = ["--host-capacity", "40"] if row["cache"] == "tiered" else []
+        alone = ["--cache", row["cache"], *sizes[row["cache"]], *more, "--capacity", "30"]
+        assert figures(row) == figures(said(run, tmp_path / "ledger.jsonl", *alone))
+
+
+def test_the_host_tier_holds_twice_the_capacity(run: Run, tmp_path: Path) -> None:
+    served(tmp_path / "ledger.jsonl", "vllm")
+    asked = tmp_path / "ledger.jsonl", "--cache", "tiered", "--block-size", "16", "--capacity", "20"
+    rows = [said(run, *asked, *more) for more in ([], ["--host-capacity", "40"], ["--host-capacity", "4000"])]
+    assert figures(rows[0]) == figures(rows[1]) != figures(rows[2])
+
+
 SERVED_MISTAKES = {
     "another engine's option": (
         ["--cache", "llamacpp", "--block-size", "4"],
-        "has no block_size: it takes --slots, --host-tokens",
+        "--block-size says nothing to llamacpp: leave it out",
     ),
-    "another engine's policy": (["--policy", "lfu"], "vllm has no policy: it takes --block-size"),
+    "another engine's policy": (["--policy", "lfu"], "vllm has no policy 'lfu': use one of lru"),
     "no end": (["--capacity", "unbounded"], "give a number of blocks"),
     "many instances": (["--instances", "2"], "--instances says nothing to a ledger of token ids"),
     "a hosted cache": (["--cache", "openai"], "no call of this trace has the outline"),

@@ -30,7 +30,7 @@ def recorded(tmp_path: Path) -> Path:
 def test_scores_as_tables_as_json_and_as_a_page(run: Run, recorded: Path) -> None:
     shown = run("validate", str(recorded))
     assert shown.code == 0
-    assert "3 calls; 2 have one before them in their lane" in " ".join(shown.out.split())
+    assert "3 calls; 2 have one before them in their conversation" in " ".join(shown.out.split())
     said = json.loads(run("validate", str(recorded), "--json").out)
     assert (said["total"]["calls"], said["total"]["agreement"], said["total"]["agreement_trivial"]) == (2, 0.5, 0)
     assert said["deviations"][0]["kind"] == "missed, hit predicted"

@@ -15,7 +15,7 @@ from contextkit import Context
 from contextkit.cache.usage import ZERO
 from contextkit.canonical import parse
 from contextkit.engines.simulate import simulate
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from tests.laws.conversations import BREAKING, SAYING, Conversation, Sent, operations
 from tests.laws.wires import PROVIDERS, Server, atoms, common
 

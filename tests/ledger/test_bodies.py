@@ -13,7 +13,7 @@ from contextkit.ledger import misses as comparing
 from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.misses import MissDetector, misses
 from contextkit.ledger.prompts import outline, read_body
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 
 MARKED = {"cache_control": {"type": "ephemeral"}}
 

@@ -20,7 +20,7 @@ from contextkit.canonical import canonical, parse
 from contextkit.errors import UsageError
 from contextkit.facts.load import betas_for
 from contextkit.providers.anthropic.blocks import PLACEHOLDER, edited_columns
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.notices import BLOCKS, FIELDS
 from contextkit.server import LocalServer
 from contextkit.server.answer import answer

@@ -15,7 +15,7 @@ from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.report.contents import RAMP, UNKNOWN, buckets, losses, shares, sparkline
-from contextkit.report.fixes import fix_of
+from contextkit.report.fixes import FIXES, fix_of
 from contextkit.report.terminal import GROUPS, MISSES, SESSIONS, show, text
 from tests.report.made_up import gathered, many_sessions, one_session
 
@@ -57,6 +57,7 @@ def test_many_misses_are_cut_to_the_largest() -> None:
     summary = a_summary(*[(OPUS, LOST)] * (MISSES + 7))
     assert "and 6 more, smaller ones" in text(summary)
     assert "smaller ones" not in text(summary, n_misses=MISSES + 6)
+    assert "smaller ones" not in text(summary, n_misses=0), "none is listed"
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
@@ -128,15 +129,15 @@ def test_causes_come_before_single_misses_with_their_fix() -> None:
         assert row is not None and loss.cost_usd is not None
         assert float(row[1].strip("$").replace(",", "")) == pytest.approx(loss.cost_usd, abs=0.005)
         assert row.start() < page.index("call   cause")
-    dearest = max((loss for loss in lost.values() if fix_of(loss.cause).saves), key=lambda loss: loss.cost_usd or 0)
+    dearest = max((loss for loss in lost.values() if fix_of(loss).saves), key=lambda loss: loss.cost_usd or 0)
     told = " ".join(page.split())
-    assert f"{dearest.cause}: {fix_of(dearest.cause).text}" in told
+    assert f"{dearest.cause}: {fix_of(dearest).text}" in told
 
 
 def test_an_unknown_cause_is_told_as_such_and_its_share() -> None:
     page = " ".join(text(TYPICAL).split())
     assert "cannot be determined: - no cause is known for 1 of the 1 miss, 100% of the lost tokens" in page
-    assert f"unknown: {fix_of('unknown').text}" not in page
+    assert f"unknown: {FIXES['unknown'].text}" not in page
 
 
 @pytest.mark.parametrize("width", [40, 120])

@@ -17,7 +17,7 @@ from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline
 from contextkit.prices import cost_usd
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.whatif.answer import Answer
 from contextkit.whatif.body_edits import VOLATILE, FreezeClock, KeepResults, SortTools
 from contextkit.whatif.what_if import what_if

@@ -19,7 +19,7 @@ from contextkit.errors import ContextKitError, UnknownModel
 from contextkit.ledger.parsed_call import ParsedCall, is_one_model
 from contextkit.lint.requests.rule import Evidence, Step
 from contextkit.models import Model
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.provider import Parsed, memoize_blocks
 from contextkit.providers.server_state import named_in
 

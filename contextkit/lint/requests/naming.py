@@ -167,9 +167,8 @@ def _covered(text: str) -> str:
 
 
 def agreement(finding: Finding, hazard: Hazard) -> Agreement:
-    """Return whether the provider's own diagnosis of the call says the same.
-
-    Silent where it said nothing that can be compared.
+    """Compare a finding with the provider's own diagnosis of the call: `confirmed`, `contradicted`, or `silent` if it said
+    nothing that can be compared.
     """
     verdict = _SAME_REASON.get(finding.verdict, finding.verdict)
     if not verdict or verdict == "unavailable" or not hazard.confirmed_by:

@@ -111,8 +111,6 @@ _TEXT: Final = frozenset(
 )
 """Last names of functions whose result surely holds what they are given."""
 CLOCKS: Final = frozenset({"clock"})
-_DAY_TOKENS: Final = re.compile(r"(?:\[[^\]]*\]|Y{2,4}|M{1,4}|D{1,4}o?|Do|d{1,4}|W|Q|[\s,./:()-])+")
-"""A format of arrow or pendulum no finer than a day: `YYYY-MM-DD`, `dddd, MMMM D`."""
 _TEMPLATE_CLOCK: Final = re.compile(r"\{\{[^}]*\b(?:utc)?now\(\)[^}]*\}\}")
 DAY: Final = "day"
 """Among the kinds of a state: a clock that is met from here on was written to the day only."""

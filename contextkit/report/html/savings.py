@@ -58,7 +58,7 @@ class Savings:
         self._n_bytes = self._n_calls = 0
 
     def see(self, analyzed: AnalyzedCall) -> None:
-        """The next call."""
+        """Add the next call."""
         self._n_calls += 1
         if self._n_calls > MOST_HELD:
             self._calls = []
@@ -71,7 +71,7 @@ class Savings:
         self._calls.append(analyzed)
 
     def savings_of(self, causes: Iterable[str]) -> dict[str, Saving]:
-        """Of those causes that a replay answers."""
+        """Return the savings of those causes that a replay answers."""
         answers = ((cause, self._answered(cause)) for cause in causes if cause in FIXES)
         return {cause: saving for cause, saving in answers if saving}
 
@@ -89,7 +89,7 @@ class Savings:
 
 
 def _saving(answer: Answer) -> Saving | None:
-    """None where nothing answered it, or where it changes no prompt: then it is not the fix for these misses."""
+    """Return the saving; None where nothing answered it, or where it changes no prompt: then it is not the fix for these misses."""
     saved = answer.saves_usd
     if saved is None or answer.low_usd is None or answer.high_usd is None or answer.changed_calls == 0:
         return None

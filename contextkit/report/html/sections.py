@@ -112,7 +112,7 @@ def _saved(loss: Loss, saving: Saving | None) -> Cell:
 
     Else what the misses cost, marked as such; nothing for a cause that nobody knows.
     """
-    if saving is None and not fix_of(loss.cause).saves:
+    if saving is None and not fix_of(loss).saves:
         return "unknown"
     if saving is None:
         return Html(f'up to {money(loss.cost_usd)} <span class="how">by the bills</span>')
@@ -157,7 +157,7 @@ def _waterfall(waterfalls: Sequence[dict[str, Json]], n_sessions: int) -> str:
         f'<p class="note" id="waterfall-help">One bar a call: tokens read from cache, written to it, and fresh. A dashed frame is what '
         f"could have been read and was not. Arrow keys walk from call to call, M to the next miss, Shift+M to the one before.{bound}</p>\n"
         f'<div class="controls"><label>Session <select id="session">{names}</select></label> '
-        '<label id="lane-label" hidden>Lane <select id="lane"></select></label> '
+        '<label id="lane-label" hidden>Conversation <select id="lane"></select></label> '
         '<span><button type="button" id="narrower" aria-label="Narrower bars">\u2212</button> '
         '<button type="button" id="wider" aria-label="Wider bars">+</button></span></div>\n'
         '<ul class="legend" id="waterfall-legend"></ul><div class="chart" id="waterfall-chart"></div>'

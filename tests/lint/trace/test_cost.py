@@ -14,7 +14,7 @@ from contextkit.lint.catalogue import hazards
 from contextkit.lint.requests.detect import find_in_requests
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from tests.lint.trace.calls import WORDS, anthropic, assistant, call, text, user
 
 Json = Any

@@ -16,7 +16,7 @@ from contextkit.lint.requests.detect import Calls, Detector, agreement, find_in_
 from contextkit.lint.requests.rule import Change, Evidence, Step
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from tests.lint.trace.calls import WORDS, anthropic, assistant, call, hazard, named, text, tool, user
 
 Json = Any

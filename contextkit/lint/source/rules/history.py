@@ -581,13 +581,6 @@ def _is_head(node: Node) -> bool:
     return False
 
 
-def _is_all_but_last(node: Node) -> bool:
-    return any(
-        one.kind == "slice" and one.value[1] is not None and one.value[1].kind == "const" and one.value[1].value == -1
-        for one in _within(node)
-    )
-
-
 def _asks_place(test: Node) -> bool:
     """Return whether a condition compares how far a message is from the end, or from a cut: `len(messages) - i <= 5`, `i < cutoff`.
 
