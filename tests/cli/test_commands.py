@@ -16,6 +16,7 @@ from pydantic_core import SchemaSerializer, core_schema
 
 from contextkit.cli.main import COMMANDS
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
+from tests.conftest import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and terminals as POSIX has them")
@@ -136,10 +137,7 @@ def test_what_may_not_be_read_is_one_line(folder: Path, run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("package", "args"),
-    [
-        ("starlette", ["demo"]),
-        ("h11", ["serve", "--port", "0"]),
-    ],
+    cases([("h11", ["serve", "--port", "0"])], [("starlette", ["demo"]), ("h11", ["serve", "--port", "0"])]),
 )
 def test_a_missing_extra_names_the_install_command(package: str, args: list[str], folder: Path) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {['contextkit', *args]}; from contextkit.cli.main import main; main()"
@@ -173,14 +171,14 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
 
 
 @posix
-@pytest.mark.parametrize("args", ["--version", "report session.jsonl"])
+@pytest.mark.parametrize("args", cases(["report session.jsonl"], ["--version", "report session.jsonl"]))
 def test_a_closed_output_is_one_line(args: str, folder: Path) -> None:
     ended = shell(f"contextkit {args} >&-", folder)
     assert (ended.returncode, ended.stderr) == (2, b"contextkit: standard output is closed; give it a file or a pipe\n")
 
 
 @posix
-@pytest.mark.parametrize("command", ["report", "simulate"])
+@pytest.mark.parametrize("command", cases(["report"], ["report", "simulate"]))
 def test_a_closed_input_is_one_line(command: str, folder: Path) -> None:
     ended = shell(f"contextkit {command} - <&-", folder)
     assert (ended.returncode, ended.stderr) == (
@@ -191,7 +189,9 @@ def test_a_closed_input_is_one_line(command: str, folder: Path) -> None:
 
 @posix
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
-@pytest.mark.parametrize(("args", "unbuffered"), [("--help", ""), ("report session.jsonl --json", "1")])
+@pytest.mark.parametrize(
+    ("args", "unbuffered"), cases([("--help", "")], [("--help", ""), ("report session.jsonl --json", "1")])
+)
 def test_a_full_disk_is_one_line(args: str, unbuffered: str, folder: Path) -> None:
     ended = shell(f"contextkit {args} >/dev/full", folder, PYTHONUNBUFFERED=unbuffered)
     assert (ended.returncode, ended.stderr) == (2, b"contextkit: input or output: No space left on device\n")
@@ -199,13 +199,13 @@ def test_a_full_disk_is_one_line(args: str, unbuffered: str, folder: Path) -> No
 
 @posix
 @pytest.mark.parametrize("args", ["report {} --json", "report {} --csv --by session"])
-def test_what_a_program_reads_is_utf_8_whatever_the_locale(args: str, folder: Path) -> None:
+def test_what_a_program_reads_is_utf_8_whatever_the_locale(args: str, folder: Path, run: Run) -> None:
     path = pi_session(folder / "проект.jsonl", 6)
     path.write_text(path.read_text("utf-8").replace('"id": "s"', '"id": "сессия"'), "utf-8")
-    line = f"contextkit {args.format('проект.jsonl')}"
-    ended = shell(line, folder, PYTHONIOENCODING="cp1252")
+    words = args.format("проект.jsonl")
+    ended = shell(f"contextkit {words}", folder, PYTHONIOENCODING="cp1252")
     assert (ended.returncode, ended.stderr) == (0, b"")
-    assert ended.stdout == shell(line, folder, PYTHONIOENCODING="utf-8").stdout
+    assert ended.stdout.decode() == run(*words.split()).out
     assert "проект" in ended.stdout.decode() or "сессия" in ended.stdout.decode()
 
 
@@ -242,7 +242,7 @@ def test_what_a_recording_says_never_moves_the_terminal(folder: Path, run: Run) 
 @posix
 @pytest.mark.parametrize(
     "args",
-    [["report", "session.jsonl"], ["demo", "--turns", "6"]],
+    cases([["report", "session.jsonl"]], [["report", "session.jsonl"], ["demo", "--turns", "6"]]),
     ids=lambda args: args[0],
 )
 def test_a_reader_that_left_is_not_complained_about(start: Start, args: list[str], folder: Path) -> None:

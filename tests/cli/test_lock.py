@@ -18,6 +18,7 @@ from contextkit.canonical import canonical
 from contextkit.cli.lock import LockedBlock, LockedHead, lock_text, read_lock
 from contextkit.models import model_named
 from tests.cli.conftest import COMMAND, Ended, Run
+from tests.conftest import n_examples
 
 AGENTS = '''
 from contextkit import AnthropicMessages, Context, OpenAIChat, tool
@@ -252,7 +253,7 @@ def test_a_lock_file_that_was_edited(project: Path, run: Run, old: str, new: str
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.text("'\"\\\n\r\t\x00\x7fa", max_size=12)
 
 
-@settings(settings.get_profile("laws"), max_examples=150)
+@settings(settings.get_profile("laws"), max_examples=n_examples(25, 500))
 @given(st.lists(st.tuples(texts, st.booleans()), max_size=4), texts)
 def test_every_byte_comes_back(blocks: list[tuple[str, bool]], name: str) -> None:
     bodies = [

@@ -84,14 +84,18 @@ def rows_at(path: Path, n: int) -> Ledger:
     raise AssertionError(f"fewer than {n} rows")
 
 
-def test_what_a_provider_says_to_a_client_that_asked_is_recorded_too(
+def test_what_a_provider_says_to_a_client_that_asked_and_in_the_middle_of_a_stream_is_recorded_too(
     server: LocalServer, tmp_path: Path, run: Run
 ) -> None:
     path = tmp_path / "runs.jsonl"
     with proxied(server.url, "--record", path) as proxy, proxy.claude() as claude:
         first = claude.messages.create(**asked(1), diagnostics={"previous_message_id": None})
         claude.messages.create(**asked(2, clock="10:31"), diagnostics={"previous_message_id": first.id})
-        rows_at(path, 2)
+        fault = {"kind": "error_event", "after_parts": 0, "type": "overloaded_error"}
+        server.script([{"parts": [{"type": "text", "text": "hi"}], "fault": fault}])
+        with pytest.raises(anthropic.APIStatusError), claude.messages.stream(**asked(1)) as stream:
+            stream.get_final_message()
+        assert [row.error for row in rows_at(path, 3)] == [None, None, "overloaded_error"]
         proxy.end()
     ledger = Ledger.read(path)
     assert [(remark.kind, remark.about, remark.text) for remark in ledger.remarks] == [
@@ -257,14 +261,3 @@ def test_calls_are_exported_as_the_environment_says(
     assert '"gen_ai.usage.input_tokens"' in text and "gen_ai.client.token.usage" in text
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "carrier-pigeon")
     assert "choose among console" in run("proxy", "--upstream", server.url, "--port", "0", "--otel").err
-
-
-def test_an_error_in_mid_stream_has_the_provider_s_name(server: LocalServer, tmp_path: Path) -> None:
-    path = tmp_path / "runs.jsonl"
-    fault = {"kind": "error_event", "after_parts": 0, "type": "overloaded_error"}
-    server.script([{"parts": [{"type": "text", "text": "hi"}], "fault": fault}])
-    with proxied(server.url, "--record", path) as proxy, proxy.claude() as claude:
-        with pytest.raises(anthropic.APIStatusError), claude.messages.stream(**asked(1)) as stream:
-            stream.get_final_message()
-        (row,) = rows_at(path, 1)
-        assert row.error == "overloaded_error"

@@ -25,6 +25,7 @@ from contextkit.importers.block_trace import BlockTraces, calls_of
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
+from tests.conftest import cases
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
@@ -295,7 +296,7 @@ def test_a_session_has_no_blocks_for_an_engine(run: Run, tmp_path: Path) -> None
 
 
 @posix
-@pytest.mark.parametrize("cache", ["vllm", "sglang", "llamacpp", "tiered"])
+@pytest.mark.parametrize("cache", cases(["vllm"], ["vllm", "sglang", "llamacpp", "tiered"]))
 def test_ctrl_c_prints_what_is_done_at_once(start: Start, tmp_path: Path, cache: str) -> None:
     """The second trace is a pipe nobody writes to: the command waits there, and does not have to be helped on."""
     document, err = interrupted(start, a_trace(tmp_path / "first.jsonl"), tmp_path / "second.jsonl", "--cache", cache)

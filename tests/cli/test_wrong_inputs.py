@@ -178,11 +178,15 @@ def test_ctrl_c_while_standard_input_is_read_ends_with_130(folder: Path, start: 
 
 
 @pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
-def test_no_escapes_are_printed_where_none_are_wanted(folder: Path, variables: dict[str, str]) -> None:
+def test_no_escapes_are_printed_where_none_are_wanted(
+    folder: Path, variables: dict[str, str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     for args in (["report", "session.jsonl"], ["lint", "src"]):
-        ended = subprocess.run([*COMMAND, *args], capture_output=True, check=False, env={**os.environ, **variables})
-        assert ended.returncode == (1 if args[0] == "lint" else 0), ended.stderr
-        assert b"\x1b" not in ended.stdout + ended.stderr
+        ended = run(*args)
+        assert ended.code == (1 if args[0] == "lint" else 0), ended.err
+        assert "\x1b" not in ended.out + ended.err
 
 
 def test_the_commands_are_all_in_the_table() -> None:

@@ -31,7 +31,7 @@ from tests.mutations import NO_COUNTS, damage, dumped, mutate, places
 
 N_FILES = 5_000
 """Damaged files of the long version, over all samples together."""
-N_FILES_REDUCED = 150
+N_FILES_REDUCED = 60
 MOST_BYTES = 120_000
 """Of a given log the first lines up to this size are damaged."""
 GIVEN = (

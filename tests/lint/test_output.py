@@ -21,6 +21,7 @@ from contextkit.lint.output.fixes import diff, mended, write
 from contextkit.lint.output.formats import FORMS, LintResults, statistics
 from contextkit.lint.output.groups import Looked, groups, joined, ranges
 from contextkit.lint.output.text import as_text
+from tests.conftest import n_examples
 from tests.lint.sarif_schema import SCHEMA
 
 CATALOGUE = {row.code: row for row in hazards()}
@@ -378,7 +379,7 @@ def test_a_file_that_may_not_be_written_stays_as_it_is(file: Path) -> None:
     assert file.read_bytes() == change.before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=n_examples(15, 200), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, len(SOURCE)), st.integers(0, 9), st.sampled_from(["", "x", "(", "1 + ", "\n"])),

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from click.testing import CliRunner
 
+from contextkit.cli.main import cli
 from tests.lint.sarif_schema import SCHEMA
 
 PACKAGE = "@microsoft/sarif-matcher-utils@1.0.0-beta.0"
@@ -49,9 +50,9 @@ def published(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFact
     return schema
 
 
-def test_a_log_with_every_source_finding_is_valid(published: dict[str, Any]) -> None:
-    command = [sys.executable, "-m", "contextkit.cli.main", "lint", "source", "--format", "sarif", "--exit-zero"]
-    ran = subprocess.run(command, cwd=CASES, capture_output=True, check=True)
+def test_a_log_with_every_source_finding_is_valid(published: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CASES)
+    ran = CliRunner().invoke(cli, ["lint", "source", "--format", "sarif", "--exit-zero"], catch_exceptions=False)
     log = json.loads(ran.stdout)
     validator = jsonschema.Draft4Validator(published, format_checker=jsonschema.Draft4Validator.FORMAT_CHECKER)
     assert [f"{list(fault.path)}: {fault.message}" for fault in validator.iter_errors(log)] == []

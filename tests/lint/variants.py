@@ -939,10 +939,11 @@ class Row:
         return sum(not one.is_right for one in self.clean)
 
 
-def measure(folder: Path, rewrite: str, select: Sequence[str] = ("CK",)) -> Row:
-    """Rewrite all cases into an empty folder, each into a package of its own, and lint them."""
+def measure(folder: Path, rewrite: str, select: Sequence[str] = ("CK",), files: Sequence[Path] = ()) -> Row:
+    """Rewrite cases, all or those of `files`, into an empty folder, each into a package of its own, and lint them."""
     made = {
-        file.stem: variant(file.read_text(encoding="utf-8"), rewrite, file.stem) for file in sorted(CASES.glob("*.py"))
+        file.stem: variant(file.read_text(encoding="utf-8"), rewrite, file.stem)
+        for file in files or sorted(CASES.glob("*.py"))
     }
     for stem, one in made.items():
         package = folder / stem

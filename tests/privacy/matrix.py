@@ -27,7 +27,9 @@ from urllib.parse import quote
 
 import brotli
 import zstandard
+from click.testing import CliRunner
 
+from contextkit.cli.main import cli
 from tests.privacy.kinds import TEXTS, Kind, kinds, traces_of
 
 COMMAND = [sys.executable, "-m", "contextkit.cli.main"]
@@ -165,8 +167,8 @@ def _commands(folder: Path, record: Path, *, is_full: bool) -> Iterator[bytes]:
         ["lint", "--format", "json", "--requests", record],
     ]
     for command in [*few, *(more if is_full else [])]:
-        ended = subprocess.run([*COMMAND, *map(str, command)], capture_output=True, check=False, timeout=300)
-        yield ended.stdout + ended.stderr
+        ended = CliRunner().invoke(cli, list(map(str, command)))
+        yield ended.stdout_bytes + ended.stderr_bytes
     yield page.read_bytes()
     yield (folder / "copy.jsonl").read_bytes()
 
@@ -205,8 +207,8 @@ def outputs(cases: Sequence[Case], folder: Path, *more: str, is_full: bool = Fal
             process.stdout.close()
     found["standard output"] = b"".join(lines)
     found["recording"] = record.read_bytes()
-    found["errors"] = b"".join(_failures(cases, folder))
     if is_full or not more:
+        found["errors"] = b"".join(_failures(cases, folder))
         commands = _commands(folder, record, is_full=is_full)
         found |= {f"command {number}": text for number, text in enumerate(commands)}
     return found

@@ -19,6 +19,7 @@ from contextkit.facts.load import built_in_table
 from contextkit.redact import credentials_of, redact, redact_path
 from contextkit.server import LocalServer
 from contextkit.watcher.client import watch
+from tests.conftest import cases
 from tests.privacy.kinds import TEXTS, kinds, traces_of, written
 
 KINDS = kinds()
@@ -363,11 +364,11 @@ def seconds(text: bytes) -> float:
     return time.process_time() - begun
 
 
-def test_time_grows_linearly(request: pytest.FixtureRequest) -> None:
+def test_time_grows_linearly() -> None:
     """Four times the length takes at most ten times as long: a square would take sixteen."""
     examples = [written(row["example"])[0] for row in ROWS.values() if "example" in row]
     pieces = [*HOSTILE, *(text[: len(text) * part // 3] for text in examples for part in (1, 2))]
-    for piece in pieces if request.config.getoption("--full") else HOSTILE[::4]:
+    for piece in cases(HOSTILE[::12], pieces):
         few, many = (piece.encode() * (n // len(piece)) for n in (10_000, 40_000))
         limit = 10 * max(seconds(few), 0.005)
         assert any(seconds(many) <= limit for _ in range(3)), piece  # a busy machine is slow now and then

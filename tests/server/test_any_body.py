@@ -14,6 +14,7 @@ import httpx2
 import pytest
 
 from contextkit.server import LocalServer
+from tests.conftest import n_examples
 from tests.mutations import damage, dumped, mutate
 from tests.server.bodies import BODIES, ENDPOINTS, HEADERS, WHOLE, clients_bodies
 
@@ -64,9 +65,12 @@ def send(http: httpx2.Client, path: str, bodies: Iterable[bytes]) -> None:
         shape_of(path, http.post(path, content=body, headers=HEADERS))
 
 
+FEW = 20
+
+
 @pytest.fixture
-def most(request: pytest.FixtureRequest) -> int:
-    return 5_000 if request.config.getoption("--full") else 50
+def most() -> int:
+    return n_examples(FEW, 5_000)
 
 
 def test_a_whole_body_is_answered(http: httpx2.Client) -> None:
@@ -137,7 +141,7 @@ def test_no_damaged_body_gets_a_5xx(name: str, server: LocalServer, http: httpx2
     path, body = ENDPOINTS[name]
     wholes = [body, *clients_bodies(path)]
     headers = {**HEADERS, "content-type": "application/json", "anthropic-beta": "context-management-2025-06-27"}
-    for number in range(most if most == 50 else most // sum(path == other for other, _ in ENDPOINTS.values())):
+    for number in range(most if most == FEW else most // sum(path == other for other, _ in ENDPOINTS.values())):
         if number % RESET_EACH == 0:
             server.reset()
             names = stored(http)

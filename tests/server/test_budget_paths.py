@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from contextkit import Budget, watch
 from contextkit.errors import BudgetExceeded, UsageError
 from contextkit.server import LocalServer
+from tests.conftest import n_examples
 from tests.server.proxied import Wire, client, passing, provider
 
 UNPRICED = [
@@ -228,7 +229,7 @@ WHOLE: dict[str, dict[str, Any]] = {
 BODIES = st.tuples(st.sampled_from(sorted(WHOLE)), st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=3))
 
 
-def test_any_json_in_a_priced_field_is_priced_or_passed_on(request: pytest.FixtureRequest) -> None:
+def test_any_json_in_a_priced_field_is_priced_or_passed_on() -> None:
     """By the proxy, and by a watched client."""
     with (
         warnings.catch_warnings(),
@@ -240,11 +241,7 @@ def test_any_json_in_a_priced_field_is_priced_or_passed_on(request: pytest.Fixtu
         warnings.simplefilter("ignore")  # a model without a price
         watched = watch(made, budget=Budget(usd=1e6, tokens=10**15))
 
-        @settings(
-            max_examples=2_000 if request.config.getoption("--full") else 40,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        )
+        @settings(max_examples=n_examples(20, 2_000), deadline=None, suppress_health_check=list(HealthCheck))
         @given(BODIES)
         def holds(given: tuple[str, dict[str, Any]]) -> None:
             path, fields = given

@@ -8,6 +8,7 @@ from tests.benchmarks.workloads import contender_contextkit, contender_sdk
 from tests.benchmarks.workloads.scenarios import crash, research, workloads
 from tests.benchmarks.workloads.table import best_own, best_peer
 from tests.benchmarks.workloads.workload import Contender, Row, run
+from tests.conftest import cases
 
 SCALE = 0.02
 
@@ -18,7 +19,7 @@ def rows_of(name: str) -> list[Row]:
     return [run(contender, build()) for contender in contenders]
 
 
-@pytest.mark.parametrize("name", ["support mixed", "coding", "late tools", "parallel"])
+@pytest.mark.parametrize("name", cases(["late tools"], ["support mixed", "coding", "late tools", "parallel"]))
 def test_every_workload_ends_with_both_loops(name: str) -> None:
     rows = rows_of(name)
     assert [row.error for row in rows] == [""] * len(rows)

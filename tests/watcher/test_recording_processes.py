@@ -12,6 +12,7 @@ import pytest
 
 from contextkit import Ledger, watch
 from contextkit.server import LocalServer
+from tests.conftest import n_examples
 from tests.watcher.talk import Talk
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -25,10 +26,10 @@ said = {"id": "msg", "type": "message", "role": "assistant", "model": "claude-op
 answers = httpx2.MockTransport(lambda request: httpx2.Response(200, json=said))
 client = watch(anthropic.Anthropic(api_key="any", http_client=httpx2.Client(transport=answers)), record=sys.argv[1])
 children = []
-for worker in range(4):
+for worker in range(3):
     child = os.fork()
     if not child:
-        for call in range(10):
+        for call in range(int(sys.argv[2])):
             client.messages.create(model="claude-opus-5", max_tokens=9, messages=[{"role": "user", "content": f"{worker} {call} " * 200}])
         os._exit(0)
     children.append(child)
@@ -39,10 +40,11 @@ print([os.waitpid(child, 0)[1] for child in children])
 @needs_fork
 def test_forked_workers_record_into_one_ledger(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    command = [sys.executable, "-W", "ignore", "-c", WORKERS, str(path)]
+    n_calls = n_examples(4, 10)
+    command = [sys.executable, "-W", "ignore", "-c", WORKERS, str(path), str(n_calls)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert ran.stdout == "[0, 0, 0, 0]\n", ran.stderr
-    assert len(Ledger.read(path)) == 40
+    assert ran.stdout == "[0, 0, 0]\n", ran.stderr
+    assert len(Ledger.read(path)) == 3 * n_calls
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody move a file that is open")

@@ -20,6 +20,7 @@ from contextkit.whatif.fix import readings_of
 from contextkit.whatif.fixes import FIXES, fixes_named
 from contextkit.whatif.lanes import Lanes, call_of
 from contextkit.whatif.what_if import what_if
+from tests.conftest import n_examples
 
 OPUS = "claude-opus-4-5"
 INPUT, WRITE_5M, WRITE_1H, READ, OUTPUT = (price / 1e6 for price in (5, 6.25, 10, 0.5, 25))
@@ -250,7 +251,7 @@ counts = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=n_examples(12, 200), deadline=None)
 @given(
     st.lists(
         st.tuples(st.floats(0.5, 5_000), counts, st.sampled_from(["main", "a"]), st.floats(0, 400)),

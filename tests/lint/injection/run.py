@@ -14,6 +14,7 @@ from contextkit.ledger.calls import ModelCall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.detect import find_in_requests
+from tests.conftest import n_examples
 from tests.lint.injection.mutations import (
     on_history,
     on_markers,
@@ -32,7 +33,7 @@ MUTATIONS: tuple[Mutation, ...] = tuple(mutation for table in _TABLES for mutati
 BASELINE = Path(__file__).with_name("baseline.json")
 LONGEST = 20
 """Calls of the coding session that a run takes: its bodies are half a megabyte each."""
-SHORTEST = 4
+SHORTEST, LENGTH = 4, n_examples(8, LONGEST)
 TRIES = 300
 
 
@@ -79,7 +80,7 @@ def run(
 
 
 def _mutated(mutation: Mutation, wire: str, session: Sequence[ModelCall], rng: Random) -> tuple[Tape, int] | None:
-    length = min(len(session), LONGEST)
+    length = min(len(session), LENGTH)
     if length < SHORTEST:
         return None
     start = rng.randrange(len(session) - length + 1)

@@ -2,7 +2,7 @@
 
 Nothing is invented but what the recordings lack: tool definitions (a name and the parameters that were used), and times
 of the customer-service runs, which get a call every 15 seconds. The coding session is rendered by `tests.benchmarks.replay`
-without HTTP, once a process and wire (about 2 to 4 seconds); the runs are rendered here, in microseconds."""
+without HTTP, once a process and wire (about 10 to 30 seconds); the runs are rendered here, in microseconds."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _ASKED = {
 _FIRST_AT, _SECONDS_A_CALL = 1_715_800_000.0, 15.0
 
 
-BEGINNING = 68
-"""Calls of the coding session that stand in the first 150 lines of its file."""
+BEGINNING, FIRST_COMPACTION = 150, 420
+"""Lines of the file of the coding session: its first 68 calls, and its first 199, one compaction among them."""
 
 
 @cache
-def beginning_of_the_coding_session(shared: Path, wire: str) -> tuple[ModelCall, ...]:
-    """Its first calls, in a tenth of the time."""
+def beginning_of_the_coding_session(shared: Path, wire: str, n_lines: int = BEGINNING) -> tuple[ModelCall, ...]:
+    """Render the calls of the first lines only: a twentieth of the time, or an eighth."""
     whole = (shared / "data" / "pi" / "before-compaction.jsonl").read_bytes().splitlines(keepends=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "beginning.jsonl"
-        path.write_bytes(b"".join(whole[:150]))
+        path.write_bytes(b"".join(whole[:n_lines]))
         calls = _rendered(path, wire)
-    assert len(calls) == BEGINNING
+    assert len(calls) == {BEGINNING: 68, FIRST_COMPACTION: 199}[n_lines]
     return calls
 
 
