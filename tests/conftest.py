@@ -58,7 +58,7 @@ def cases(few: Iterable[T], every: Iterable[T]) -> list[T]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="run the long versions: 200 kills instead of 8, and the like")
+    parser.addoption("--full", action="store_true", help="run the long versions: 200 kills instead of 3, and the like")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -34,6 +34,7 @@ from contextkit.context.agents import read_state
 from contextkit.errors import BudgetExceeded, LogLocked, StorageError, UsageError
 from contextkit.memory import Memory, Residency
 from contextkit.tools.late import call_tool, tool_search
+from tests.conftest import n_examples
 from tests.laws.wires import PROVIDERS, answer
 
 USAGE = Usage(10, 0, 0, 0, 5)
@@ -145,7 +146,7 @@ def tables(draw: st.DrawFn) -> Phases:
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=n_examples(12, 500), deadline=None)
 def test_no_descendant_runs_what_an_ancestor_forbids(data: st.DataObject) -> None:
     runs = Runs()
     root = Context(

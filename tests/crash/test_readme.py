@@ -76,7 +76,7 @@ def check(folder: Path, n_sent: int) -> int:
 def test_kill_9_at_any_line_repeats_nothing(
     which: str, tmp_path: Path, request: pytest.FixtureRequest, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    n_kills, chance, counted = 30 if request.config.getoption("--full") else 4, random.Random(which), Counter[str]()
+    n_kills, chance, counted = 30 if request.config.getoption("--full") else 2, random.Random(which), Counter[str]()
     code, n_lines, n_conversations = programs()[which], 0, 0
     with LocalServer(reply) as server:
         environment = {**os.environ, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "any"}

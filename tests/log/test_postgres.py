@@ -25,6 +25,7 @@ from contextkit.log import rows as reading
 from contextkit.log.log import Log
 from contextkit.log.postgres import PostgresStorage, create
 from contextkit.log.storage import JSONLStorage
+from tests.conftest import n_examples
 from tests.log.postgres_server import Postgres
 from tests.log.wire import Wire
 
@@ -224,7 +225,7 @@ def test_a_fork_into_another_database_carries_everything(postgres: Postgres, ses
 # ------------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=n_examples(6, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["append", "append", "open"])), max_size=14))
 def test_of_writers_in_any_order_each_appends_only_to_what_it_knows(
     postgres: Postgres, fresh: Fresh, steps: list[tuple[int, str]]

@@ -21,6 +21,7 @@ from contextkit.errors import InvalidCall, NotSerialisable, StorageError, UsageE
 from contextkit.memory.recall import search_tools
 from contextkit.memory.search.document import Document
 from contextkit.memory.search.index import Index, require_module
+from tests.conftest import n_examples
 
 HOSTILE = [
     "",
@@ -96,7 +97,7 @@ def test_no_query_is_an_error(query: str) -> None:
         assert isinstance(search_tools(index)[0].run({"query": query}), str)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=n_examples(20, 500), deadline=None)
 @given(st.text(), st.lists(st.text(max_size=40), max_size=6))
 def test_any_text_can_be_asked_for_and_what_it_says_is_found(query: str, texts: list[str]) -> None:
     with Index() as index:

@@ -14,6 +14,7 @@ from contextkit.transformer.kv_cache import PagedCache, Pool
 from contextkit.transformer.masking import HEAD, OPEN, Mode, by_mode, generate_masked, prefill, sampled
 from contextkit.transformer.model import Model
 from contextkit.transformer.weights import Shape, seeded
+from tests.conftest import cases
 
 PIECES = [
     b"<tool_call>",
@@ -74,7 +75,7 @@ def said(names: list[str], mode: Mode, seed: int, begin: str | None = None, n: i
     )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", cases(range(2), range(10)))
 @pytest.mark.parametrize(
     ("names", "mode", "begin"),
     [
