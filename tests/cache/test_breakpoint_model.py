@@ -15,7 +15,7 @@ from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.prefix_cache import Lease
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
-from tests.conftest import n_examples
+from tests.scale import n_examples
 
 FIVE, HOUR = 300, 3600
 

@@ -18,7 +18,7 @@ from contextkit.cache.usage import Usage
 from contextkit.errors import UsageError
 from contextkit.models import model_named
 from tests.cache.hosted_prompts import bill, call, marked, talk
-from tests.conftest import n_examples
+from tests.scale import n_examples
 
 STREAMS = {False: 30, True: 10_000}
 PATHS = ["a", "ab", "abc", "abcd", "abd", "abde", "b", "ba", "abcdefgh", "abcdxy", "xyz"]

@@ -13,7 +13,7 @@ from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import Lease
 from contextkit.cache.prompt import Prompt, common
 from contextkit.cache.usage import Usage
-from tests.conftest import n_examples
+from tests.scale import n_examples
 
 
 class Block(NamedTuple):

@@ -19,8 +19,8 @@ from contextkit import AnthropicMessages, Context, Tool
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.providers.codecs import PARSERS
-from tests.conftest import n_examples
 from tests.laws.wires import PROVIDERS, answer
+from tests.scale import n_examples
 
 USAGE = Usage(10, 0, 0, 0, 5)
 ENDPOINTS = ["anthropic", "chat", "responses", "bedrock", "gemini", "compatible-vllm", "compatible-kimi"]

@@ -19,9 +19,9 @@ from contextkit.errors import InvalidCall
 from contextkit.providers.late_tools import INLINE_TOOLS
 from contextkit.providers.provider import Provider
 from contextkit.tools.late import call_tool, tool_search
-from tests.conftest import cases
 from tests.context.desk import Desk, asks, says
 from tests.laws.wires import answer
+from tests.scale import cases
 
 USAGE = Usage(10, 0, 0, 0, 5)
 PROVIDERS: dict[str, Callable[[], Provider]] = {

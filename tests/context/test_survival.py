@@ -21,9 +21,9 @@ from contextkit.errors import ItemsLost, ToolRefusal, UsageError
 from contextkit.memory import Compaction, FileMemory, Memory, Offload
 from contextkit.memory.search.index import Index
 from contextkit.tools.phases import Phase, Phases
-from tests.conftest import n_examples
 from tests.context.desk import Desk, asks, goes_on, says
 from tests.laws.wires import PROVIDERS, answer
+from tests.scale import n_examples
 
 _numbers = count()
 PLANTED = {number: f"The secret of page {number} is {number * 7919}." for number in range(200)}

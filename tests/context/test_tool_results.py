@@ -21,8 +21,8 @@ from contextkit import Context, FileMemory, Tool, tool
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.memory import Memory
-from tests.conftest import n_examples
 from tests.laws.wires import PROVIDERS, answer
+from tests.scale import n_examples
 
 USAGE = Usage(10, 0, 0, 0, 5)
 

@@ -19,6 +19,7 @@ import pytest
 from contextkit.ledger.ledger import Ledger
 from contextkit.log.storage import JSONLStorage
 from contextkit.server import LocalServer
+from tests.scale import cases
 from tests.test_docs import ROOT, blocks
 
 WRITER = Path(__file__).with_name("readme_writer.py")
@@ -72,7 +73,7 @@ def check(folder: Path, n_sent: int) -> int:
 
 @pytest.mark.skipif(os.name == "nt", reason="kill -9 and fork are POSIX")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("which", ["run", "own"])
+@pytest.mark.parametrize("which", cases(["run"], ["run", "own"]))
 def test_kill_9_at_any_line_repeats_nothing(
     which: str, tmp_path: Path, request: pytest.FixtureRequest, start: Callable[..., subprocess.Popen[str]]
 ) -> None:

@@ -15,7 +15,6 @@ from contextkit.economics.rhythm import Prior, Rhythm
 from contextkit.errors import UsageError
 from contextkit.models import Model, model_named
 from contextkit.prices import cost_usd
-from tests.conftest import cases, n_examples
 from tests.economics.brute_force import Habits, Problem, at_share_of, never
 from tests.economics.cells import (
     AT,
@@ -28,6 +27,7 @@ from tests.economics.cells import (
     survival,
     table_of,
 )
+from tests.scale import cases, n_examples
 
 OPUS = model_named("claude-opus-4-5")
 BIG = Rewrite(120_000, 16_000, 24_000, 3_000)

@@ -46,7 +46,7 @@ from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
 from contextkit.proxy.observer import Departed, Ended, Passed
 from contextkit.server import LocalServer
-from tests.conftest import n_examples
+from tests.scale import cases, n_examples
 from tests.server.proxied import passing
 from tests.server.test_real_requests import CLIENTS, HEADERS, HOSTS, path_of, requests_of
 
@@ -302,7 +302,7 @@ NAMED = {
 """Client → the headers in which it names session and agent (`facts/clients.toml`), of each of its recorded requests."""
 
 
-@pytest.mark.parametrize("client", NAMED)
+@pytest.mark.parametrize("client", cases([name for name in NAMED if not name.startswith("claude")], NAMED))
 def test_a_body_recorded_without_headers_is_of_the_same_conversation(
     stage: Stage, shared: Path, tmp_path: Path, client: str
 ) -> None:

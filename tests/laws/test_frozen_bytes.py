@@ -11,15 +11,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextkit import Context
 from contextkit.log.entry import Entry
 from tests.laws.conversations import BREAKING, SAYING, Conversation, operations
-from tests.laws.wires import PROVIDERS, body_of, every_wire
+from tests.laws.wires import PROVIDERS, TRIED, body_of
 
 laws = settings.get_profile("laws")
+every_wire = pytest.mark.parametrize("name", TRIED)
 ROOT = Path(__file__).resolve().parents[2]
 CALLS = [
     ("thinking", "hm", "c2ln"),

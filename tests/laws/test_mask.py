@@ -18,7 +18,6 @@ from contextkit.providers.provider import Provider
 from contextkit.server.answer import Outcome, answer
 from contextkit.server.endpoints.table import CHAT, CONVERSE, GENERATE, MESSAGES, RESPONSES
 from contextkit.server.state import Clock, State
-from tests.conftest import cases
 from tests.laws.conversations import (
     BREAKING,
     MORE_TOOLS,
@@ -32,6 +31,7 @@ from tests.laws.conversations import (
 )
 from tests.laws.rule_classes import one_of_each
 from tests.laws.wires import PROVIDERS, RULE_CLASSES
+from tests.scale import cases
 
 laws = settings.get_profile("laws")
 BETA = "mid-conversation-tool-changes-2026-07-01"

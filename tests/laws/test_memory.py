@@ -28,10 +28,10 @@ from contextkit.log.variation import Variation
 from contextkit.memory import FileMemory, Memory, Offload, Recitation
 from contextkit.providers.provider import Provider
 from contextkit.tools.render import answer as rendered
-from tests.conftest import cases
 from tests.laws.conversations import BREAKING, SAYING, TOOLS, Conversation, Sent, operations
 from tests.laws.test_mask import accepted, asks_for_an_answer
 from tests.laws.wires import PROVIDERS, RULE_CLASSES
+from tests.scale import cases
 
 laws = settings.get_profile("laws")
 REMINDED: dict[str, Callable[[], Provider]] = {

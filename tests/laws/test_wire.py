@@ -17,11 +17,12 @@ from contextkit.prompt.normal_form import VERBATIM, normal
 from contextkit.providers.codecs import PARSERS
 from tests.laws.conversations import ARGUMENTS, BREAKING, PNG, SAYING, TEXT, TOOLS, Conversation, operations
 from tests.laws.every_block import ROWS
-from tests.laws.wires import PROVIDERS, every_wire
+from tests.laws.wires import PROVIDERS, TRIED
 from tests.providers.filled_params import variants
 
 Json = Any
 laws = settings.get_profile("laws")
+every_wire = pytest.mark.parametrize("name", TRIED)
 
 
 @every_wire

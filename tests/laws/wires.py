@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 from contextkit import AnthropicMessages, OpenAIChat, OpenAIResponses
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
@@ -22,7 +20,7 @@ from contextkit.providers import BedrockConverse, Gemini
 from contextkit.providers.codecs import PARSERS
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.providers.provider import Provider
-from tests.conftest import cases
+from tests.scale import cases
 
 Json = Any
 
@@ -44,7 +42,7 @@ PROVIDERS: dict[str, Callable[[], Provider]] = {
 """Name → a provider as a user makes it."""
 RULE_CLASSES = ["anthropic", "anthropic-strips", "chat", "compatible-vllm", "responses", "bedrock", "gemini"]
 """One of each format and way of writing a prompt. The others differ in lifetimes, keys and cache modes: they bill otherwise."""
-every_wire = pytest.mark.parametrize("name", cases(RULE_CLASSES, PROVIDERS))
+TRIED = cases(RULE_CLASSES, PROVIDERS)
 
 
 @dataclass

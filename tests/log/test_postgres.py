@@ -25,9 +25,9 @@ from contextkit.log import rows as reading
 from contextkit.log.log import Log
 from contextkit.log.postgres import PostgresStorage, create
 from contextkit.log.storage import JSONLStorage
-from tests.conftest import n_examples
 from tests.log.postgres_server import Postgres
 from tests.log.wire import Wire
+from tests.scale import n_examples
 
 psycopg = pytest.importorskip("psycopg", reason='the extra is not installed: pip install "contextkit-sdk[postgres]"')
 WRITER = Path(__file__).with_name("postgres_writer.py")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contextkit.errors import InvalidCall, UsageError
 from contextkit.log.log import Log, OpenCall, Turns
-from tests.conftest import n_examples
+from tests.scale import n_examples
 
 Row = tuple[str, dict[str, Any]]
 

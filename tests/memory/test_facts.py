@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from contextkit.errors import LogCorrupt, LogLocked, NotSerialisable, UsageError
 from contextkit.log.log import Log
 from contextkit.memory.facts.facts import Facts
-from tests.conftest import n_examples
+from tests.scale import n_examples
 
 
 @dataclass(frozen=True)

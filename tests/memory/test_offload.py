@@ -15,7 +15,7 @@ from contextkit.memory import FileMemory, Memory, Offload, Reference
 from contextkit.memory.offload import bytes_of, offload, restore
 from contextkit.memory.preview import kind_of, preview
 from contextkit.memory.reference import References, passage
-from tests.conftest import n_examples
+from tests.scale import n_examples
 
 _numbers = count()
 RULE = Offload(above_tokens=20, preview_tokens=10)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from contextkit import Phase, Phases, Toolbox
 from contextkit.errors import UsageError
 from contextkit.tools.mask import MOST_BYTES, Permit, families, notice
-from tests.conftest import n_examples
 from tests.context.masked import FAMILIES, NAMES, TOOLS, phases
+from tests.scale import n_examples
 
 BOX = Toolbox(TOOLS)
 

@@ -14,7 +14,7 @@ from contextkit.transformer.kv_cache import PagedCache, Pool
 from contextkit.transformer.masking import HEAD, OPEN, Mode, by_mode, generate_masked, prefill, sampled
 from contextkit.transformer.model import Model
 from contextkit.transformer.weights import Shape, seeded
-from tests.conftest import cases
+from tests.scale import cases
 
 PIECES = [
     b"<tool_call>",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from contextkit.errors import UsageError
 from contextkit.tools.token_mask import TokenMask, Vocabulary
-from tests.conftest import n_examples
+from tests.scale import n_examples
 
 LETTERS = "ab_"
 TEXTS = [bytes(letters) for n in (1, 2, 3) for letters in product(b'ab_"x', repeat=n)]
