@@ -548,8 +548,8 @@ def test_a_conversation_goes_from_worker_to_worker(postgres: Postgres, session: 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "postgres_workers.py"
 
 
-def example(**environment: str) -> str:
-    """What the example prints."""
+def run_example(**environment: str) -> str:
+    """What the example prints, in a process of its own."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "DATABASE_URL"))}
     ran = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLE.name],
@@ -570,7 +570,7 @@ def test_the_example_hands_a_conversation_from_process_to_process(
     if not request.config.getoption("--full"):
         pytest.skip("starts four processes: run with --full")
     pytest.importorskip("uvicorn", reason="the example needs the extra `server`")
-    said = example(DATABASE_URL=postgres.dsn)
+    said = run_example(DATABASE_URL=postgres.dsn)
     assert said.count("of its prompt from cache") == 3 and "read 0 of" not in said
     assert "ConcurrentAppend: session 'example " in said
     assert said.endswith(
@@ -578,9 +578,10 @@ def test_the_example_hands_a_conversation_from_process_to_process(
     )
 
 
-def test_the_example_says_what_it_needs() -> None:
-    assert (
-        example() == "skipped: no Postgres server is given; set DATABASE_URL, or pass postgresql://user@host/database\n"
+def test_the_example_says_what_it_needs(example: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    assert example("postgres_workers") == (
+        "skipped: no Postgres server is given; set DATABASE_URL, or pass postgresql://user@host/database\n"
     )
 
 
