@@ -30,6 +30,8 @@ os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(
     Path(__file__).parent
 )  # no certificate: every client would load 150 of them, and tests call nobody
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False  # every worker, and every process that a test starts, would compile all code again
 
 collect_ignore = ["audit/sitecustomize.py"]
 _descriptor, _notes = mkstemp(prefix="write-audit-")
