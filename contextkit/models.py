@@ -97,6 +97,11 @@ class Model:
         return self.confidence == "ASSUMED"
 
     @property
+    def takes_routing_key(self) -> bool:
+        """Return whether requests carry a `prompt_cache_key`, which keeps a conversation on the servers that hold it."""
+        return self.provider in ("openai", "azure")
+
+    @property
     def strips_reasoning(self) -> bool:
         """Whether reasoning of earlier turns leaves the prompt at a new user turn, where the request does not say.
 

@@ -68,7 +68,7 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
         opened = os.fstat(descriptor)
         _check(path, opened)
         if not hasattr(os, "O_NOFOLLOW") and not os.path.samestat(opened, os.lstat(path)):
-            raise _exchanged(path)
+            raise _calld(path)
         if flags & os.O_TRUNC:
             os.ftruncate(descriptor, 0)
     except BaseException:
@@ -132,7 +132,7 @@ def connect_private(path: str | os.PathLike[str], **options: Any) -> sqlite3.Con
     try:
         after = check_private(path)
         if before is None or after is None or not os.path.samestat(before, after):
-            raise _exchanged(path)
+            raise _calld(path)
     except BaseException:
         connection.close()
         raise
@@ -190,7 +190,7 @@ def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
     )
 
 
-def _exchanged(path: str | os.PathLike[str]) -> StorageError:
+def _calld(path: str | os.PathLike[str]) -> StorageError:
     return StorageError(
         f"{os.fspath(path)} was exchanged while it was opened: nothing was written; let nobody else write to its folder"
     )

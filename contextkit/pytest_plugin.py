@@ -50,7 +50,7 @@ def assert_prefix_stable(before: Any, after: Any) -> None:
 def assert_hit_rate(ledger: Ledger | str | os.PathLike[str] | Iterable[Record], at_least: float = 0.95) -> None:
     """Fail unless this share of all input tokens was read from the cache, going by what was billed.
 
-    `ledger` is a `Ledger`, the path of one, or some of its exchanges; `at_least` lies between 0 and 1. The failure says
+    `ledger` is a `Ledger`, the path of one, or some of its calls; `at_least` lies between 0 and 1. The failure says
     what was lost, call by call, and why. Raises `UsageError` for anything else, `StorageError` where the file cannot be
     read.
     """
@@ -77,15 +77,15 @@ def _check_share(at_least: object) -> None:
 
 def _records_of(ledger: object) -> Iterable[Record]:
     """What a ledger, its path, or a choice of its rows holds."""
-    from contextkit.ledger.calls import Exchange, Remark
+    from contextkit.ledger.calls import ModelCall, Remark
     from contextkit.ledger.ledger import Ledger
 
     if isinstance(ledger, str | os.PathLike):
         return Ledger.read(ledger)
     rows: list[Any] = list(ledger) if isinstance(ledger, Iterable) else [ledger]
-    wrong = next((type(row).__name__ for row in rows if not isinstance(row, Exchange | Remark)), "")
+    wrong = next((type(row).__name__ for row in rows if not isinstance(row, ModelCall | Remark)), "")
     if wrong:
-        raise UsageError(f"give a Ledger, the path of one, or exchanges of one, not {wrong}")
+        raise UsageError(f"give a Ledger, the path of one, or calls of one, not {wrong}")
     return rows
 
 

@@ -26,5 +26,5 @@ with anthropic_client(REPLIES) as client:
             print(f"\n{type(error).__name__}: nothing was kept, asking again")
 
 print([entry.kind for entry in context.log])
-for exchange in context.ledger:
-    print(f"read {exchange.usage.read}, written {exchange.usage.write_5m}, error {exchange.error}")
+for call in context.ledger:
+    print(f"read {call.usage.read}, written {call.usage.write_5m}, error {call.error}")

@@ -21,6 +21,6 @@ with openai_client(REPLIES) as client:
             context.result(call, call.run())
         context.receive(client.responses.create(**context.request()))
 
-for exchange in context.ledger:
-    print(f"{exchange.model}: {exchange.usage}")
+for call in context.ledger:
+    print(f"{call.model}: {call.usage}")
 print(context.summary())

@@ -61,5 +61,5 @@ with tempfile.TemporaryDirectory() as folder, LocalServer() as local:
             proxy.send_signal(signal.SIGINT if os.name != "nt" else signal.SIGTERM)
             *calls, _ = map(json.loads, proxy.stdout)  # the last line is the summary
         for call in calls:
-            print(f"{call['exchange']['usage']['read']:>6} tokens read from cache", *call["repairs"])
+            print(f"{call['call']['usage']['read']:>6} tokens read from cache", *call["repairs"])
         print(summarise(Ledger.read(record)))

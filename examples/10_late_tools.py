@@ -31,7 +31,7 @@ with anthropic_client(REPLIES) as client:
             context.result(call, call.run())
         context.receive(client.messages.create(**context.request()))
 
-for exchange in context.ledger:
-    print(f"read {exchange.usage.read:>5}, written {exchange.usage.write_5m:>5}, fresh {exchange.usage.fresh}")
+for call in context.ledger:
+    print(f"read {call.usage.read:>5}, written {call.usage.write_5m:>5}, fresh {call.usage.fresh}")
 print("tools in the head:", [definition["name"] for definition in context.request()["tools"]])
 print(context.summary())

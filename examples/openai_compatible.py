@@ -35,6 +35,6 @@ for provider in PROVIDERS:
             for call in context.calls:
                 context.result(call, call.run())
             context.receive(client.chat.completions.create(**context.request()))
-    for exchange in context.ledger:
-        print(f"  {exchange.provider} {exchange.model}: {exchange.usage}")
+    for call in context.ledger:
+        print(f"  {call.provider} {call.model}: {call.usage}")
     print(f"  {context.summary()}")

@@ -55,6 +55,6 @@ with openai_client(REPLIES) as client:
         print(context.last_text if change else context.parsed())
 
 print(f"{len(heads)} head for {len(context.ledger)} calls")
-for exchange in context.ledger:
-    print(f"read {exchange.usage.read:>5}, written {exchange.usage.write_5m:>5}, fresh {exchange.usage.fresh}")
+for call in context.ledger:
+    print(f"read {call.usage.read:>5}, written {call.usage.write_5m:>5}, fresh {call.usage.fresh}")
 print(context.summary())

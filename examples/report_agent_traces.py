@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 
 
 def made_up(folder: str) -> str:
@@ -35,7 +35,9 @@ def made_up(folder: str) -> str:
 
 with tempfile.TemporaryDirectory() as folder:
     faults = Faults()
-    calls = [record for record in records_in(sys.argv[1:] or [made_up(folder)], faults) if isinstance(record, Exchange)]
+    calls = [
+        record for record in records_in(sys.argv[1:] or [made_up(folder)], faults) if isinstance(record, ModelCall)
+    ]
     expected = [call.predicted for call in calls if call.predicted]
     read, sent = sum(usage.read or 0 for usage in expected), sum(usage.prompt or 0 for usage in expected)
     print(f"{len(calls)} calls: {read:,} of {sent:,} tokens stand in the prompt before ({read / max(sent, 1):.1%})")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.summary import summarise
 
 
@@ -34,7 +34,7 @@ def made_up(folder: str) -> str:
 with tempfile.TemporaryDirectory() as folder:
     faults = Faults()
     records = list(records_in(sys.argv[1:] or [made_up(folder)], faults))
-    cost = sum(record.billed_usd or 0 for record in records if isinstance(record, Exchange))
+    cost = sum(record.billed_usd or 0 for record in records if isinstance(record, ModelCall))
     summary = summarise(records)
     print(f"{summary.calls} calls, ${cost:.2f} by the log: {summary}")
     for fault in faults.kept:

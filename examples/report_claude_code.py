@@ -43,6 +43,6 @@ with tempfile.TemporaryDirectory() as folder:
     for call in analyzed_calls(records_in(sys.argv[1:] or [made_up(folder)], faults)):
         if call.miss and call.miss.lost_tokens:
             cost = "unknown" if call.miss.cost_usd is None else f"${call.miss.cost_usd:.2f}"
-            print(f"{call.exchange.id}  {call.miss.cause}  {call.miss.lost_tokens:,} tokens  {cost}  {call.miss.where}")
+            print(f"{call.call.id}  {call.miss.cause}  {call.miss.lost_tokens:,} tokens  {cost}  {call.miss.where}")
     for fault in faults.kept:
         print(fault)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 
 
 def made_up() -> str:
@@ -40,7 +40,7 @@ with tempfile.TemporaryDirectory() as folder:
     path.write_text(made_up(), encoding="utf-8")
     faults = Faults()
     for call in records_in(sys.argv[1:] or [str(path)], faults):
-        if isinstance(call, Exchange):
+        if isinstance(call, ModelCall):
             print(f"{call.id}: {call.provider}/{call.model}, read {call.usage.read if call.usage else '?'} tokens")
     for fault in faults.kept:
         print(fault)

@@ -13,7 +13,7 @@ from pathlib import Path
 from contextkit import Ledger, Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.summary import summarise
 
 
@@ -25,7 +25,7 @@ def made_up(folder: str) -> str:
             at = 1_764_000_000.0 + 30 * number
             model = "claude-opus-4-5"
             ledger.append(
-                Exchange(
+                ModelCall(
                     f"msg_{number}", "made up", "main", at, at + 1, at + 4, "anthropic", model, None, usage, None, None
                 )
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 
 
 def made_up(folder: str) -> str:
@@ -28,7 +28,9 @@ def made_up(folder: str) -> str:
 
 with tempfile.TemporaryDirectory() as folder:
     faults = Faults()
-    calls = [record for record in records_in(sys.argv[1:] or [made_up(folder)], faults) if isinstance(record, Exchange)]
+    calls = [
+        record for record in records_in(sys.argv[1:] or [made_up(folder)], faults) if isinstance(record, ModelCall)
+    ]
     sizes = [len(call.prompt.request) for call in calls if isinstance(call.prompt, Bodies)]
     print(
         f"{len(calls)} calls of {len({call.session for call in calls})} runs, bodies of {min(sizes):,} to {max(sizes):,} bytes"

@@ -37,6 +37,6 @@ with tempfile.TemporaryDirectory() as folder:
     faults = Faults()
     for row in analyzed_calls(records_in(sys.argv[1:] or [str(path)], faults)):
         cause = f", {row.miss.cause}: {row.miss.where}" if row.miss else ""
-        print(f"{row.exchange.id}: read {row.usage.read if row.usage else '?'} tokens{cause}")
+        print(f"{row.call.id}: read {row.usage.read if row.usage else '?'} tokens{cause}")
     for fault in faults.kept:
         print(fault)

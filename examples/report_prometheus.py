@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 
 MADE_UP = """2026-04-09T01:00:00Z
 vllm:prefix_cache_queries_total{engine="0",model_name="llama"} 941
@@ -27,7 +27,7 @@ with tempfile.TemporaryDirectory() as folder:
     path.write_text(MADE_UP, encoding="utf-8")
     faults = Faults()
     for row in records_in(sys.argv[1:] or [str(path)], faults):
-        if isinstance(row, Exchange) and row.usage and row.usage.hit_rate is not None and row.ended_at is not None:
+        if isinstance(row, ModelCall) and row.usage and row.usage.hit_rate is not None and row.ended_at is not None:
             rate = f"{row.usage.hit_rate:.1%}".replace("%", " %")
             print(f"{row.lane}: {rate} of {row.usage.prompt:,} tokens in {row.ended_at - row.at:.0f} s")
     for fault in faults.kept:

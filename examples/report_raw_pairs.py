@@ -40,6 +40,6 @@ with tempfile.TemporaryDirectory() as folder:
     faults = Faults()
     for row in analyzed_calls(records_in(sys.argv[1:] or [str(path)], faults)):
         if row.miss:
-            print(f"{row.exchange.id}: {row.miss.cause}, {row.miss.where}, {row.miss.lost_tokens:,} tokens")
+            print(f"{row.call.id}: {row.miss.cause}, {row.miss.where}, {row.miss.lost_tokens:,} tokens")
     for fault in faults.kept:
         print(fault)

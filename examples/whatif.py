@@ -12,7 +12,7 @@ from pathlib import Path
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import model_named
 from contextkit.whatif.what_if import what_if
@@ -26,7 +26,7 @@ def made_up(folder: str) -> str:
             start = 1_765_000_000.0 + at
             bill = Usage(fresh=12, read=read, write_5m=written, write_1h=0, output=400)
             ledger.append(
-                Exchange(
+                ModelCall(
                     f"call {number}",
                     "made up",
                     "main",
@@ -46,7 +46,7 @@ def made_up(folder: str) -> str:
 
 with tempfile.TemporaryDirectory() as folder:
     records = records_in(sys.argv[1:] or [made_up(folder)], Faults())
-    found = what_if(records, ["lifetime", "keep-alive"], [model_named("claude-sonnet-5-5")])
+    found = what_if(records, ["lifetime"], [model_named("claude-sonnet-5-5")])
 
 print(f"{found.calls_with_price} calls, ${found.recorded_usd:.2f}")
 for answer in found.answers:

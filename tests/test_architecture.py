@@ -23,7 +23,16 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = {
     0: {"errors"},
     1: {"facts"},
-    2: {"canonical", "content_encoding", "installation", "private_files", "redact", "sequence_view", "terminal"},
+    2: {
+        "canonical",
+        "content_encoding",
+        "installation",
+        "private_files",
+        "pyproject",
+        "redact",
+        "sequence_view",
+        "terminal",
+    },
     3: {"models"},
     4: {"cache"},
     5: {"economics", "log", "prices", "tools", "transformer"},

@@ -40,7 +40,8 @@ from contextkit import (
     watch,
 )
 from contextkit.errors import InvalidContent, StorageError, UnknownModel, UsageError
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
+from contextkit.log.entry import Change
 from contextkit.memory import Memory, Offload, Recitation
 
 
@@ -402,7 +403,7 @@ def test_a_log_that_is_gone_beside_its_ledger_is_told_and_not_begun_anew(left: b
 def test_a_recording_of_other_calls_may_stand_where_a_conversation_begins(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "ledger.jsonl") as ledger:  # as `watch(record=…)` writes it
         ledger.append(
-            Exchange(
+            ModelCall(
                 "a", "s", "main", 0.0, None, None, "anthropic", "claude-sonnet-5-5", Bodies(b"{}"), None, None, None
             )
         )
@@ -553,6 +554,51 @@ def test_what_is_no_file_of_models(tmp_path: Path) -> None:
 def said(text: str) -> str:
     """Says it."""
     return text
+
+
+def in_memory() -> FileMemory:
+    return FileMemory("memory://errors")
+
+
+TOLD: dict[str, tuple[Callable[[], object], str]] = {
+    "no pattern": (lambda: Phase(allow=["a*b"]), "allow: 'a*b' is no tool name and no family (browser_*"),
+    "deny": (lambda: Phase(deny=[""]), "deny: '' is no tool name and no family"),
+    "require nothing": (lambda: Phase(allow=[], require=True), "cannot require a call: name tools in allow"),
+    "require": (lambda: Phase(require="yes"), "require is True or False, not str"),  # type: ignore[arg-type]
+    "listing": (lambda: Tool.from_mcp("tools", call=print), 'an MCP listing is {"tools": […]}, its object, or a list'),
+    "preview": (
+        lambda: Offload(100, 51),
+        "above_tokens=100, preview_tokens=51: a preview is at most half of what it stands for",
+    ),
+    "todo": (lambda: Memory(in_memory(), todo=5), "todo is a path, a contextkit.memory.Todo or None, not int"),  # type: ignore[arg-type]
+    "todo's path": (
+        lambda: Todo(in_memory(), ""),
+        "path='': the name of a markdown file in the store, such as todo.md",
+    ),
+    "no offload": (
+        lambda: Context(PROVIDERS["anthropic"](), memory=Memory(in_memory(), offload=None)).compact_results(0),
+        "compact_results needs a memory that keeps results: leave offload= of Memory(…) as it is, or give it a rule",
+    ),
+    "at_tokens": (
+        lambda: Compaction(at_tokens=0),
+        "Compaction(at_tokens=0): a whole number of tokens, 1 or more, or None",
+    ),
+    "keep_tokens": (lambda: Compaction(at_tokens=100, keep_tokens=51), "keep_tokens=51): keep at most half"),
+    "on_lost": (lambda: Compaction(on_lost="shout"), "Compaction(on_lost='shout'): one of "),  # type: ignore[arg-type]
+    "change": (
+        lambda: Context(PROVIDERS["anthropic"]()).notice(Change()),
+        "Change says nothing: use one of the kinds of change in contextkit.log.entry",
+    ),
+}
+"""What is wrong → the act, and what its error says."""
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_an_error_names_the_option_and_what_to_give(name: str) -> None:
+    act, text = TOLD[name]
+    with pytest.raises(ContextKitError) as refusal:
+        act()
+    assert text in str(refusal.value)
 
 
 def test_every_public_name_was_tried() -> None:

@@ -11,7 +11,7 @@ import pytest
 from contextkit import AnthropicMessages, Context
 from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, StorageError, UsageError
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.pytest_plugin import assert_hit_rate, assert_prefix_stable
 
@@ -117,11 +117,11 @@ def test_a_broken_prefix_names_the_page_of_its_hazard() -> None:
         assert_prefix_stable(before, after)
 
 
-def recorded(*read: int) -> list[Exchange]:
+def recorded(*read: int) -> list[ModelCall]:
     """Calls of 1,000 tokens, and how many of them each read."""
     bills = [Usage(1000 - n, n, 0, 0, 10) for n in read]
     asked = "anthropic", "claude-sonnet-5-5", None
-    return [Exchange(f"c{at}", "s", "main", at, at, at, *asked, bill, None, None) for at, bill in enumerate(bills)]
+    return [ModelCall(f"c{at}", "s", "main", at, at, at, *asked, bill, None, None) for at, bill in enumerate(bills)]
 
 
 def test_what_is_no_share_is_refused_with_one_that_is() -> None:
@@ -141,14 +141,14 @@ def test_what_is_no_ledger_is_refused() -> None:
         [1],
         b"ledger.jsonl",
     ]:
-        with pytest.raises(UsageError, match=r"^give a Ledger, the path of one, or exchanges of one, not \w+$"):
+        with pytest.raises(UsageError, match=r"^give a Ledger, the path of one, or calls of one, not \w+$"):
             assert_hit_rate(value)
 
 
 def test_a_hit_rate_is_asked_of_a_ledger_its_path_or_some_of_its_calls(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger.jsonl") as ledger:
-        for exchange in recorded(0, 900):
-            ledger.append(exchange)
+        for call in recorded(0, 900):
+            ledger.append(call)
     for given in (ledger, tmp_path / "ledger.jsonl", str(tmp_path / "ledger.jsonl"), list(ledger)):
         assert_hit_rate(given, at_least=0.45)
         with pytest.raises(AssertionError, match=r"hit rate 0\.450 is below 0\.5"):

@@ -13,7 +13,7 @@ from contextkit.ledger.calls import Remark
 VIEWS: dict[str, Callable[[Context, Any], Any]] = {
     "log.entries": lambda context, request: context.log.entries,
     "log": lambda context, request: context.log,
-    "ledger.exchanges": lambda context, request: context.ledger.exchanges,
+    "ledger.calls": lambda context, request: context.ledger.calls,
     "ledger.remarks": lambda context, request: context.ledger.remarks,
     "request.prompt.digests": lambda context, request: request.prompt.digests,
     "request.prompt.ends_tokens": lambda context, request: request.prompt.ends_tokens,
@@ -56,7 +56,7 @@ def test_what_is_handed_out_cannot_be_changed(context: Context, view: Callable[[
 
 
 def test_a_slice_is_a_copy(context: Context) -> None:
-    for handed in (context.log.entries, context.log, context.ledger.exchanges, context.request().prompt.digests):
+    for handed in (context.log.entries, context.log, context.ledger.calls, context.request().prompt.digests):
         part: Any = handed[:]
         assert list(part) == list(handed)
         part.clear()
@@ -64,12 +64,12 @@ def test_a_slice_is_a_copy(context: Context) -> None:
 
 
 def test_a_view_shows_what_was_appended_since(context: Context) -> None:
-    entries, exchanges = context.log.entries, context.ledger.exchanges
-    n_entries, n_exchanges = len(entries), len(exchanges)
+    entries, calls = context.log.entries, context.ledger.calls
+    n_entries, n_calls = len(entries), len(calls)
     context.user("Two.")
     context.failed("aborted", context.request())
-    assert (len(entries), len(exchanges)) == (n_entries + 1, n_exchanges + 1)
-    assert entries[-1] == context.log[-1] and exchanges == list(context.ledger)
+    assert (len(entries), len(calls)) == (n_entries + 1, n_calls + 1)
+    assert entries[-1] == context.log[-1] and calls == list(context.ledger)
 
 
 def test_no_public_attribute_of_a_log_or_a_ledger_hands_out_a_container_that_it_keeps(context: Context) -> None:

@@ -14,7 +14,7 @@ from contextkit.cache.usage import tier_named
 from contextkit.errors import UnknownModel
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark, decode, encode
+from contextkit.ledger.calls import ModelCall, Remark, decode, encode
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.prices import cost_usd
@@ -103,13 +103,13 @@ def test_a_live_reply_says_its_tier() -> None:
     assert OpenAIResponses("gpt-5.5").reply(response).usage.service_tier == ""
 
 
-def exchange(n: int, model: str, tier: str) -> Exchange:
+def call(n: int, model: str, tier: str) -> ModelCall:
     usage = Usage(1_000_000, 0, 0, 0, 0, service_tier=tier)
-    return Exchange(f"c{n}", "s", f"lane{n}", AT, None, None, "openai", model, None, usage, None, None)
+    return ModelCall(f"c{n}", "s", f"lane{n}", AT, None, None, "openai", model, None, usage, None, None)
 
 
 def test_a_ledger_keeps_the_tier_and_reads_rows_of_before_and_of_later() -> None:
-    flex, standard = exchange(0, "gpt-5.5", "flex"), exchange(1, "gpt-5.5", "")
+    flex, standard = call(0, "gpt-5.5", "flex"), call(1, "gpt-5.5", "")
     assert decode(encode(flex)) == flex
     assert b"service_tier" not in encode(standard)
     later = json.loads(encode(standard))
@@ -118,7 +118,7 @@ def test_a_ledger_keeps_the_tier_and_reads_rows_of_before_and_of_later() -> None
 
 
 def test_a_report_prices_each_call_at_its_tier_and_names_what_has_no_price(tmp_path: Path) -> None:
-    calls = [exchange(0, "gpt-5.4", ""), exchange(1, "gpt-5.4", "priority"), exchange(2, "gpt-5.4", "scale")]
+    calls = [call(0, "gpt-5.4", ""), call(1, "gpt-5.4", "priority"), call(2, "gpt-5.4", "scale")]
     path = tmp_path / "ledger.jsonl"
     with Ledger.open(path) as ledger:
         for one in calls:
@@ -198,7 +198,7 @@ def test_every_log_that_records_a_tier_is_read_with_it(
 ) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps(row, separators=(",", ":")) + "\n", "utf-8")
-    usages = [call.usage for call in records_in([str(path)], Faults()) if isinstance(call, Exchange)]
+    usages = [call.usage for call in records_in([str(path)], Faults()) if isinstance(call, ModelCall)]
     assert [usage and usage.service_tier for usage in usages] == [tier], log
 
 
@@ -245,7 +245,7 @@ def test_a_report_prices_a_long_prompt_of_a_transcript_at_its_tier(tmp_path: Pat
 
 def test_a_row_that_adds_up_calls_is_priced_at_the_lowest_tier_as_a_lower_bound() -> None:
     usage = Usage(100_000, 400_000, 0, 0, 1_000)
-    call = Exchange("a", "s", "main", AT, None, None, "anthropic", "claude-sonnet-4-5", None, usage, None, None)
+    call = ModelCall("a", "s", "main", AT, None, None, "anthropic", "claude-sonnet-4-5", None, usage, None, None)
     total = summarise([Remark("sum", "s/main", "all calls of a session"), call]).total
     assert total.cost_usd == pytest.approx((100_000 * 3 + 400_000 * 0.3 + 1_000 * 15) / 1e6)
     assert total.cost_uncached_usd == pytest.approx((500_000 * 3 + 1_000 * 15) / 1e6)

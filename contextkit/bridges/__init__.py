@@ -1,1 +1,3 @@
-"""Bridges into the loops people already have: LangChain, pydantic-ai, the OpenAI Agents SDK, the Claude Agent SDK."""
+"""Bridges into existing agent loops: LangChain, pydantic-ai, the OpenAI Agents SDK, LiteLLM, the Claude Agent SDK, and any
+client of anthropic's or openai's SDK.
+"""

@@ -25,14 +25,14 @@ from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.errors import ContextKitError
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.transport import Call
 from contextkit.lint.finding import Finding
 from contextkit.models import model_named
 from contextkit.providers.body_spans import Span, elements, members
 from contextkit.providers.calls import NO_NAMES, ClientNames
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.server_state import named_in
 from contextkit.proxy.repairs.repairs import Repairs
@@ -88,11 +88,28 @@ class Bridge(ClientHook):
 
     def report(self, width: int = 100) -> str:
         """Hit rate, cost, every miss with its cause, then what broke and where; for a terminal."""
-        return super().report(width) + "".join(f"! {described(finding)}\n" for finding in self.findings)
+        lines = [described(finding) for finding in self.findings]
+        if n := sum(map(_is_unmarked, self.ledger)):
+            lines.append(
+                f"CKB01 {n:,} of {len(self.ledger):,} calls were long enough to be cached and marked nothing: "
+                "the repair place-breakpoints marks them"
+            )
+        return super().report(width) + "".join(f"! {line}\n" for line in lines)
 
     def close(self) -> None:
-        """Close the ledger's file; what is in memory stays readable."""
-        self.ledger.close()
+        """End the recording and close the ledger's file; what is in memory stays readable."""
+        self._recorder.close()
+
+    def _end_recording(self) -> None:
+        self.close()
+
+
+def _is_unmarked(call: ModelCall) -> bool:
+    """Whether a cache that needs breakpoints neither read nor wrote anything of a call that is long enough for it."""
+    row, usage = model_named(call.model, call.provider), call.usage
+    if row.cache != "breakpoints" or usage is None or usage.prompt is None:
+        return False
+    return usage.prompt >= row.min_tokens and usage.fresh == usage.prompt
 
 
 class _Repairing:
@@ -108,23 +125,41 @@ class _Repairing:
         self._guards, self._recorder, self._repaired = guards, recorder, repaired
 
     def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> Call | None:
-        """Repair a model call and let the guard see it; None for requests of other kinds, which go as they are."""
+        """Repair a model call and let the guard see it; None for requests that go as they are."""
         wire = wire_of(method, path)
         if not body or wire not in FOLLOWED:
             return None
         sent = in_blocks(wire, body) if self._places else body
         with self._lock:
             repaired = self._repairs(wire, sent)
-        call = self._guards[wire.partition("_")[0]].start(
-            method, path, sent if repaired is None else repaired.body, names
-        )
-        if call is not None:
-            self._repaired.update(() if repaired is None else repaired.names)
-            self._recorder.predict(wire, call.whole)
+        outgoing = sent if repaired is None else repaired.body
+        call = self._guards[wire.partition("_")[0]].start(method, path, outgoing, names)
+        self._repaired.update(() if repaired is None else repaired.names)
+        if call is None:
+            return None if outgoing is body else _UnrecordedCall(outgoing)
+        self._recorder.predict(wire, call.whole)
         return call
 
     def close(self) -> None:
         """The client is closed; the bridge goes on."""
+
+
+class _UnrecordedCall:
+    """A repaired request that the guard does not follow: its history was not observed, or it is unreadable."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def began(self, status: int, headers: Mapping[str, str]) -> None:
+        """Record nothing."""
+
+    def feed(self, chunk: bytes) -> None:
+        """Record nothing."""
+
+    def ended(self, *, is_whole: bool, error: str = "", was_sent: bool = True) -> None:
+        """Record nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,20 +179,29 @@ class _Prediction:
 class _CallRecorder(CallRecorder):
     """Writes outlines and predictions instead of bodies; its ledger stays readable while it grows."""
 
-    __slots__ = ("_caches", "_lock", "_predictions", "_recorder", "ledger")
+    __slots__ = ("_caches", "_closed", "_lock", "_predictions", "_recorder")
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         """In memory where `path` is None.
 
         Raises `StorageError` where the file cannot be opened, `UnreadableLog` where it is no ledger.
         """
-        self.ledger = Ledger() if path is None else Ledger.open(path)
-        """Where rows go."""
-        self._ledger = self.ledger
-        self._recorder = Recorder(self.ledger)
+        self._closed = Ledger() if path is None else Ledger.open(path)
+        self._ledger = self._closed
+        self._recorder = Recorder(self._closed)
         self._caches: dict[str, PrefixCache[Prompt]] = {}
         self._predictions: dict[int, _Prediction] = {}
         self._lock = RLock()
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where rows go: another one after the file was opened anew; after `close`, the last one."""
+        return self._closed if self._ledger is None else self._ledger
+
+    def close(self) -> None:
+        """Close the file; later calls are not recorded."""
+        self._closed = self.ledger
+        super().close()
 
     def predict(self, wire: str, body: bytes) -> None:
         """Predict the bill of a body that is about to be sent, as far as its model and its blocks are known."""
@@ -173,25 +217,27 @@ class _CallRecorder(CallRecorder):
         entries = parsed.layout.columns.entries
         self._predictions[id(body)] = _Prediction(body, parsed.prompt, entries, usage)
 
-    def append(self, exchange: Exchange, body: bytes) -> None:
+    def append(self, call: ModelCall, body: bytes) -> None:
         """Append one call; a disk that fails ends the recording with a warning, not the conversation."""
         prediction = self._predictions.pop(id(body), None)
-        if prediction is None:
-            super().append(exchange, body)
+        if self._ledger is None:
             return
-        if exchange.first_byte_at is not None:  # without a first byte it warmed nothing
+        if prediction is None:
+            super().append(call, body)
+            return
+        if call.first_byte_at is not None:  # without a first byte it warmed nothing
             with self._lock:
-                cache = self._cache(exchange.model)
-                lease = cache.begin(prediction.prompt, exchange.at)
-                cache.publish(lease, exchange.first_byte_at)
-                cache.end(lease, 0, exchange.ended_at or exchange.first_byte_at)
-        predicted = replace(exchange, predicted=prediction.usage)
+                cache = self._cache(call.model)
+                lease = cache.begin(prediction.prompt, call.at)
+                cache.publish(lease, call.first_byte_at)
+                cache.end(lease, 0, call.ended_at or call.first_byte_at)
+        predicted = replace(call, predicted=prediction.usage)
         self._write(lambda ledger: self._recorder_of(ledger).record(predicted, prediction.prompt, prediction.entries))
 
     def _recorder_of(self, ledger: Ledger) -> Recorder:
         """The recorder of the ledger, which is another one after a fork of the process or a rotation of its file."""
         if self._recorder.ledger is not ledger:
-            self.ledger, self._recorder = ledger, Recorder(ledger)
+            self._recorder = Recorder(ledger)
         return self._recorder
 
     def _cache(self, model: str) -> PrefixCache[Prompt]:

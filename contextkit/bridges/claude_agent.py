@@ -24,7 +24,7 @@ from contextkit.bridges.hook import Reported, framework
 from contextkit.errors import UnreadableLog
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 
 EVENTS = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStop", "PreCompact", "Stop")
@@ -71,7 +71,7 @@ class Transcripts(Reported):
         """
         ledger, faults = Ledger(), Faults()
         for record in records_in([str(path) for path in self.paths if path.is_file() and path.stat().st_size], faults):
-            ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
+            ledger.append(record) if isinstance(record, ModelCall) else ledger.remark(record)
         if faults.is_incomplete:
             raise UnreadableLog("; ".join(map(str, faults.kept)))
         return ledger

@@ -105,6 +105,10 @@ class ClientHook(Reported):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end_recording()
+
+    def _end_recording(self) -> None:
+        """Close the ledger's file; what is in memory stays readable."""
         self.ledger.close()
 
 

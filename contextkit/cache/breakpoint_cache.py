@@ -123,12 +123,12 @@ class BreakpointCache:
         self._counters: Counter[str] = Counter()
 
     def lookup(self, prompt: Prompt, now: float) -> Hit:
-        """What would be read now, in O(window) probes; changes nothing."""
+        """Return what would be read now, in O(window) probes; changes nothing."""
         match = self._longest(prompt, now)
         return _hit(prompt, match) if match else self._miss(prompt, now)
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         match = self._longest(prompt, now)
         read = prompt.ends_tokens[match.segment] if match else 0
         return _bill(prompt, read, self._writes(prompt))
@@ -214,7 +214,7 @@ class BreakpointCache:
     def _visit(
         self, store: OrderedDict[_Key, _Entry], prompt: Prompt, mark: Breakpoint, segments: Iterable[int]
     ) -> Iterator[_Match]:
-        """What `store` holds for these segments (newest first) and may be read by `mark`."""
+        """Yield what `store` holds for these segments (newest first) and may be read by `mark`."""
         if not store:
             return
         for segment in segments:

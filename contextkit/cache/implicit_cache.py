@@ -1,8 +1,8 @@
-"""A cache that remembers whatever was sent, asked or not: OpenAI up to gpt-5.5, and most other hosts.
+"""Caches that store every prompt, asked or not: OpenAI up to gpt-5.5, Gemini, and most other hosts.
 
-Takes prompts and the clock, gives hits, bills and lifetimes; knows nothing of text, models or prices, and ignores
-breakpoints, except that where writing is billed (`bills_writes`: Kimi) the last one says what lifetime the request asks
-for.
+Takes prompts and the clock, gives hits, bills and lifetimes. `ImplicitCache` ignores breakpoints, except that where
+writing is billed (`bills_writes`: Kimi) the last one gives the lifetime of the request. `NamedContents` (Gemini) also
+reads the content that the last breakpoint names.
 
 What is documented (OpenAI "Prompt caching" guide): the longest prefix in common with an earlier prompt is read, rounded
 down to the model's granularity, from the model's minimum on; writing costs nothing there; an idle prefix dies after a
@@ -20,16 +20,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
-from typing import Literal
 
-from contextkit.cache.breakpoint_cache import check_ttl
+from contextkit.cache.breakpoint_cache import Moment, check_ttl
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.errors import UsageError
-
-Moment = Literal["begin", "publish", "end"]
-"""When what a request sent becomes readable."""
 
 _Key = tuple[bytes, bytes]
 """Namespace, running digest: stands for everything up to and including one segment."""
@@ -121,11 +117,13 @@ class ImplicitCache:
         self._counters: Counter[str] = Counter()
 
     def lookup(self, prompt: Prompt, now: float) -> Hit:
-        """What would be read now, in O(new segments) probes; changes nothing. `segment` is the one the read ends in."""
+        """Return what would be read now, in O(new segments) probes; changes nothing. `segment` is the one the read ends
+        in.
+        """
         return self._hit(prompt, self._longest(prompt, now), now)
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return self._bill(prompt, self.lookup(prompt, now).read_tokens)
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
@@ -178,7 +176,7 @@ class ImplicitCache:
         return prompt.breakpoints[-1].ttl_seconds if self._bills_writes and prompt.breakpoints else self._ttl_seconds
 
     def _bill(self, prompt: Prompt, read: int) -> Usage:
-        """What is new is fresh, or, where writing is billed, written as far as it can be read back."""
+        """Bill what is new as fresh or, where writing is billed, as written as far as it can be read back."""
         written = max(self._readable(prompt.n_tokens) - read, 0) if self._bills_writes else 0
         writes: dict[int, int | None] = {}
         if self._bills_writes:

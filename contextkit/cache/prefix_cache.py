@@ -49,11 +49,11 @@ class PrefixCache(Protocol[P]):
     """One cache of one engine or provider."""
 
     def lookup(self, prompt: P, now: float) -> Hit:
-        """What would be read now; changes nothing."""
+        """Return what would be read now; changes nothing."""
         ...
 
     def quote(self, prompt: P, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         ...
 
     def begin(self, prompt: P, now: float) -> Lease:

@@ -47,7 +47,7 @@ class Prompt:
     """How many segments count; the arrays may be longer."""
 
     def key(self, segment: int) -> tuple[bytes, bytes]:
-        """What a cache stores the prefix under that ends with `segment`."""
+        """Return the key under which a cache stores the prefix that ends with `segment`."""
         level = (segment >= self.level_ends[0]) + (segment >= self.level_ends[1])
         return self.namespaces[level], self.digests[segment]
 
@@ -58,7 +58,7 @@ class Prompt:
 
 
 def common(one: Prompt, other: Prompt) -> int:
-    """How many leading segments the two prompts share, namespaces included; O(log n), since digests run.
+    """Count the leading segments that two prompts share, namespaces included; O(log n), since digests run.
 
     >>> p = Prompt((b"", b"", b""), (0, 0), [b"a", b"b"], [1, 2], [0, 1], (), 2)
     >>> common(p, Prompt((b"", b"", b""), (0, 0), [b"a", b"c"], [1, 2], [0, 1], (), 2))

@@ -192,16 +192,16 @@ def command(
 
 
 def _edit(edits: dict[Any, Any]) -> Edit:
-    """The one that was given."""
+    """Return the edit that was chosen; raises `UsageError` unless it is exactly one."""
     from contextkit.transformer.explain_edit import Edit
     from contextkit.transformer.model import Bytes
 
-    given = [(kind, value) for kind, value in edits.items() if value is not None]
-    if len(given) != 1:
+    chosen = [(kind, value) for kind, value in edits.items() if value is not None]
+    if len(chosen) != 1:
         raise UsageError(
-            f"{len(given)} edits given: give exactly one of --append, --replace, --insert, --delete, --move"
+            f"{len(chosen)} edits given: give exactly one of --append, --replace, --insert, --delete, --move"
         )
-    ((kind, value),) = given
+    ((kind, value),) = chosen
     if kind == "append":
         return Edit("append", tokens=tuple(Bytes().encode(value)))
     if kind in ("replace", "insert"):

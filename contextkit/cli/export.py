@@ -15,16 +15,17 @@ import click
 from contextkit.cache.usage import COUNTERS, Usage
 from contextkit.cli.report import (
     DAYS,
+    NO_CALLS,
     Moment,
     Options,
     check_not_empty,
-    check_writable,
     exit_if_incomplete,
     print_faults,
     read,
+    writable_path,
 )
 from contextkit.errors import MissingExtra
-from contextkit.ledger.calls import Bodies, Outline
+from contextkit.ledger.calls import Bodies
 from contextkit.ledger.prompts import Growing
 from contextkit.private_files import replacing
 from contextkit.redact import redact_text
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyarrow.parquet import ParquetWriter  # type: ignore[import-untyped]
 
+    from contextkit.cache.prompt import Prompt
     from contextkit.ledger.misses import AnalyzedCall
 
 FORMAT_VERSION = b"1"
@@ -81,16 +83,18 @@ def command(
     from contextkit.report.progress import watching
 
     since = Moment().convert(DAYS, None, None) if not paths and since is None else since
-    check_writable("--out", out, paths)
+    writable_path("--out", out, paths)
     options = Options("", since, until, session, "terminal", None, 0, verbose)
     with watching() as watch, seldom_collecting(), replacing(out) as file:
         with _rows_written_to(file) as rows:
-            contents, faults = read(paths, options, watch, [rows], output=("--out", out))
+            contents, faults = read(paths, options, watch, [rows], on_call=rows.follow, output=("--out", out))
         watch.finish()
         if watch.is_stopped:
             echo_error(f"interrupted: {out} was not written")
             raise click.exceptions.Exit(130)
         check_not_empty(contents, faults, options)
+        if not rows.n:
+            raise click.UsageError(f"{NO_CALLS}: {out} was not written")
     echo(f"{rows.n:,} calls written to {out}")
     print_faults(faults, is_verbose=verbose)
     exit_if_incomplete(faults)
@@ -98,7 +102,7 @@ def command(
 
 @contextmanager
 def _rows_written_to(file: IO[bytes]) -> Iterator[_Rows]:
-    """The Parquet file, whole when the block ends."""
+    """Open the Parquet file for rows; it is whole when the block ends."""
     try:
         from pyarrow.parquet import ParquetWriter
     except ImportError:
@@ -116,10 +120,16 @@ class _Rows:
         self.n = 0
         """Calls so far."""
         self._writer, self._growing = writer, Growing()
+        self._prompt: Prompt | None = None
+        """Of the call followed last."""
         self._columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
 
+    def follow(self, analyzed: AnalyzedCall) -> None:
+        """Rebuild the prompt of the next call, written or not: outlines of later calls continue it."""
+        self._prompt = self._growing.prompt(analyzed.call)
+
     def __call__(self, call: AnalyzedCall) -> None:
-        """Add a call."""
+        """Add the call that was followed last."""
         for column, value in zip(self._columns.values(), _row(call, self._prompt_digest(call)), strict=True):
             column.append(value)
         self.n += 1
@@ -135,12 +145,11 @@ class _Rows:
             for values in self._columns.values():
                 values.clear()
 
-    def _prompt_digest(self, call: AnalyzedCall) -> str | None:
-        """Equal for equal prompts of one format; None where neither body nor blocks were recorded."""
-        recorded = call.exchange.prompt
+    def _prompt_digest(self, analyzed: AnalyzedCall) -> str | None:
+        """Return a digest that is equal for equal prompts of one format; None if neither body nor blocks were recorded."""
+        recorded, prompt = analyzed.call.prompt, self._prompt
         if isinstance(recorded, Bodies):
             return sha256(recorded.request).hexdigest()
-        prompt = self._growing.prompt(call.exchange) if isinstance(recorded, Outline) else None
         if prompt is None or not prompt.n:
             return None
         return sha256(b"".join((*prompt.namespaces, prompt.digests[prompt.n - 1]))).hexdigest()
@@ -200,50 +209,50 @@ def _schema() -> pa.Schema:
     return pa.schema(fields, metadata={"contextkit_export": FORMAT_VERSION})
 
 
-def _row(call: AnalyzedCall, prompt_digest: str | None) -> tuple[Any, ...]:
-    """The values of `COLUMNS`, in their order."""
-    exchange, miss, usage = call.exchange, call.miss, call.usage or Usage()
-    is_list_price = exchange.billed_usd is None
+def _row(analyzed: AnalyzedCall, prompt_digest: str | None) -> tuple[Any, ...]:
+    """Return the values of `COLUMNS`, in their order."""
+    call, miss, usage = analyzed.call, analyzed.miss, analyzed.usage or Usage()
+    is_list_price = call.billed_usd is None
     return (
-        _text(call.program),
-        _text(call.project),
-        _text(exchange.session),
-        _text(exchange.lane),
-        _text(call.agent),
-        _text(exchange.id),
-        _time(exchange.at),
-        _time(exchange.first_byte_at),
-        _time(exchange.ended_at),
-        _text(exchange.provider),
-        _text(exchange.model),
-        (usage.service_tier or "standard") if call.usage else None,
+        _text(analyzed.program),
+        _text(analyzed.project),
+        _text(call.session),
+        _text(call.lane),
+        _text(analyzed.agent),
+        _text(call.id),
+        _time(call.at),
+        _time(call.first_byte_at),
+        _time(call.ended_at),
+        _text(call.provider),
+        _text(call.model),
+        (usage.service_tier or "standard") if analyzed.usage else None,
         usage.prompt,
         usage.fresh,
         usage.read,
         usage.written,
         *_writes(usage),
         usage.output,
-        exchange.output_estimate,
+        call.output_estimate,
         *(usage.quality(counter) for counter in COUNTERS),
-        call.cost_usd,
-        exchange.billed_usd,
-        call.list_cost_usd,
-        call.cost_uncached_usd,
-        None if call.cost_usd is None else call.is_list_cost_partial and is_list_price,
-        _text(redact_text(exchange.error or "")),
-        exchange.is_refused,
+        analyzed.cost_usd,
+        call.billed_usd,
+        analyzed.list_cost_usd,
+        analyzed.cost_uncached_usd,
+        None if analyzed.cost_usd is None else analyzed.is_list_cost_partial and is_list_price,
+        _text(redact_text(call.error or "")),
+        call.is_refused,
         prompt_digest,
         miss.cause if miss else None,
         (miss.basis or None) if miss else None,
         miss.expected_tokens if miss else None,
         miss.lost_tokens if miss else None,
         miss.cost_usd if miss else None,
-        _text(call.verdict),
+        _text(analyzed.verdict),
     )
 
 
 def _writes(usage: Usage) -> tuple[int | None, int | None, int | None]:
-    """Tokens written for five minutes, for an hour, and for any other time."""
+    """Return the tokens written for five minutes, for an hour, and for any other time."""
     written = usage.written
     if written is None:
         return None, None, None
@@ -253,12 +262,12 @@ def _writes(usage: Usage) -> tuple[int | None, int | None, int | None]:
 
 
 def _text(text: str) -> str | None:
-    """`text` as UTF-8 can hold it; None for none."""
+    """Return `text` as UTF-8 can hold it; None for none."""
     return text.encode("utf-8", "replace").decode() or None
 
 
 def _time(at: float | None) -> datetime | None:
-    """A time in UTC, without a zone: a day is the same whatever zone a query engine is set to."""
+    """Convert to UTC without a zone: a day is the same whatever zone a query engine is set to."""
     try:
         return None if at is None else datetime.fromtimestamp(at, UTC).replace(tzinfo=None)
     except (OverflowError, ValueError, OSError):  # no time that can be written

@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from contextkit.lint.finding import Finding
 from contextkit.lint.output.groups import Looked, counted
 from contextkit.lint.own import OWN
 from contextkit.lint.source.detect import find_in_code
+from contextkit.pyproject import read_table
 from contextkit.terminal import echo, echo_error, echo_file, echo_json
 
 FORMATS = ("text", "json", "sarif", "github")
@@ -212,15 +212,7 @@ def _check_codes(config: LintConfig, codes: Sequence[str]) -> None:
 
 
 def _config_in(file: str) -> LintConfig:
-    try:
-        table: Any = tomllib.loads(Path(file).read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise click.UsageError(f"{file}: not TOML: {fault}") from None
-    for name in ("tool", "contextkit", "lint"):
-        table = table.get(name, {})
-        if not isinstance(table, dict):
-            raise click.UsageError(f"{file}: {name!r} on the way to [tool.contextkit.lint] is no table")
-    return config_of(table, file)
+    return config_of(read_table(Path(file), "lint") or {}, file)
 
 
 def _prefixes(lint_input: Sequence[str], codes: Sequence[str]) -> tuple[str, ...]:
@@ -234,7 +226,7 @@ def _prefixes(lint_input: Sequence[str], codes: Sequence[str]) -> tuple[str, ...
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
-    from contextkit.ledger.calls import Exchange, Remark
+    from contextkit.ledger.calls import ModelCall, Remark
 
 MOST_NAMED = 5
 """Folders that are named before the rest is counted."""
@@ -328,17 +320,17 @@ class Look:
         verdicts, rerouted = dict[str, str](), dict[str, str]()
         detector = Detector(hazards(), verdicts=verdicts, rerouted=rerouted)
         before = faults.n_files, faults.n_refused
-        waiting: list[Exchange] = []
+        waiting: list[ModelCall] = []
         for record in records_in([file], faults):
             if isinstance(record, Remark):
                 _note(record, verdicts, rerouted)
                 continue
-            for exchange in waiting:  # what is said of a call may stand right behind it
-                yield from self._selected(detector.feed(exchange))
+            for call in waiting:  # what is said of a call may stand right behind it
+                yield from self._selected(detector.feed(call))
             progress(f"{detector.n_calls:,} calls compared")
             waiting = [record]
-        for exchange in waiting:
-            yield from self._selected(detector.feed(exchange))
+        for call in waiting:
+            yield from self._selected(detector.feed(call))
         yield from self._selected(detector.finish())
         check_any_read(faults, *before)
         for text in detector.unlisted_fields:

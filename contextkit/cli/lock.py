@@ -29,6 +29,7 @@ from contextkit.models import model_named
 from contextkit.private_files import replacing
 from contextkit.prompt.diff import path_of
 from contextkit.prompt.prompt import LEVELS, Level
+from contextkit.pyproject import read_table
 from contextkit.terminal import echo
 
 VERSION = 1
@@ -113,10 +114,7 @@ def read_settings(folder: Path) -> tuple[Path, dict[str, str]]:
         file = place / "pyproject.toml"
         if not file.is_file():
             continue
-        try:
-            table = tomllib.loads(file.read_text("utf-8")).get("tool", {}).get("contextkit", {}).get("lock")
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{file}: not TOML: {error}") from None
+        table = read_table(file, "lock")
         if table is None:
             continue
         where = f"{file}: [tool.contextkit.lock]"

@@ -255,10 +255,10 @@ class _Telemetry:
     def take(self, report: Json) -> None:
         """Record a call."""
         from contextkit.canonical import canonical
-        from contextkit.ledger.calls import Exchange, decode
+        from contextkit.ledger.calls import ModelCall, decode
 
-        row = decode(canonical(report["exchange"])) if "exchange" in report else None
-        if isinstance(row, Exchange):
+        row = decode(canonical(report["call"])) if "call" in report else None
+        if isinstance(row, ModelCall):
             self._telemetry.record(row)
 
     def close(self) -> None:

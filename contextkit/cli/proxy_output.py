@@ -21,10 +21,10 @@ def lines_of(report: Json) -> Iterator[str]:
     >>> usage = {"fresh": 3, "read": 900, "writes": {"300": 97}, "output": 20}
     >>> row = {"model": "claude-sonnet-5-5", "session": "proxy-1", "usage": usage, "error": None}
     >>> times = {"at": 1.0, "first_byte_at": 1.25, "ended_at": 2.0}
-    >>> print(*lines_of({"exchange": row | times, "hit_rate": 0.9, "cause": None, "lost_tokens": 0, "repairs": [], "findings": []}))
+    >>> print(*lines_of({"call": row | times, "hit_rate": 0.9, "cause": None, "lost_tokens": 0, "repairs": [], "findings": []}))
     claude-sonnet-5-5    90.0 %  read      900  write       97  fresh        3     250 /   1000 ms  proxy-1
     """
-    row = report["exchange"]
+    row = report["call"]
     bill = _bill(row["usage"], report["hit_rate"])
     yield "  ".join([f"{row['model'] or 'unknown model':<18}", *bill, _times(row), row["session"], *_rest(report)])
     for finding in report["findings"]:
@@ -48,7 +48,7 @@ def _times(row: Json) -> str:
 def _rest(report: Json) -> list[str]:
     lost = f"missed {report['lost_tokens']:,} ({report['cause']})" if report["lost_tokens"] else ""
     repaired = f"repaired: {', '.join(report['repairs'])}" if report["repairs"] else ""
-    failed = report["exchange"]["error"] or ""
+    failed = report["call"]["error"] or ""
     return [text for text in (failed, lost, repaired) if text]
 
 
@@ -109,13 +109,13 @@ class ConsoleOutput:
 
     def report(self, report: Json) -> None:
         """A call, the summary, or trouble."""
-        kind = next((kind for kind in _PLAIN if kind in report), "exchange")
+        kind = next((kind for kind in _PLAIN if kind in report), "call")
         if kind in self._counts:
             self._counts[kind] += 1
         elif kind == "summary":
             counted = {"refused": self._counts["refused"], "websockets": self._counts["websocket"]}
             report = {**report, **{name: n for name, n in counted.items() if n}}
-        if "skipped" in report and kind == "exchange":
+        if "skipped" in report and kind == "call":
             return  # the summary tells how many they were
         if kind == "trouble":
             echo_error(f"contextkit: {report['trouble']}")
@@ -145,6 +145,6 @@ _PLAIN: dict[str, Callable[[Json], Iterator[str]]] = {
     "passed": lambda report: iter([f"  passed on unread: {report['passed']['text']}"]),
     "refused": lambda report: iter([f"  refused: {report['refused']['path']}: {report['refused']['text']}"]),
     "websocket": lambda report: iter([f"  not read: {report['websocket']['path']}: {report['websocket']['text']}"]),
-    "exchange": lines_of,
+    "call": lines_of,
 }
 """Key that a report has → its lines."""

@@ -21,15 +21,17 @@ from contextkit.errors import UsageError
 from contextkit.private_files import check_replaceable, replacing
 from contextkit.terminal import echo, echo_error, echo_json
 
+NO_CALLS = "the recordings hold no call"
+"""Begins the error of a command that would write a file of none."""
+
 
 def written(records: Iterable[Record], to: str) -> int:
-    """Write `records` to the file `to`, request bodies too where they were recorded, secrets covered.
+    """Write `records` to the file `to`, request bodies too where they were recorded, secrets covered; return how many calls
+    there are.
 
-    Gives how many calls there are.
-
-    Raises `UsageError` where that file is there already. What was begun and not ended is taken away again.
+    Raises `UsageError` if that file is there already, or if there is no call; then no file is left.
     """
-    from contextkit.ledger.calls import HEADER, Chain, Exchange, encode
+    from contextkit.ledger.calls import HEADER, Chain, ModelCall, encode
 
     n, end = 0, Chain()
     if os.path.lexists(to):
@@ -37,18 +39,20 @@ def written(records: Iterable[Record], to: str) -> int:
     with replacing(to) as file:
         file.write(HEADER)
         for record in records:
-            n += isinstance(record, Exchange)
+            n += isinstance(record, ModelCall)
             line, end = end.add(encode(_redacted(record)))
             file.write(line)
+        if not n:
+            raise UsageError(f"{NO_CALLS}: {to} was not written")
     return n
 
 
 def _redacted(record: Record) -> Record:
-    """`record` with the secrets of its body covered."""
-    from contextkit.ledger.calls import Bodies, Exchange
+    """Cover the secrets in the body of a record."""
+    from contextkit.ledger.calls import Bodies, ModelCall
     from contextkit.redact import redact
 
-    if isinstance(record, Exchange) and isinstance(record.prompt, Bodies):
+    if isinstance(record, ModelCall) and isinstance(record.prompt, Bodies):
         return replace(record, prompt=replace(record.prompt, request=redact(record.prompt.request)))
     return record
 
@@ -88,7 +92,7 @@ class Typed(float):
 
     @classmethod
     def of(cls, at: float, text: str) -> Typed:
-        """Both together."""
+        """Join both."""
         typed = cls(at)
         typed.text = text
         return typed
@@ -103,7 +107,7 @@ class Moment(_ParamType):
         self.is_end = is_end
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """UTC unless a zone is given."""
+        """Parse a time, in UTC unless a zone is given."""
         if isinstance(value, float):
             return value
         ago = re.fullmatch(r"(\d{1,6})([mhdw])", value)
@@ -224,13 +228,13 @@ def command(
     if is_example and paths:
         raise click.UsageError("--example is a recording of its own: leave out the other files")
     paths = (str(EXAMPLE),) if is_example else paths
-    page = check_writable("--html", html, paths) if html is not None else None
+    page = writable_path("--html", html, paths) if html is not None else None
     options = Options(by or "", since, until, session, _face(faces), page, n_misses, verbose)
     if options.face != "terminal":
         for_programs()
-    if to and anonymize:
+    if to is not None and anonymize is not None:
         raise click.UsageError("--to and --anonymize both write a ledger: leave one out")
-    if to or anonymize:
+    if to is not None or anonymize is not None:
         _write_ledger(paths, options, to, anonymize, is_live=is_live)
         return
     if is_live:
@@ -257,7 +261,7 @@ def command(
 
 
 def check_not_empty(contents: Contents, faults: Faults, options: Options) -> None:
-    """Raises where there is nothing to report: no file is a recording, or no call is among those chosen.
+    """Raise where there is nothing to report: no file is a recording, or no call is among those chosen.
 
     Names what there is instead.
     """
@@ -293,7 +297,7 @@ MOST_NAMED = 5
 
 
 def _face(faces: Sequence[str]) -> str:
-    """What the report is written as; one thing at a time."""
+    """Return what the report is written as; one thing at a time."""
     if len(set(faces)) > 1:
         raise click.UsageError(
             f"{' and '.join(f'--{face}' for face in faces)} both write to standard output: leave one out"
@@ -301,8 +305,8 @@ def _face(faces: Sequence[str]) -> str:
     return faces[0] if faces else "terminal"
 
 
-def check_writable(option: str, output: str, paths: Sequence[str]) -> str:
-    """The place of the file to write, tried before anything is read; never one of the recordings, nor standard output."""
+def writable_path(option: str, output: str, paths: Sequence[str]) -> str:
+    """Return `output`; raises `click.UsageError`, before anything is read, if it cannot be written or is a recording."""
     check_file(option, output)
     if any(Path(path).exists() and Path(output).exists() and Path(path).samefile(output) for path in paths):
         raise _one_of_the_recordings(option, output)
@@ -314,7 +318,7 @@ def check_writable(option: str, output: str, paths: Sequence[str]) -> str:
 
 
 def check_not_read(option: str, output: str | None, files: Sequence[str]) -> None:
-    """Raises where the output would take the place of a recording that was met in a folder."""
+    """Raise where the output would take the place of a recording that was met in a folder."""
     if output is not None and Path(output).exists():
         place = Path(output).resolve()
         if any(file != "-" and Path(file).resolve() == place for file in files):
@@ -350,7 +354,7 @@ def _write_ledger(
 
 
 def _any_of(records: Iterator[Record], faults: Faults) -> Iterator[Record]:
-    """The same records; raises `UnreadableLog` at the end where no file was a recording."""
+    """Yield the records; raise `UnreadableLog` at the end where no file was a recording."""
     from contextkit.importers.registry import check_any_read
 
     yield from records
@@ -363,13 +367,15 @@ def read(
     watch: Watch | None,
     also: Sequence[Callable[[AnalyzedCall], None]] = (),
     *,
+    on_call: Callable[[AnalyzedCall], None] | None = None,
     title: str = "",
     output: tuple[str, str | None] = ("", None),
 ) -> tuple[Contents, Faults]:
-    """Everything that counts, added up; `also` is shown each call that counts. `output` names an option and the file it
-    writes, which is none of those read.
+    """Add up the calls that the options choose; return the report and what was wrong with the files.
 
-    Without a `watch` nothing is shown while it is read, and no file is refused, as it may yet fill.
+    `also` takes each chosen call, `on_call` each call that is read, before. `output` names an option and the file it
+    writes, which is none of those read. Without a `watch` nothing is shown while files are read, and no file is refused,
+    as it may yet fill.
     """
     from contextkit.importers.source import Faults
     from contextkit.ledger.misses import analyzed_calls
@@ -379,9 +385,11 @@ def read(
     files, name = files_to_read(paths, options.since, faults)
     check_not_read(*output, files)
     gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
-    gathering.add_all(
-        analyzed_calls(gathering.adding_remarks(records_of(files, set(paths) if watch else set(), faults, watch)))
-    )
+    records = records_of(files, set(paths) if watch else set(), faults, watch)
+    for call in analyzed_calls(gathering.adding_remarks(records)):
+        if on_call is not None:
+            on_call(call)
+        gathering.add(call)
     fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
     is_partial = bool(watch and watch.is_stopped)
     return gathering.contents(title or name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults)), faults
@@ -398,7 +406,7 @@ def _call_writers(options: Options, columns: Columns | None) -> list[Callable[[A
 
 
 def files_to_read(paths: Sequence[str], since: float | None, faults: Faults) -> tuple[list[str], str]:
-    """The files that PATHS name, without PATHS the logs of this machine written since then; and their title."""
+    """Return the files that PATHS name, without PATHS the logs of this machine written since then; and their title."""
     from contextkit.importers.registry import files_at
 
     if paths:
@@ -417,7 +425,7 @@ def files_to_read(paths: Sequence[str], since: float | None, faults: Faults) -> 
 
 
 def _no_logs_message(since: float | None, n_older: int) -> str:
-    """What an error says where the machine has no log to report on."""
+    """Return what an error says where the machine has no log to report on."""
     from contextkit.importers.places import PLACES, looked_at
 
     if n_older and since is not None:
@@ -442,7 +450,7 @@ def _columns(options: Options) -> Columns | None:
 
 
 def records_of(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
-    """The records of all files; one that cannot be read is a fault, unless it is all that was named."""
+    """Yield the records of all files; one that cannot be read is a fault, unless it is all that was named."""
     from contextkit.importers.parallel import reading
 
     with reading(files, faults) as read:
@@ -461,7 +469,7 @@ def _of(file: str, read: Callable[[str], Iterator[Record]], named: set[str], fau
 
 
 def _about(file: str) -> int:
-    """How many records a file may hold."""
+    """Estimate how many records a file holds."""
     path = Path(file)
     return max(1, path.stat().st_size // BYTES_A_RECORD) if path.is_file() else BYTES_A_RECORD
 
@@ -493,7 +501,7 @@ def _show(contents: Contents, columns: Columns | None, options: Options) -> None
 
 
 def print_faults(faults: Faults, *, is_verbose: bool = True) -> None:
-    """What was wrong with the recordings, apart from the report: each of it, or in one line."""
+    """Print what was wrong with the recordings, apart from the report: each of it, or in one line."""
     if len(faults) > 1 and not is_verbose:
         from contextkit.report.faults import summary_of
 
@@ -516,7 +524,7 @@ def exit_if_incomplete(faults: Faults) -> None:
 
 
 def _follow(paths: tuple[str, ...], options: Options) -> None:
-    """What is being written, read on as it grows, with what its readers hold back to the end."""
+    """Report on what is being written as it grows, with what its readers hold back to the end."""
     from contextkit.report.follow import follow
 
     if options.face != "terminal" or "-" in paths:
@@ -565,7 +573,7 @@ class _Growing:
         self._gathering = Gathering(self._options.by, chosen, [self._calls])
 
     def read(self) -> tuple[Contents, LiveCalls]:
-        """The report as it stands, and the caches that are warm."""
+        """Return the report as it stands, and the caches that are warm."""
         if self._files.is_past(self._live.files):
             self._start()
         self._add(self._files.news(self._live.files), self._analyzer, self._gathering)
@@ -578,7 +586,7 @@ class _Growing:
         return self._contents(ahead), calls
 
     def rest(self) -> tuple[Contents, Faults]:
-        """The report of all of it, when nothing more is to come."""
+        """Return the report of all of it, when nothing more is to come."""
         if self._files.is_past(self._live.files):
             self._start()
         self._add(self._files.news(self._live.files), self._analyzer, self._gathering)
@@ -610,11 +618,11 @@ class _Live:
 
     @property
     def title(self) -> str:
-        """What is followed, in words."""
+        """Return what is followed, in words."""
         return self.files[0] if len(self.files) == 1 else f"{len(self.files):,} files being written"
 
     def look(self) -> Hashable:
-        """What changes when any of them grows, or one comes."""
+        """Return a value that changes when any of them grows, or one comes."""
         from contextkit.importers.source import Faults
 
         files, _ = files_to_read(self._paths, self._options.since, Faults())
@@ -627,7 +635,7 @@ class _Live:
 
 
 def _status(file: str) -> tuple[float, int] | None:
-    """When a file was written last and its size; None for one that has gone."""
+    """Return when a file was written last and its size; None for one that has gone."""
     try:
         status = Path(file).stat()
     except FileNotFoundError:

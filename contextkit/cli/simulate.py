@@ -33,8 +33,8 @@ OF_ENGINES = ("policies", "capacities", "instances", "routing", "slots", "host_c
 """Options that say nothing to a hosted provider's cache."""
 OF_TRACES = ("instances", "routing", "arrival")
 """Options that say nothing to a ledger of token ids, which is replayed on one engine as it is."""
-OF_ONE = {"slots": "llamacpp", "host_capacity": "tiered"}
-"""Option → the one engine it says something to."""
+OF_SOME = {"slots": ("llamacpp",), "host_capacity": ("tiered",), "block_size": ("vllm", "sglang", "tiered")}
+"""Option → the engines it says something to."""
 WRITTEN = {"policies": "policy", "capacities": "capacity"}
 """Parameter → its option, where the two differ."""
 
@@ -134,7 +134,7 @@ def _capacity(word: str) -> int | None:
     help="Write a page: hit rate against capacity.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
-def command(traces: tuple[str, ...], **given: Any) -> None:
+def command(traces: tuple[str, ...], **values: Any) -> None:
     """Replay TRACEs through a model of a cache: block traces (Mooncake, kv-cache-tester, plain or .gz) and ledgers.
 
     A TRACE is a file, a folder, a pattern, or - for standard input. Several caches, policies and capacities, divided by
@@ -150,7 +150,7 @@ def command(traces: tuple[str, ...], **given: Any) -> None:
     from contextkit.report.progress import watching
     from contextkit.report.simulation import as_json, page_of, show
 
-    options = Options(**given)
+    options = Options(**values)
     with watching() as watch:
         comparison = _compared(traces, options, watch)
         watch.finish()
@@ -184,7 +184,7 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
         raise UsageError(
             f"{hosted[0]} bills prompts, {settings[0].cache} holds blocks: no trace has both, replay one after the other"
         )
-    unfit = [option for option, cache in OF_ONE.items() if cache not in options.caches]
+    unfit = [option for option, engines in OF_SOME.items() if not set(engines) & set(options.caches)]
     _refuse(OF_ENGINES if hosted else ("model", *unfit), f"says nothing to {', '.join(options.caches)}: leave it out")
     names = [file for name in traces for file in (_ledger_in(name) or trace_files([name]))]
     if hosted:
@@ -238,29 +238,38 @@ def _on_hosted(ledger: Ledger, hosted: Sequence[str], options: Options, watch: W
 
 
 def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
-    """Replay token ids on engines, each as `serve` would have run it."""
+    """Replay token ids on engines, each as `serve` would have run it.
+
+    An option goes to the engines that have it. Raises `UsageError` for a policy that an engine does not have.
+    """
     from contextkit.engines.compare import Comparison
     from contextkit.engines.replay import block_tokens, replay_engine, room_of
+    from contextkit.engines.trace_engines import HOST_RATIO, POLICIES
 
     _refuse(OF_TRACES, "says nothing to a ledger of token ids, which is replayed on one engine as it is: leave it out")
     if None in options.capacities:
         raise UsageError("--capacity unbounded: an engine over token ids has an end, so give a number of blocks")
     outcomes = []
     rows = list(product(options.caches, options.policies or (None,), options.capacities or (None,)))
+    block_sizes = {cache: options.block_size if cache in OF_SOME["block_size"] else None for cache in options.caches}
     for cache, policy, capacity in watch.parts(rows):
-        size = block_tokens(cache, options.block_size)
-        sizes: dict[str, Any] = {"block_size": options.block_size}
+        if policy not in (None, *POLICIES[cache]):
+            raise UsageError(f"{cache} has no policy {policy!r}: use one of {', '.join(POLICIES[cache])}")
+        size = block_tokens(cache, block_sizes[cache])
+        sizes: dict[str, Any] = {"block_size": block_sizes[cache]}
         if capacity is not None:
             sizes[room_of(cache)] = capacity * size
-        if options.host_capacity is not None:
+        if cache == "tiered" and options.host_capacity is not None:
             sizes["host_tokens"] = options.host_capacity * size
-        if options.slots > 1:
+        elif cache == "tiered" and capacity is not None:
+            sizes["host_tokens"] = HOST_RATIO * capacity * size
+        if cache == "llamacpp":
             sizes["slots"] = options.slots
         if policy not in (None, "lru"):  # every engine's own
             sizes["policy"] = policy
         with watch.starting():
             outcomes.append(replay_engine(ledger, cache, watch=lambda calls: watch.share(calls, len(ledger)), **sizes))
-    blocks = dict.fromkeys(block_tokens(cache, options.block_size) for cache in options.caches)
+    blocks = dict.fromkeys(block_tokens(cache, size) for cache, size in block_sizes.items())
     return Comparison(tuple(outcomes), None, tuple(blocks))
 
 
@@ -319,7 +328,7 @@ def _instead(ledger: Ledger) -> str:
     """What can be asked of a ledger that has no ids."""
     from contextkit.ledger.calls import Outline
 
-    has_outlines = any(isinstance(exchange.prompt, Outline) for exchange in ledger)
+    has_outlines = any(isinstance(call.prompt, Outline) for call in ledger)
     return "use --cache anthropic or openai" if has_outlines else "contextkit whatif FILE works with bodies and bills"
 
 
@@ -343,8 +352,6 @@ def _joined(names: Sequence[str], watch: Watch) -> Ledger:
     joined, short = Ledger(), [Path(name).name for name in names]
     labels = {name: last if short.count(last) == 1 else name for name, last in zip(names, short, strict=True)}
     for name, ledger in watch.stoppable((name, ledger_at(name)[1]) for name in names):
-        for exchange in ledger:
-            joined.append(
-                exchange if len(names) == 1 else replace(exchange, session=f"{labels[name]}:{exchange.session}")
-            )
+        for call in ledger:
+            joined.append(call if len(names) == 1 else replace(call, session=f"{labels[name]}:{call.session}"))
     return joined

@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from os.path import commonprefix
 from pathlib import Path
+from types import NoneType
 
 import click
 
@@ -101,7 +102,7 @@ def _stripped(message: Mapping[str, Json]) -> Json:
     if isinstance(content, str):
         return {**message, "content": content.strip()}
     if isinstance(content, list):
-        parts = [{**part, "text": part["text"].strip()} if "text" in part else part for part in content]
+        parts = [{**part, "text": part["text"].strip()} if part.get("text") else part for part in content]
         return {**message, "content": parts}
     return message
 
@@ -311,7 +312,7 @@ def _finding(cause: Cause, calls: tuple[int, ...], body: Body, divergence: Diver
         content = row.get("content")
         texts = [content, *(row.get(name) for name in REASONING)]
         texts += [part.get("text") for part in content] if isinstance(content, list) else []
-        texts += [call.get("function", {}).get("name") for call in row.get("tool_calls") or ()]
+        texts += [(call.get("function") or {}).get("name") for call in row.get("tool_calls") or ()]
         starts = [divergence.was.find(text.strip(), place) for text in texts if isinstance(text, str) and text.strip()]
         start = min((start for start in starts if start >= 0), default=None)
         if start is None:
@@ -336,6 +337,8 @@ def calls_in(path: Path) -> list[Body]:
     bodies = [_logged(file)] if is_log else [body for value in values if (body := _body(value)) is not None]
     if not bodies:
         raise UsageError(f"{file}: no /chat/completions body in it; each has messages")
+    for number, body in enumerate(bodies, 1):
+        _check_body(body, f"{file}, body {number}")
     messages = bodies[0]["messages"]
     replies = [index for index, message in enumerate(messages) if message.get("role") == "assistant" and index]
     return [*({**bodies[0], "messages": messages[:index]} for index in replies), *bodies]
@@ -361,6 +364,36 @@ def _body(value: Json) -> Body | None:
     if isinstance(value.get("messages"), list) and value["messages"]:
         return value
     return next((body for name in _BODY_FIELDS if (body := _body(value.get(name))) is not None), None)
+
+
+def _check_body(body: Body, where: str) -> None:
+    """Raise `UsageError`, naming the place, for a value of another type than the endpoint takes."""
+    for at, message in enumerate(body["messages"]):
+        place = f"{where}: messages[{at}]"
+        _check_type(place, message, dict)
+        content = _check_type(f"{place}.content", message.get("content"), str, list, NoneType)
+        for index, part in enumerate(content if isinstance(content, list) else ()):
+            _check_type(f"{place}.content[{index}]", part, dict)
+            _check_type(f"{place}.content[{index}].text", part.get("text"), str, NoneType)
+        calls = _check_type(f"{place}.tool_calls", message.get("tool_calls"), list, NoneType)
+        for index, call in enumerate(calls or ()):
+            _check_type(f"{place}.tool_calls[{index}]", call, dict)
+            _check_type(f"{place}.tool_calls[{index}].function", call.get("function"), dict, NoneType)
+    _check_type(f"{where}: chat_template_kwargs", body.get("chat_template_kwargs"), dict, NoneType)
+    tools = _check_type(f"{where}: tools", body.get("tools"), list, NoneType)
+    for index, tool in enumerate(tools or ()):
+        _check_type(f"{where}: tools[{index}]", tool, dict)
+
+
+_TYPES: Mapping[type, str] = {dict: "an object", list: "a list", str: "text"}
+
+
+def _check_type(place: str, value: Json, *kinds: type) -> Json:
+    """Return the value; raises `UsageError` if it is of none of the types."""
+    if not isinstance(value, kinds):
+        text, names = json.dumps(value, ensure_ascii=False), [_TYPES[kind] for kind in kinds if kind is not NoneType]
+        raise UsageError(f"{place} must be {' or '.join(names)}, not {text[:_SNIPPET]}")
+    return value
 
 
 def _logged(file: Path) -> Body:

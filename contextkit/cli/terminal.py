@@ -63,7 +63,9 @@ def for_programs() -> None:
 
 
 def check_file(option: str, name: str | None) -> None:
-    """Raises `UsageError` where an option that names a file to write was given `-`."""
+    """Raise `UsageError` if an option that names a file to write was given `-` or nothing."""
+    if name == "":
+        raise click.UsageError(f"{option} names no file: give it the name of the file to write")
     if name == "-":
         raise click.UsageError(
             f"{option} writes a file, not standard output: give it a name other than - (./- for a file called so)"

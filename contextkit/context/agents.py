@@ -204,7 +204,7 @@ class AgentRegistry:
 
 
 def _agent_lanes(ledger: Ledger | None) -> Iterator[str]:
-    rows = () if ledger is None else ledger.exchanges
+    rows = () if ledger is None else ledger.calls
     return (call.lane for call in rows if call.lane.startswith("agent-") and number_in(call.lane))
 
 

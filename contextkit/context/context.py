@@ -505,8 +505,8 @@ class Context:
 
         With a memory, what is large is stored and shown as a reference, or as its `Residency` chooses; `source` is the
         URL or path it came from. `value` may be the branch made by `delegate`, once its reply is received: its extract
-        is the result; or a finished sub-agent of this conversation: what it said last is. Raises `InvalidCall` for a
-        call that is not open.
+        is the result, without `is_error` or `source`; or a finished sub-agent of this conversation: what it said last
+        is. Raises `InvalidCall` for a call that is not open.
         """
         call_id = _call_id(call)
         with self._lock:
@@ -516,7 +516,13 @@ class Context:
         if issubclass(type(value), Context):  # a value may say anything of its own class
             branch = cast("Context", value)
             if branch not in self._agents:
-                return self._append("result", branch._extracted(call_id))
+                body = branch._extracted(call_id)
+                if is_error or source is not None:
+                    raise UsageError(
+                        "context.result(call, side) takes neither source= nor is_error= for the branch of "
+                        "context.delegate, whose extract is the result: leave them out"
+                    )
+                return self._append("result", body)
             value = final_reply(branch)
         body = self._result_body(call_id, value, is_error=is_error)
         return self._append("result", self._memory.written(body, source, self._surroundings))
@@ -1009,8 +1015,8 @@ class Context:
         return self._memory.restored(entry)
 
     def recall(self, query: str, limit: int = 5, budget_tokens: int = 1_000) -> Entry | None:
-        """Append what memory holds on `query`, behind what was said: facts true now, and what earlier words or files
-        answer.
+        """Append what memory holds on `query`, behind what was said: facts true now and known by now, and what earlier
+        words or files answer.
 
         None where it holds nothing. Nothing that stands in the prompt is repeated. Needs a memory with an index.
         """

@@ -70,7 +70,7 @@ class Runs:
         return position
 
     def find(self, ids: Sequence[int]) -> int:
-        """How many leading blocks are there; changes nothing."""
+        """Count the leading blocks that are held; changes nothing."""
         ids = list(ids)
         n, position, node = len(ids), 0, self._root
         while position < n and node.children and (child := node.children.get(ids[position])):
@@ -80,10 +80,6 @@ class Runs:
                 break
             node = child
         return position
-
-    def resident(self) -> list[int]:
-        """All blocks held, the next to go first."""
-        return [block for run in self._runs for block in reversed(run.ids)]
 
     def _add(self, node: _Run, ids: list[int]) -> None:
         """New blocks after the last of `node`: more of it where it is a leaf, since this request uses all of it, or a
@@ -129,7 +125,9 @@ class Runs:
 
 
 def _common(run: list[int], ids: list[int], position: int) -> int:
-    """How many blocks of `run` are the next ones of the request: galloping, so that a compare is one list operation."""
+    """Count the blocks of `run` that are the next ones of the request: galloping, so that a compare is one list
+    operation.
+    """
     low, step, high = 0, 8, min(len(run), len(ids) - position)
     while low < high and run[low : low + step] == ids[position + low : position + low + step]:
         low, step = low + step, step * 2

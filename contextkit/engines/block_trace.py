@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from contextkit.ledger.calls import BlockIds, Exchange
+from contextkit.ledger.calls import BlockIds, ModelCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,12 @@ class BlockRequest:
         return min(n_blocks * self.size, self.n_tokens)
 
 
-def requests_of(exchanges: Iterable[Exchange]) -> Iterator[BlockRequest]:
-    """Yield the exchanges whose prompts are block ids, in the order they started."""
-    for exchange in sorted(exchanges, key=lambda exchange: exchange.at):
-        if isinstance(exchange.prompt, BlockIds):
-            size, ids = exchange.prompt.size, list(exchange.prompt.ids)
-            billed = exchange.usage.prompt if exchange.usage else None
-            output = exchange.usage.output if exchange.usage else None
+def requests_of(calls: Iterable[ModelCall]) -> Iterator[BlockRequest]:
+    """Yield the calls whose prompts are block ids, in the order they started."""
+    for call in sorted(calls, key=lambda call: call.at):
+        if isinstance(call.prompt, BlockIds):
+            size, ids = call.prompt.size, list(call.prompt.ids)
+            billed = call.usage.prompt if call.usage else None
+            output = call.usage.output if call.usage else None
             n_tokens = size * len(ids) if billed is None else billed
-            yield BlockRequest(
-                exchange.session, exchange.lane, exchange.at, size, ids, n_tokens, output or 0, exchange.model
-            )
+            yield BlockRequest(call.session, call.lane, call.at, size, ids, n_tokens, output or 0, call.model)

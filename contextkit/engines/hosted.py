@@ -23,7 +23,7 @@ from contextkit.engines.compare import Counts, Outcome
 from contextkit.engines.simulate import Watch, simulate
 from contextkit.engines.trace_engines import Setting
 from contextkit.errors import UnknownModel, UsageError
-from contextkit.ledger.calls import BlockIds, Exchange, Outline, Tokens
+from contextkit.ledger.calls import BlockIds, ModelCall, Outline, Tokens
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.models import MODELS, Model, model_named
@@ -56,7 +56,7 @@ class _Host:
     """The model that is requested instead of the recorded one."""
     cache_of: Callable[[str], Any]
     """A model's name → an empty cache."""
-    outline_for: Callable[[Exchange, Outline], Outline]
+    outline_for: Callable[[ModelCall, Outline], Outline]
     """A prompt as this provider would have been sent it."""
 
 
@@ -75,16 +75,16 @@ def replay_hosted(
     """
     host = _host(provider, model)
     calls = Ledger()
-    for exchange in ledger:
-        if isinstance(exchange.prompt, Outline):
-            calls.append(_as_sent(exchange, exchange.prompt, host))
+    for call in ledger:
+        if isinstance(call.prompt, Outline):
+            calls.append(_as_sent(call, call.prompt, host))
     if not len(calls):
-        has_ids = any(isinstance(exchange.prompt, BlockIds | Tokens) for exchange in ledger)
+        has_ids = any(isinstance(call.prompt, BlockIds | Tokens) for call in ledger)
         way = "replay it on an engine, as vllm" if has_ids else "contextkit whatif FILE works with bodies and bills"
         raise UsageError(f"{provider} bills prompts, and no call of this trace has the outline of one: {way}")
     replayed = simulate(calls, cache_of=host.cache_of, watch=watch)
     total = summarise(replayed).total
-    usages = [exchange.usage or ZERO for exchange in replayed]
+    usages = [call.usage or ZERO for call in replayed]
     n_tokens, n_read = sum(usage.prompt or 0 for usage in usages), sum(usage.read or 0 for usage in usages)
     setting = Setting(provider, "ttl", instances=HOSTED[provider].n_servers if provider in HOSTED else 1)
     counts = Counts(len(usages), None, None, n_tokens, n_read)
@@ -93,15 +93,15 @@ def replay_hosted(
 
 def why_no_price(ledger: Ledger, provider: str, model: str | None = None) -> str:
     """Why `replay_hosted` gives no dollars for the same; empty where nothing is missing."""
-    calls = [exchange for exchange in ledger if isinstance(exchange.prompt, Outline)]
+    calls = [call for call in ledger if isinstance(call.prompt, Outline)]
     vendor = _host(provider, model).provider
-    names = dict.fromkeys(model or exchange.model for exchange in calls)
+    names = dict.fromkeys(model or call.model for call in calls)
     if provider in HOSTED and not HOSTED[provider].provider:
         return f"prices of {provider} are not known here"
     missing = [name for name in names if _price(vendor, name, ZERO, calls[-1].at) is None]
     if missing:
         return f"{provider} has no known price for model {', '.join(map(repr, missing[:3]))}: name one that has with --model"
-    n_silent = sum(exchange.usage is None or exchange.usage.output is None for exchange in calls)
+    n_silent = sum(call.usage is None or call.usage.output is None for call in calls)
     return (
         f"{n_silent:,} of {len(calls):,} calls do not say how many tokens were generated, and those cost too"
         if n_silent
@@ -126,15 +126,15 @@ def _host(provider: str, model: str | None) -> _Host:
     marks = rule.kind == "breakpoints" or rule.is_opt_in
     offered = rule.ttls_seconds or (rule.ttl_seconds,)
     host = rule.provider or provider
-    return _Host(host, model, cache_of, lambda exchange, outline: _marked(outline, offered, marks))
+    return _Host(host, model, cache_of, lambda call, outline: _marked(outline, offered, marks))
 
 
 def _by_model(provider: str, model: str | None) -> _Host:
     def cache_of(name: str) -> Any:
         return reference_cache(_row(provider, name))
 
-    def outline_for(exchange: Exchange, outline: Outline) -> Outline:
-        row = _row(provider, model) if model else _recorded(provider, exchange.model)
+    def outline_for(call: ModelCall, outline: Outline) -> Outline:
+        row = _row(provider, model) if model else _recorded(provider, call.model)
         is_marked = row.cache != "breakpoints" or outline.breakpoints
         return outline if is_marked else _marked(outline, (row.default_ttl_seconds,), has_marks=True)
 
@@ -163,7 +163,7 @@ def _check_sold(provider: str, row: Model, vendor: str) -> None:
 
 
 def _named(provider: str) -> dict[str, str]:
-    """What to do where the model is none of the provider's."""
+    """Return the remedy for a model that is none of the provider's."""
     return {"in_code": f"name one of {provider}'s with model=…", "in_shell": f"name one of {provider}'s with --model"}
 
 
@@ -180,14 +180,12 @@ def _offered(ttl_seconds: int, offered: tuple[int, ...]) -> int:
     return next((other for other in offered if other >= ttl_seconds), offered[-1])
 
 
-def _as_sent(exchange: Exchange, outline: Outline, host: _Host) -> Exchange:
-    began = exchange.first_byte_at
-    if began is None and exchange.usage is not None:
-        began = exchange.ended_at
-    outline = host.outline_for(exchange, outline)
-    return replace(
-        exchange, prompt=outline, provider=host.provider, model=host.name or exchange.model, first_byte_at=began
-    )
+def _as_sent(call: ModelCall, outline: Outline, host: _Host) -> ModelCall:
+    began = call.first_byte_at
+    if began is None and call.usage is not None:
+        began = call.ended_at
+    outline = host.outline_for(call, outline)
+    return replace(call, prompt=outline, provider=host.provider, model=host.name or call.model, first_byte_at=began)
 
 
 def _price(provider: str, model: str, usage: Usage, at: float) -> float | None:

@@ -67,7 +67,7 @@ class SlotCache:
         self._number = self._n_unnamed = 0
 
     def lookup(self, prompt: TokenIds, now: float) -> Hit:
-        """What would be read now, one comparison of memory for a slot or a saved state; changes nothing.
+        """Return what would be read now, one comparison of memory for a slot or a saved state; changes nothing.
 
         `segment` is the last token that is covered.
         """
@@ -75,7 +75,7 @@ class SlotCache:
         return self._hit(asked, self._server.plan(asked))
 
     def quote(self, prompt: TokenIds, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return _bill(len(prompt.tokens), self.lookup(prompt, now).read_tokens)
 
     def begin(self, prompt: TokenIds, now: float, user_starts: Sequence[int] = (), id_slot: int | None = None) -> Lease:

@@ -125,7 +125,7 @@ class SlotReuse:
 
 
 def keep(content: Content, tokens: bytes, n_reuse: int, model: Model) -> SlotReuse:
-    """What of `content` serves this prompt; `n_reuse` 0 turns no chunks.
+    """Find the part of `content` that serves this prompt; `n_reuse` 0 turns no chunks.
 
     >>> from contextkit.engines.token_ids import pack
     >>> keep(Content(pack(range(40))), pack([*range(10), *range(20, 40)]), 8, Model())
@@ -152,7 +152,7 @@ def _moved(content: Content, tokens: bytes, n_prefix: int, n_reuse: int) -> tupl
 
 
 def _find(tokens: bytes, run: bytes, start: int) -> int:
-    """Where the run stands at a token's boundary, -1 for nowhere."""
+    """Find the run at a token's boundary; -1 if it is not there."""
     at = tokens.find(run, start)
     while at % N_BYTES and at >= 0:
         at = tokens.find(run, at + 1)
@@ -160,7 +160,7 @@ def _find(tokens: bytes, run: bytes, start: int) -> int:
 
 
 def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model) -> tuple[int, tuple[Checkpoint, ...]]:
-    """How far the memory can be taken back to `n_past`, and the checkpoints that outlive it."""
+    """Compute how far the memory can be taken back to `n_past`, and the checkpoints that outlive it."""
     window = model.n_window if model.memory == "window" else 0
     needed = max(0, n_past - window - (n_past == n_prompt))
     reached = n_past
@@ -195,7 +195,9 @@ def _is_far(position: int, points: list[Checkpoint], model: Model) -> bool:
 
 
 def _next_stop(at: int, n_prompt: int, starts: frozenset[int], points: list[Checkpoint], model: Model) -> int:
-    """Where the batch that begins at `at` ends: full, at a user message, or a little before the end of the prompt."""
+    """Return where the batch that begins at `at` ends: full, at a user message, or a little before the end of the
+    prompt.
+    """
     ends = {min(at + model.n_batch, n_prompt)}
     ends |= {n_prompt - min(model.n_batch, rest) for rest in (4 + model.n_ubatch, 4)}
     ends |= {start for start in starts if start == max(starts) or _is_far(start, points, model)}
@@ -250,11 +252,12 @@ class Window:
 
 
 def grown(content: Content, generated: bytes, window: Window, model: Model) -> Content:
-    """What a slot that held a prompt holds once these tokens have been sampled.
+    """Return the content of a slot that held a prompt, once these tokens have been sampled.
 
-    >>> from contextkit.engines.token_ids import pack, unpack
+    >>> from array import array
+    >>> from contextkit.engines.token_ids import pack
     >>> held = grown(Content(pack(range(6))), pack([10, 11, 12, 13]), Window(8, is_shifting=True, n_keep=2), Model())
-    >>> unpack(held.tokens), held.n_exact
+    >>> array("i", held.tokens).tolist(), held.n_exact
     ([0, 1, 4, 5, 10, 11, 12], 2)
     """
     rest = generated[:-N_BYTES]
@@ -462,7 +465,7 @@ class SlotServer:
         self.n_started = 0
 
     def plan(self, prompt: SlotRequest) -> Plan | None:
-        """Which slot this prompt would get and what it would keep.
+        """Return the slot this prompt would get and what it would keep.
 
         None where that is busy or too small. Changes nothing.
         """

@@ -26,8 +26,6 @@ from contextkit.errors import UsageError
 
 CAPACITY_TOKENS = 1 << 20
 """Tokens an engine's memory holds where nothing else is said."""
-_BYTES_PER_TOKEN = 131_072
-"""Keys and values of one token of Llama-3.1-8B in 16 bits; only the bytes that tiers report depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def _tiered(
 ) -> PrefixCache[TokenIds]:
     """Chunks in a fast tier and a larger one below it, as LMCache keeps them."""
     tiers = Tier("gpu", capacity_tokens, policy=policy), Tier("host", host_tokens, policy=policy)
-    return TieredCache(TokenChunks(_BYTES_PER_TOKEN, block_size), tiers)
+    return TieredCache(TokenChunks(block_size), tiers)
 
 
 ENGINES: Mapping[str, Callable[..., PrefixCache[TokenIds]]] = MappingProxyType(

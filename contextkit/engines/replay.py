@@ -1,8 +1,8 @@
-"""A recorded ledger of token ids on a self-hosted engine's cache: the bills `contextkit serve --cache` made, made
-again.
+"""Replay of a ledger of token ids, recorded by `contextkit serve --cache`, on a self-hosted engine's cache.
 
-Sizes are the engine's own, in tokens, those left out as `serve` leaves them out: with the same sizes every call is
-billed what the server billed it.
+Options are the engine's own, sizes in tokens; those left out have the defaults of `serve`. With the options of the
+server every call is billed what the server billed it. `contextkit simulate` has no option for `cache_reuse`,
+`engine_version` and a llama.cpp without a host cache: ledgers of such servers are replayed from Python only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ROOMS = ("capacity_tokens", "host_tokens")
 
 def has_tokens(ledger: Ledger) -> bool:
     """Return whether any of its prompts is recorded as token ids."""
-    return any(type(exchange.prompt) is Tokens for exchange in ledger)
+    return any(type(call.prompt) is Tokens for call in ledger)
 
 
 def replay_engine(ledger: Ledger, name: str, *, watch: Watch = iter, **options: Any) -> Outcome:
@@ -37,16 +37,16 @@ def replay_engine(ledger: Ledger, name: str, *, watch: Watch = iter, **options: 
     not, and where no call recorded token ids.
     """
     calls = Ledger()
-    for exchange in ledger:
-        if type(exchange.prompt) is Tokens:
-            calls.append(exchange)
+    for call in ledger:
+        if type(call.prompt) is Tokens:
+            calls.append(call)
     if not len(calls):
         raise UsageError(
             f"{name} reads token ids, and no call of this ledger recorded any: record one with `contextkit serve --cache`"
         )
     cache = engine(name, **options).cache
     size = block_tokens(name, options.get("block_size"))
-    usages = [exchange.usage or ZERO for exchange in simulate(calls, cache, watch=watch)]
+    usages = [call.usage or ZERO for call in simulate(calls, cache, watch=watch)]
     sizes = [(usage.prompt or 0, usage.read or 0) for usage in usages]
     blocks, hit_blocks = (sum(-(-row[place] // size) for row in sizes) for place in (0, 1))
     tokens, hit_tokens = (sum(row[place] for row in sizes) for place in (0, 1))
@@ -84,7 +84,7 @@ def room_of(name: str) -> str:
 
 
 def _setting(name: str, options: Mapping[str, Any]) -> Setting:
-    """What it was, sizes in blocks."""
+    """Return the setting of a replay, sizes in blocks."""
     sizes = {**sizes_of(name), **{option: value for option, value in options.items() if value is not None}}
     size, room = block_tokens(name, sizes.get("block_size")), room_of(name)
     host = sizes["host_tokens"] // size if "host_tokens" in sizes and room != "host_tokens" else None

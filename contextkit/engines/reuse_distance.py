@@ -138,7 +138,7 @@ def _curve(np: Any, ids: Ints, lengths: Ints, sizes: Ints, tokens: Ints) -> Curv
 
 
 def _previous(np: Any, ids: Ints) -> tuple[Ints, int]:
-    """Where each block was used before, -1 for never, in order of use; and how many different ones there are."""
+    """Return where each block was used before, -1 for never, in order of use, and the number of different blocks."""
     n = len(ids)
     order = np.argsort(ids, kind="stable")
     by_id = ids[order]

@@ -100,7 +100,7 @@ class RadixCache:
         self._n_unnamed = 0
 
     def lookup(self, prompt: TokenIds, now: float) -> Hit:
-        """What would be read now, one comparison of memory for a node.
+        """Return what would be read now, one comparison of memory for a node.
 
         Changes nothing. `segment` is the last page that is covered.
         """
@@ -108,7 +108,7 @@ class RadixCache:
         return self._hit(self._tree.measure(tokens, space, self._readable(prompt)), tokens, space)
 
     def quote(self, prompt: TokenIds, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return _bill(len(prompt.tokens), self.lookup(prompt, now).read_tokens)
 
     def begin(self, prompt: TokenIds, now: float, priority: int = 0) -> Lease:

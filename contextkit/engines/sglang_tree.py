@@ -146,7 +146,7 @@ def rules_of(version: str, core: str = "python") -> Rules:
 
 
 def ranking(policy: str, rules: Rules, parameters: Mapping[str, int] | None = None) -> Callable[[Node], Rank]:
-    """How this policy ranks nodes.
+    """Return the rank function of a policy.
 
     Raises `UsageError` for one the version does not have, and for a parameter the policy does not.
     """
@@ -224,7 +224,7 @@ class RadixTree:
         return self.evictable + self.protected
 
     def measure(self, tokens: Tokens, space: Space = NO_SPACE, n_tokens: int | None = None) -> int:
-        """What `match` would find; changes nothing."""
+        """Return the length `match` would find; changes nothing."""
         key = self._whole_pages(self._keyed(tokens, n_tokens))
         node, at, end = self.root, 0, len(key)
         while at < end and (child := node.children.get(self._child_key(node, key, at, space))):
@@ -398,13 +398,13 @@ class RadixTree:
         return same + self._page_bytes if is_cut_alike else same
 
     def _is_worth_keeping(self, tokens: Tokens, at: int, end: int) -> TypeGuard[bytes]:
-        """Whether these bytes can be a node's memory as they are: nobody writes over them, and most of them are the
-        node's.
+        """Return whether these bytes can be a node's memory as they are: nobody writes over them, and most of them are
+        the node's.
         """
         return isinstance(tokens, bytes) and not self._is_eagle and not at and 2 * end >= len(tokens)
 
     def _renew(self, node: Node, length: int, now: int, priority: int, known: int) -> None:
-        """What an insertion does to the nodes it comes by, from this one, so many bytes deep, back to the root."""
+        """Renew the nodes that an insertion passes, from this one, so many bytes deep, back to the root."""
         for step in self._path(node):
             self._touch(step, now)
             self._use(step, priority, length > known)

@@ -1,6 +1,6 @@
 """What a cache would have done with a recorded trace.
 
-The exchanges of a ledger come back with the usage that a cache bills. Prompts may be recorded as outlines (for the
+The calls of a ledger come back with the usage that a cache bills. Prompts may be recorded as outlines (for the
 caches of hosted providers) or as token ids (for those of engines); a trace of block ids goes through `compare`. Times
 come from the trace; nothing is sent.
 """
@@ -19,16 +19,16 @@ from contextkit.cache.reference import reference_cache
 from contextkit.engines.token_ids import TokenIds
 from contextkit.engines.token_lanes import TokenLanes
 from contextkit.errors import UsageError
-from contextkit.ledger.calls import BlockIds, Exchange, Outline, Tokens
+from contextkit.ledger.calls import BlockIds, ModelCall, Outline, Tokens
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import model_named
 
 Cache = PrefixCache[Prompt] | PrefixCache[TokenIds]
 """Of a hosted provider, of an engine."""
-_Row = tuple[Exchange, Any]
-"""An exchange and its prompt in a cache's words; None where it recorded none."""
+_Row = tuple[ModelCall, Any]
+"""A call and its prompt in a cache's words; None where it recorded none."""
 Watch = Callable[[Iterable[Any]], Iterable[Any]]
-"""What exchanges pass through on their way: it may count them, and stop early."""
+"""What calls pass through on their way: it may count them, and stop early."""
 
 
 def _own(model: str) -> PrefixCache[Prompt]:
@@ -38,12 +38,12 @@ def _own(model: str) -> PrefixCache[Prompt]:
 def simulate(
     ledger: Ledger, cache: Cache | None = None, *, cache_of: Callable[[str], Any] = _own, watch: Watch = iter
 ) -> Ledger:
-    """Replay every exchange with a recorded prompt, in order of start, through `cache` (by default the one each model's
+    """Replay every call with a recorded prompt, in order of start, through `cache` (by default the one each model's
     provider runs).
 
     Calls that overlap are seen as they were: a response that had not begun has published nothing, an engine's request
-    that had not ended holds what it uses. Exchanges without a prompt are left out; without `cache`, those of engines
-    too, since nobody says which engine. `cache_of` makes a model's cache where `cache` is not given. Every exchange
+    that had not ended holds what it uses. Calls without a prompt are left out; without `cache`, those of engines
+    too, since nobody says which engine. `cache_of` makes a model's cache where `cache` is not given. Every call
     passes `watch`; where that stops, so does the replay. Raises `UsageError` where `cache` does not read what was
     recorded.
     """
@@ -51,23 +51,23 @@ def simulate(
         raise UsageError(f"a ledger is replayed, not {type(ledger).__name__}: Ledger.read(path), or context.ledger")
     caches: dict[str, Any] = {}
     replayed, under_way, answers = Ledger(), _UnderWay(), _Answers()
-    for exchange, prompt in watch(_in_order(ledger)):
-        if cache is not None and type(exchange.prompt) is BlockIds:
+    for call, prompt in watch(_in_order(ledger)):
+        if cache is not None and type(call.prompt) is BlockIds:
             raise UsageError(
-                f"exchange {exchange.id!r} recorded block ids: replay them with `contextkit.engines.compare.compare`"
+                f"call {call.id!r} recorded block ids: replay them with `contextkit.engines.compare.compare`"
             )
-        if prompt is None or (cache is None and type(exchange.prompt) is not Outline):
+        if prompt is None or (cache is None and type(call.prompt) is not Outline):
             continue
-        if cache is None and exchange.model not in caches:
-            caches[exchange.model] = cache_of(exchange.model)
-        used: Any = cache if cache is not None else caches[exchange.model]
-        under_way.settle(exchange.at)
-        answers.tell(used, exchange, prompt)
-        lease = _begun(used, exchange, prompt)
-        answers.note(exchange, prompt, lease)
-        under_way.add(exchange, used, lease)
-        output = exchange.usage.output if exchange.usage else None
-        replayed.append(replace(exchange, usage=replace(lease.usage, output=output, estimated=True)))
+        if cache is None and call.model not in caches:
+            caches[call.model] = cache_of(call.model)
+        used: Any = cache if cache is not None else caches[call.model]
+        under_way.settle(call.at)
+        answers.tell(used, call, prompt)
+        lease = _begun(used, call, prompt)
+        answers.note(call, prompt, lease)
+        under_way.add(call, used, lease)
+        output = call.usage.output if call.usage else None
+        replayed.append(replace(call, usage=replace(lease.usage, output=output, estimated=True)))
     under_way.settle(None)
     return replayed
 
@@ -82,20 +82,18 @@ class _Answers:
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], _LastCall] = {}
 
-    def tell(self, cache: Any, exchange: Exchange, prompt: Any) -> None:
+    def tell(self, cache: Any, call: ModelCall, prompt: Any) -> None:
         """Say where the answer before this call ended; what was cut or refused has none."""
-        answered, last = getattr(cache, "answered", None), self._last.pop((exchange.session, exchange.lane), None)
+        answered, last = getattr(cache, "answered", None), self._last.pop((call.session, call.lane), None)
         if answered is None or last is None or type(prompt) is not Prompt:
             return
         if last.n < prompt.n and prompt.key(last.n - 1) == last.key:
-            answered(replace(prompt, n=last.n + 1, breakpoints=()), min(last.ended_at, exchange.at), last.lease)
+            answered(replace(prompt, n=last.n + 1, breakpoints=()), min(last.ended_at, call.at), last.lease)
 
-    def note(self, exchange: Exchange, prompt: Any, lease: Lease) -> None:
+    def note(self, call: ModelCall, prompt: Any, lease: Lease) -> None:
         """Remember a call for the one that goes on with it."""
-        if type(prompt) is Prompt and prompt.n and exchange.error is None and exchange.ended_at is not None:
-            self._last[exchange.session, exchange.lane] = _LastCall(
-                prompt.n, prompt.key(prompt.n - 1), exchange.ended_at, lease
-            )
+        if type(prompt) is Prompt and prompt.n and call.error is None and call.ended_at is not None:
+            self._last[call.session, call.lane] = _LastCall(prompt.n, prompt.key(prompt.n - 1), call.ended_at, lease)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +110,13 @@ class _LastCall:
     """What its cache gave it."""
 
 
-def _begun(cache: Any, exchange: Exchange, prompt: Any) -> Lease:
+def _begun(cache: Any, call: ModelCall, prompt: Any) -> Lease:
     try:
-        lease: Lease = cache.begin(prompt, exchange.at)
+        lease: Lease = cache.begin(prompt, call.at)
     except AttributeError as error:
-        kind = type(exchange.prompt).__name__
+        kind = type(call.prompt).__name__
         raise UsageError(
-            f"{type(cache).__name__} does not read what exchange {exchange.id!r} recorded ({kind}): outlines go through caches of hosted "
+            f"{type(cache).__name__} does not read what call {call.id!r} recorded ({kind}): outlines go through caches of hosted "
             "providers, token ids through those of engines (contextkit.engines.registry)"
         ) from error
     return lease
@@ -131,20 +129,20 @@ class _UnderWay:
         self._coming: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = count()
 
-    def add(self, exchange: Exchange, cache: Any, lease: Lease) -> None:
+    def add(self, call: ModelCall, cache: Any, lease: Lease) -> None:
         """Note when its response begins and when it ends.
 
         What never began published nothing; an engine lets go of it all the same.
         """
-        begins, is_hosted = exchange.first_byte_at, type(exchange.prompt) is Outline
+        begins, is_hosted = call.first_byte_at, type(call.prompt) is Outline
         if begins is not None:
             self._at(begins, lambda: cache.publish(lease, begins))
         if begins is not None or not is_hosted:
             ends = max(
-                exchange.at if begins is None else begins,
-                exchange.at if exchange.ended_at is None else exchange.ended_at,
+                call.at if begins is None else begins,
+                call.at if call.ended_at is None else call.ended_at,
             )
-            self._at(ends, lambda: _end(exchange, cache, lease, ends))
+            self._at(ends, lambda: _end(call, cache, lease, ends))
 
     def _at(self, moment: float, act: Callable[[], object]) -> None:
         heappush(self._coming, (moment, next(self._numbers), act))
@@ -155,29 +153,29 @@ class _UnderWay:
             heappop(self._coming)[2]()
 
 
-def _end(exchange: Exchange, cache: Any, lease: Lease, at: float) -> None:
+def _end(call: ModelCall, cache: Any, lease: Lease, at: float) -> None:
     generate = getattr(
         cache, "generate", None
     )  # an engine's cache wants to know what was generated: the next prompt repeats it
-    if generate and type(exchange.prompt) is Tokens and exchange.prompt.generated:
-        generate(lease, exchange.prompt.generated)
-    cache.end(lease, (exchange.usage.output if exchange.usage else None) or 0, at)
+    if generate and type(call.prompt) is Tokens and call.prompt.generated:
+        generate(lease, call.prompt.generated)
+    cache.end(lease, (call.usage.output if call.usage else None) or 0, at)
 
 
 def _in_order(ledger: Ledger) -> Iterable[_Row]:
-    """Exchanges with their prompts by time of start.
+    """Calls with their prompts by time of start.
 
     Recorded is when they ended: where calls overlapped the prompts are copied.
     """
     if all(one.at <= other.at for one, other in pairwise(ledger)):
         return _prompts(ledger)
-    return sorted(((exchange, _copied(prompt)) for exchange, prompt in _prompts(ledger)), key=lambda row: row[0].at)
+    return sorted(((call, _copied(prompt)) for call, prompt in _prompts(ledger)), key=lambda row: row[0].at)
 
 
 def _prompts(ledger: Ledger) -> Iterator[_Row]:
     lanes = TokenLanes()
-    for exchange, prompt in ledger.prompts():
-        yield exchange, lanes.read(exchange, exchange.prompt) if type(exchange.prompt) is Tokens else prompt
+    for call, prompt in ledger.prompts():
+        yield call, lanes.read(call, call.prompt) if type(call.prompt) is Tokens else prompt
 
 
 def _copied(prompt: Any) -> Any:

@@ -42,8 +42,6 @@ class Chunk:
     """Stands for its own tokens wherever they are; empty where it may not be re-used elsewhere."""
     n_tokens: int
     """Its size in tokens."""
-    n_bytes: int
-    """Its size in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class Chunking(Protocol[P]):
         ...
 
     def chunks(self, prompt: P) -> list[Chunk]:
-        """What of the prompt is stored, from the front."""
+        """Cut the prompt into the chunks that are stored, from the front."""
         ...
 
     def n_tokens(self, prompt: P) -> int:
@@ -73,7 +71,7 @@ class Chunking(Protocol[P]):
         ...
 
     def n_readable(self, prompt: P) -> int:
-        """How many of its tokens may be read."""
+        """Count its tokens that may be read."""
         ...
 
 
@@ -81,14 +79,12 @@ class Chunking(Protocol[P]):
 class TokenChunks:
     """Token ids in chunks of one size, or in segments that end at a separator.
 
-    >>> [chunk.n_tokens for chunk in TokenChunks(1, saves_partial=True).chunks(TokenIds(range(600)))]
+    >>> [chunk.n_tokens for chunk in TokenChunks(saves_partial=True).chunks(TokenIds(range(600)))]
     [256, 256, 88]
-    >>> [chunk.n_tokens for chunk in TokenChunks(1, separator=(0, 0)).chunks(TokenIds([5, 6, 0, 0, 7, 0, 0, 8]))]
+    >>> [chunk.n_tokens for chunk in TokenChunks(separator=(0, 0)).chunks(TokenIds([5, 6, 0, 0, 7, 0, 0, 8]))]
     [4, 3]
     """
 
-    bytes_per_token: int
-    """Memory of one token's keys and values, all layers; 131,072 for Llama-3.1-8B in 16 bits."""
     size: int = 256
     """Tokens in a chunk."""
     saves_partial: bool = False
@@ -103,13 +99,13 @@ class TokenChunks:
     """Whether and how chunks are re-used at another place."""
 
     def chunks(self, prompt: TokenIds) -> list[Chunk]:
-        """What of the prompt is stored, from the front."""
+        """Cut the prompt into the chunks that are stored, from the front."""
         data = packed_bytes(prompt)
         ends = [0, *(self._separated(data) if self.separator else range(self.size, len(prompt.tokens) + 1, self.size))]
         if self.saves_partial and ends[-1] < len(prompt.tokens):
             ends.append(len(prompt.tokens))
         pieces = ((end - start, data[start * N_BYTES : end * N_BYTES]) for start, end in pairwise(ends))
-        return _chained(self._root(prompt), pieces, self.bytes_per_token, self.reuse)
+        return _chained(self._root(prompt), pieces, self.reuse)
 
     def n_tokens(self, prompt: TokenIds) -> int:
         """Its size."""
@@ -120,7 +116,7 @@ class TokenChunks:
         return 0 if prompt.is_read_skipped else max(0, len(prompt.tokens) - 1)
 
     def _separated(self, data: bytes) -> Iterator[int]:
-        """Where segments end, the separator included."""
+        """Yield where segments end, the separator included."""
         mark, at = pack(self.separator), 0
         while (found := data.find(mark, at)) >= 0:
             at = found + 1
@@ -137,12 +133,9 @@ class TokenChunks:
 class BlockChunks:
     """Block ids, one to a chunk.
 
-    >>> [chunk.n_tokens for chunk in BlockChunks(1).chunks(BlockIds(16, [4, 5, 6]))]
+    >>> [chunk.n_tokens for chunk in BlockChunks().chunks(BlockIds(16, [4, 5, 6]))]
     [16, 16, 16]
     """
-
-    bytes_per_token: int
-    """Memory of one token's keys and values, all layers."""
 
     @property
     def reuse(self) -> Reuse | None:
@@ -150,9 +143,9 @@ class BlockChunks:
         return None
 
     def chunks(self, prompt: BlockIds) -> list[Chunk]:
-        """What of the prompt is stored, from the front."""
+        """Cut the prompt into the chunks that are stored, from the front."""
         pieces = ((prompt.size, array("q", (block,)).tobytes()) for block in prompt.ids)
-        return _chained(repr(prompt.size).encode(), pieces, self.bytes_per_token, None)
+        return _chained(repr(prompt.size).encode(), pieces, None)
 
     def n_tokens(self, prompt: BlockIds) -> int:
         """Its size, every id a full block."""
@@ -163,15 +156,13 @@ class BlockChunks:
         return self.n_tokens(prompt)
 
 
-def _chained(
-    root: bytes, pieces: Iterator[tuple[int, bytes]], bytes_per_token: int, reuse: Reuse | None
-) -> list[Chunk]:
+def _chained(root: bytes, pieces: Iterator[tuple[int, bytes]], reuse: Reuse | None) -> list[Chunk]:
     alone = _digest(b"alone", root)
     key, chunks = _digest(b"chain", root), []
     for n_tokens, data in pieces:
         key = _digest(key, data)
         content = _digest(alone, data) if reuse and n_tokens >= reuse.min_tokens else b""
-        chunks.append(Chunk(key, content, n_tokens, n_tokens * bytes_per_token))
+        chunks.append(Chunk(key, content, n_tokens))
     return chunks
 
 
@@ -311,7 +302,7 @@ class TierStore:
     """What one tier holds now.
 
     >>> store = TierStore(Tier("host", capacity_tokens=2))
-    >>> one, two, three = (Chunk(key, b"", 1, 8) for key in (b"1", b"2", b"3"))
+    >>> one, two, three = (Chunk(key, b"", 1) for key in (b"1", b"2", b"3"))
     >>> stored, evicted = store.put([one, two], held=())
     >>> store.hit(b"1")
     >>> [gone.key for gone in store.put([three], held=())[1]]
@@ -343,7 +334,7 @@ class TierStore:
         return self._entries[next(iter(keys))].chunk if keys else None
 
     def uses(self, key: bytes) -> int:
-        """How often a chunk was put or read here, 0 for one that is not there."""
+        """Count how often a chunk was put or read here; 0 if it is not there."""
         entry = self._entries.get(key)
         return entry.uses if entry else 0
 

@@ -1,4 +1,4 @@
-"""Chunks of KV that sink from tier to tier and rise when they are read: LMCache, SGLang's HiCache, Mooncake's store.
+"""Chunks of KV that sink from tier to tier and rise when they are read: LMCache, SGLang's HiCache.
 
 Several caches given one `TierStore` are instances that share it.
 
@@ -47,7 +47,7 @@ class _TierLookup:
 
     @property
     def n_read(self) -> int:
-        """How many leading chunks are read."""
+        """The number of leading chunks that are read."""
         return self.ends[-1]
 
     def at(self, level: int) -> list[Chunk]:
@@ -61,7 +61,7 @@ class TieredCache(Generic[P]):
     >>> from contextkit.engines.token_ids import TokenIds
     >>> from contextkit.engines.tier import TokenChunks
     >>> tiers = Tier("gpu", capacity_tokens=512), Tier("host", capacity_tokens=4096)
-    >>> cache = TieredCache(TokenChunks(bytes_per_token=131_072), tiers)
+    >>> cache = TieredCache(TokenChunks(), tiers)
     >>> for start in (0, 10_000):
     ...     cache.publish(cache.begin(TokenIds(range(start, start + 600)), now=0.0), now=1.0)
     >>> cache.lookup(TokenIds(range(600)), now=2.0).read_tokens
@@ -80,11 +80,11 @@ class TieredCache(Generic[P]):
         _check([store.tier for store in self._stores])
 
     def lookup(self, prompt: P, now: float) -> Hit:
-        """What would be read now, in O(prompt); changes nothing. `segment` is the last chunk that is covered."""
+        """Return what would be read now, in O(prompt); changes nothing. `segment` is the last chunk that is covered."""
         return self._hit(prompt, self._find(prompt))
 
     def quote(self, prompt: P, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return self._bill(prompt, self.lookup(prompt, now))
 
     def begin(self, prompt: P, now: float) -> Lease:
@@ -119,12 +119,12 @@ class TieredCache(Generic[P]):
     def stats(self) -> dict[str, int]:
         """Counters since the last reset.
 
-        For each tier the bytes this instance read and wrote, what it evicted, what is there now.
+        For each tier the tokens this instance read, wrote and evicted, and those that are there now.
         """
         names = [
             f"{what}_{store.tier.name}"
             for store in self._stores
-            for what in ("read_bytes", "written_bytes", "evicted_tokens")
+            for what in ("read_tokens", "written_tokens", "evicted_tokens")
         ]
         now = {f"tokens_{store.tier.name}": store.n_tokens for store in self._stores}
         return dict.fromkeys((*_COUNTERS, *names), 0) | dict(self._counters) | now
@@ -150,7 +150,7 @@ class TieredCache(Generic[P]):
         )
 
     def _reach(self, store: TierStore, chunks: list[Chunk]) -> int:
-        """How many leading ones of these are read from this tier."""
+        """Count the leading chunks that are read from this tier."""
         n = next((index for index, chunk in enumerate(chunks) if chunk.key not in store), len(chunks))
         return n if sum(chunk.n_tokens for chunk in chunks[:n]) >= store.tier.min_read_tokens else 0
 
@@ -203,7 +203,7 @@ class TieredCache(Generic[P]):
         """Store in a tier; what has to go sinks, where the tier below takes that."""
         store = self._stores[level]
         stored, evicted = store.put(chunks, held)
-        self._counters[f"written_bytes_{store.tier.name}"] += sum(chunk.n_bytes for chunk in stored)
+        self._counters[f"written_tokens_{store.tier.name}"] += sum(chunk.n_tokens for chunk in stored)
         self._counters[f"evicted_tokens_{store.tier.name}"] += sum(chunk.n_tokens for chunk in evicted)
         if level + 1 < len(self._stores) and self._stores[level + 1].tier.write == "on_eviction":
             for chunk in evicted:
@@ -215,8 +215,8 @@ class TieredCache(Generic[P]):
             self._put(level, [chunk for chunk in used if self._stores[level - 1].uses(chunk.key) > 1], held)
 
     def _new(self, found: _TierLookup) -> list[Chunk]:
-        """What is stored once it is computed: exact up to the first approximate chunk, known by its own tokens only
-        from there on.
+        """Return what is stored once it is computed: exact up to the first approximate chunk, known by its own tokens
+        only from there on.
         """
         exact = found.elsewhere[0][0] if found.elsewhere else len(found.chunks)
         loose = (replace(chunk, key=chunk.content) for chunk in found.chunks[exact:] if chunk.content)
@@ -230,7 +230,8 @@ class TieredCache(Generic[P]):
         self._counters["fresh_tokens"] += lease.usage.fresh or 0
         self._counters["approximate_tokens"] += hit.approximate_tokens
         for level, store in enumerate(self._stores):
-            self._counters[f"read_bytes_{store.tier.name}"] += sum(chunk.n_bytes for chunk in self._moved(found, level))
+            moved = sum(chunk.n_tokens for chunk in self._moved(found, level))
+            self._counters[f"read_tokens_{store.tier.name}"] += moved
 
 
 def _check(tiers: Sequence[Tier]) -> None:

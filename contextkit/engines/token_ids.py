@@ -99,17 +99,10 @@ def view(tokens: Sequence[int]) -> memoryview:
     return memoryview(pack(tokens))
 
 
-def unpack(data: bytes) -> list[int]:
-    """The token ids again.
-
-    >>> unpack(pack([1, -2]))
-    [1, -2]
-    """
-    return array("i", data).tolist()
-
-
 def packed_view(prompt: TokenIds) -> memoryview:
-    """What `packed_bytes` gives, without a copy where the prompt holds no images or sounds and `view` makes none."""
+    """Return what `packed_bytes` gives, without a copy where the prompt holds no images or sounds and `view` makes
+    none.
+    """
     return memoryview(packed_bytes(prompt)) if prompt.items else view(prompt.tokens)
 
 
@@ -136,7 +129,7 @@ def _stand_in(item: Item) -> int:
 def bigrams(data: bytes | memoryview) -> bytes:
     """Each token with the one after it: n tokens give n - 1 units of two tokens.
 
-    >>> unpack(bigrams(pack([1, 2, 3])))
+    >>> array("i", bigrams(pack([1, 2, 3]))).tolist()
     [1, 2, 2, 3]
     """
     tokens = array("i", bytes(data))

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from contextkit.engines.token_ids import N_BYTES, Adapter, TokenIds, shared
 from contextkit.errors import LogCorrupt
-from contextkit.ledger.calls import Exchange, Tokens
+from contextkit.ledger.calls import ModelCall, Tokens
 
 Lane = tuple[str, str]
-"""Session and lane of an exchange: where it looks for what came before."""
+"""Session and lane of a call: where it looks for what came before."""
 
 
 def token_prompt(model: str, ids: Sequence[int], space: str = "", *, is_read_skipped: bool = False) -> TokenIds:
@@ -25,7 +25,7 @@ def token_prompt(model: str, ids: Sequence[int], space: str = "", *, is_read_ski
 
 
 class TokenLanes:
-    """What each lane's last exchange left: the difference to it is what a ledger keeps of the next.
+    """What each lane's last call left: the difference to it is what a ledger keeps of the next.
 
     >>> lanes = TokenLanes()
     >>> first = lanes.write(("s", "main"), token_prompt("m", [1, 2]), generated=[3])
@@ -37,25 +37,25 @@ class TokenLanes:
         self._left: dict[Lane, array[int]] = {}
 
     def write(self, lane: Lane, prompt: TokenIds, generated: Sequence[int]) -> Tokens:
-        """What to record of this exchange, which is the lane's last from now on."""
+        """Return what to record of this call, which becomes the lane's last."""
         before, ids = self._left.get(lane, array("i")), array("i", prompt.tokens)
         limit = min(len(before), len(ids)) * N_BYTES
         keep = shared(before.tobytes(), 0, ids.tobytes(), 0, limit, N_BYTES) // N_BYTES
         self._left[lane] = ids + array("i", generated)
         return Tokens(keep, tuple(ids[keep:]), tuple(generated), prompt.salt or "", prompt.is_read_skipped)
 
-    def read(self, exchange: Exchange, tokens: Tokens) -> TokenIds:
-        """The prompt of an exchange, read in the order of recording.
+    def read(self, call: ModelCall, tokens: Tokens) -> TokenIds:
+        """The prompt of a call, read in the order of recording.
 
         Raises `LogCorrupt` where one before it is missing.
         """
-        lane = exchange.session, exchange.lane
+        lane = call.session, call.lane
         before = self._left.get(lane, array("i"))
         if not 0 <= tokens.keep <= len(before):
             raise LogCorrupt(
-                f"exchange {exchange.id!r} keeps {tokens.keep} tokens of a lane that has {len(before)}: "
-                "an exchange before it is missing, or lanes were mixed"
+                f"call {call.id!r} keeps {tokens.keep} tokens of a lane that has {len(before)}: "
+                "a call before it is missing, or lanes were mixed"
             )
         ids = before[: tokens.keep] + array("i", tokens.ids)
         self._left[lane] = ids + array("i", tokens.generated)
-        return token_prompt(exchange.model, ids, tokens.space, is_read_skipped=tokens.is_read_skipped)
+        return token_prompt(call.model, ids, tokens.space, is_read_skipped=tokens.is_read_skipped)

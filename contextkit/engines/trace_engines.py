@@ -57,7 +57,7 @@ class Engine(Protocol):
         ...
 
     def find(self, ids: Sequence[int]) -> int:
-        """How many leading blocks are there; changes nothing."""
+        """Count the leading blocks that are held; changes nothing."""
         ...
 
     @property
@@ -101,7 +101,7 @@ class RadixEngine:
         return match.length
 
     def find(self, ids: Sequence[int]) -> int:
-        """How many leading blocks are there; changes nothing."""
+        """Count the leading blocks that are held; changes nothing."""
         return self._tree.measure(pack(self._numbered(ids)))
 
 
@@ -121,7 +121,7 @@ class SlotEngine:
         return lease.hit.read_tokens
 
     def find(self, ids: Sequence[int]) -> int:
-        """How many leading blocks are there; changes nothing."""
+        """Count the leading blocks that are held; changes nothing."""
         return self._cache.lookup(TokenIds(self._numbered(ids)), 0.0).read_tokens
 
 
@@ -129,7 +129,7 @@ class TieredEngine:
     """GPU blocks above host blocks, as with LMCache; gone is what the host tier forgot."""
 
     def __init__(self, tiers: Sequence[Tier]) -> None:
-        self._cache = TieredCache(BlockChunks(bytes_per_token=1), tiers)
+        self._cache = TieredCache(BlockChunks(), tiers)
         self._lowest = tiers[-1].name
 
     def admit(self, ids: Sequence[int]) -> int:
@@ -140,7 +140,7 @@ class TieredEngine:
         return lease.hit.read_tokens
 
     def find(self, ids: Sequence[int]) -> int:
-        """How many leading blocks are there; changes nothing."""
+        """Count the leading blocks that are held; changes nothing."""
         return self._cache.lookup(BlockIds(1, ids), 0.0).read_tokens
 
     @property
@@ -230,7 +230,7 @@ def _session(fleet: Fleet, request: BlockRequest) -> int:
 
 
 def _prefix(fleet: Fleet, request: BlockRequest) -> int:
-    """Where most of it is; where several have as much, the one that served least."""
+    """Choose the instance that holds most of the request; of several that hold as much, the one that served least."""
     hits = [engine.find(request.ids) for engine in fleet.engines]
     return max(range(len(hits)), key=lambda index: (hits[index], -fleet.served[index]))
 

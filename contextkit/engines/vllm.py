@@ -43,14 +43,14 @@ class BlockCache:
         self.reset()
 
     def lookup(self, prompt: TokenIds, now: float) -> Hit:
-        """What would be read now, in O(prompt); changes nothing. `segment` is the last block that is covered."""
+        """Return what would be read now, in O(prompt); changes nothing. `segment` is the last block that is covered."""
         request = self._engine.request(prompt)
         if prompt.is_read_skipped or not self._shape.is_caching:
             return self._hit(0)
         return self._hit(self._engine.longest(request)[0].tokens)
 
     def quote(self, prompt: TokenIds, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return _bill(prompt, self.lookup(prompt, now).read_tokens)
 
     def begin(self, prompt: TokenIds, now: float) -> Lease:

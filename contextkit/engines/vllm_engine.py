@@ -68,12 +68,12 @@ class Shape:
 
     @property
     def largest(self) -> int:
-        """What every block's end meets: the least common multiple of the blocks' sizes."""
+        """The least common multiple of the blocks' sizes."""
         return lcm(*(group.size for group in self.groups))
 
     @property
     def is_partial(self) -> bool:
-        """Whether a hit may end inside a block: a recurrent group's blocks are longer than a key, and every group can
+        """True if a hit may end inside a block: a recurrent group's blocks are longer than a key, and every group can
         look there.
         """
         states = any(group.kind == "mamba" and group.size > self.unit for group in self.groups)
@@ -291,7 +291,7 @@ def _give_back(table: list[int], places: list[int], pool: Pool) -> None:
 
 
 def checkpoint(n_prompt: int, unit: int, is_last_dropped: bool) -> int:
-    """Where in a prompt its state is worth keeping: the last key that leaves a token to compute.
+    """Return where in a prompt its state is worth keeping: the last key that leaves a token to compute.
 
     >>> checkpoint(50, 16, False), checkpoint(48, 16, False), checkpoint(48, 16, True)
     (48, 32, 32)
@@ -352,7 +352,7 @@ class BlockEngine:
         request.computed = computed
 
     def begin_step(self) -> None:
-        """What the last step wrote is there now: states may be hit, copies are made.
+        """Make what the last step wrote readable: states may be hit, copies are made.
 
         Only recurrent groups need to be told.
         """
@@ -572,7 +572,7 @@ class BlockEngine:
         request.n_cached[index] = end
 
     def _boundaries(self, request: Request, group: Group) -> list[int]:
-        """Where later requests may resume: at this prompt's end, or where a shared prefix ended."""
+        """Return where later requests may resume: at this prompt's end, or where a shared prefix ended."""
         n, size, rules = len(request.prompt.tokens), self.shape.largest, self.shape.rules
         if not self._dropping or not rules.are_replays_kept:
             return [n - 1, *([request.shared_end] if request.shared_end else [])]
@@ -646,7 +646,7 @@ class BlockEngine:
         return Lookup(length, tuple(next(remaining[group]) for group in self.shape.groups)), longest
 
     def _bound(self, request: Request, kind: Group, current: int, is_dropped: bool) -> int:
-        """How far a kind may look: with EAGLE past the hit, by what it will give up again."""
+        """Return how far a kind may look: with EAGLE past the hit, by what it gives up again."""
         if not is_dropped or kind.kind == "mamba":
             return current
         margin = self._unit if self.shape.is_partial and kind.kind == "full" and kind.size > self._unit else kind.size

@@ -155,12 +155,12 @@ def find(group: Group, keys: Sequence[int], cached: Mapping[int, int], search: S
 
 
 def skipped_tokens(group: Group, computed: int) -> int:
-    """How many leading tokens no later one attends to."""
+    """Count the leading tokens that no later token attends to."""
     return _SKIPPED[group.kind](group.reach, computed)
 
 
 def n_skipped(group: Group, computed: int) -> int:
-    """How many leading blocks no later token attends to.
+    """Count the leading blocks that no later token attends to.
 
     >>> n_skipped(Group("sliding_window", 2, 4), 7)
     2
@@ -187,7 +187,7 @@ class Retention:
 
 
 def cacheable(group: Group, start: int, end: int, retention: Retention) -> Iterable[int]:
-    """Which of the blocks `start`…`end` are worth caching.
+    """Return the blocks of `start`…`end` that are worth caching.
 
     >>> list(cacheable(Group("sliding_window", 16, 16), 0, 16, Retention(64, 16, (255,), False)))
     [3, 7, 11, 14, 15]

@@ -85,7 +85,7 @@ def _extend_marked(
 
 
 def extras(prompt: TokenIds, start: int, size: int, rules: Rules) -> tuple[object, ...]:
-    """What besides the tokens is in the key of the block that starts at token `start`.
+    """Return what besides the tokens is in the key of the block that starts at token `start`.
 
     >>> extras(TokenIds((), salt="a"), 0, 16, Rules()), extras(TokenIds((), salt="a"), 16, 16, Rules())
     (('salt', 'a'), ())

@@ -152,7 +152,7 @@ class ByChain:
 
     @property
     def n(self) -> int:
-        """How many keys are cached."""
+        """The number of cached keys."""
         return len(self.keys) - self.keys.count(NONE) - sum(map(len, self._spares.values())) - self._n_hidden
 
     def leading(self, keys: Sequence[int]) -> list[int]:
@@ -330,7 +330,7 @@ class ByKey:
 
     @property
     def n(self) -> int:
-        """How many keys are cached."""
+        """The number of cached keys."""
         return len(self.serves)
 
     def leading(self, keys: Sequence[int]) -> list[int]:
@@ -462,7 +462,7 @@ class Pool:
         """Blocks that lost their key to a new use since somebody last emptied this list, in that order."""
 
     def users(self, block: int) -> int:
-        """How many requests use it; the null block is not counted."""
+        """Count the requests that use a block; the null block is not counted."""
         return 0 if block in self.queue or block == NULL else 1 + self.shared.get(block, 0)
 
     def take(self, n: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Agent traces of LMCache (github.com/LMCache/lmcache-agent-trace): `{"timestamp": µs, "input": text, "output": text,
 "session_id"}`.
 
-Takes a source, gives one exchange for each call, its prompt as an outline of its text and what an endless cache of its
+Takes a source, gives one call for each call, its prompt as an outline of its text and what an endless cache of its
 session would have read of it as its prediction. Bills and models are in no line of these.
 
 * Lines are in no order: they are put in that of their times. How long a call took is in none: it is taken to be
@@ -25,7 +25,7 @@ from contextkit.importers.provider_names import UNKNOWN
 from contextkit.importers.rows import bare, in_time, rows
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
-from contextkit.ledger.calls import Exchange, Outline, Record
+from contextkit.ledger.calls import ModelCall, Outline, Record
 
 BYTES_PER_TOKEN = 4
 """UTF-8 bytes to a token, an estimate for English and code."""
@@ -74,7 +74,7 @@ def read(source: Source) -> Iterator[Record]:
             n_known += 1
             continue
         session = sessions.setdefault(name, _Session())
-        yield _exchange(f"{name}/{row['timestamp']}", name, at, session, _grown(session, text), row["output"])
+        yield _call(f"{name}/{row['timestamp']}", name, at, session, _grown(session, text), row["output"])
     if n_known:
         source.fault(0, f"{n_known:,} of its lines were read before; counted once")
 
@@ -126,12 +126,12 @@ def _grown(session: _Session, text: str) -> Outline:
     )
 
 
-def _exchange(identity: str, name: str, at: float, session: _Session, prompt: Outline, output: str) -> Exchange:
+def _call(identity: str, name: str, at: float, session: _Session, prompt: Outline, output: str) -> ModelCall:
     read = _tokens(session.sizes[prompt.keep - 1]) if prompt.keep else 0
     sent = _tokens(session.sizes[-1]) if session.sizes else 0
     generated = _tokens(len(output.encode("utf-8", "surrogatepass")))
     expected = Usage(sent - read, read, 0, 0, generated, estimated=True)
-    return Exchange(
+    return ModelCall(
         id=identity,
         session=name,
         lane="main",

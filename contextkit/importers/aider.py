@@ -1,6 +1,6 @@
 """The analytics log of aider (`aider --analytics-log FILE`): what each message cost.
 
-Takes a source, gives one exchange for each event `message_send`. What was read from a cache is in no event.
+Takes a source, gives one call for each event `message_send`. What was read from a cache is in no event.
 
 * `prompt_tokens` is what aider counted as sent: with what was written and without what was read where a host says
   either. So neither is known; `completion_tokens` and `cost`, which aider works out itself, are.

@@ -37,7 +37,7 @@ from contextkit.engines.block_trace import BlockRequest
 from contextkit.errors import UnreadableLog
 from contextkit.importers.source import Source, load_json, open_file, standard_input
 from contextkit.importers.transcript import LATEST
-from contextkit.ledger.calls import BlockIds, Exchange
+from contextkit.ledger.calls import BlockIds, ModelCall
 
 MOONCAKE_BLOCK = 512
 """Tokens in a block of a Mooncake trace, whose lines do not say (FAST25 release)."""
@@ -241,10 +241,10 @@ def _session_of(name: str) -> str:
     return "stdin" if name == STDIN else Path(name).name
 
 
-def read(source: Source) -> Iterator[Exchange]:
-    """The requests of a trace as exchanges; what they were billed is unknown."""
+def read(source: Source) -> Iterator[ModelCall]:
+    """The requests of a trace as calls; what they were billed is unknown."""
     is_conversation = b'"requests"' in source.head[:_HEAD]
-    yield from exchanges_of(_of_conversation(source, source.whole()) if is_conversation else _of_lines(source))
+    yield from calls_of(_of_conversation(source, source.whole()) if is_conversation else _of_lines(source))
 
 
 def _mended(source: Source, content: bytes) -> bytes:
@@ -292,10 +292,10 @@ def _of_lines(source: Source) -> Iterator[BlockRequest]:
         source.fault(0, f"{n_known:,} of its lines stand in it more than once; counted once")
 
 
-def exchanges_of(requests: Iterable[BlockRequest]) -> Iterator[Exchange]:
-    """Each request as an exchange."""
+def calls_of(requests: Iterable[BlockRequest]) -> Iterator[ModelCall]:
+    """Each request as a call."""
     for number, request in enumerate(requests):
-        yield Exchange(
+        yield ModelCall(
             id=f"{request.session}/{number}",
             session=request.session,
             lane=request.lane,

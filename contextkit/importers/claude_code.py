@@ -1,7 +1,7 @@
 """Reads transcripts of Claude Code (`~/.claude/projects/<folder>/<session>.jsonl`, sub-agents under
 `<session>/subagents/`).
 
-Takes a source, gives one exchange a call and what the file says of it. The file is what was displayed, not what was
+Takes a source, gives one call a call and what the file says of it. The file is what was displayed, not what was
 sent: system prompt, tools and reminders are in no line, so no prompt is given and a change in them is not visible,
 except in the provider's own verdict. Most of a transcript is the output of tools, which no bill needs, so lines are
 scanned as bytes first: inside a string a quote is escaped, so `"key":"` can only be a key; where the bytes are
@@ -50,7 +50,7 @@ from contextkit.cache.usage import NO_COUNT, Usage, natural, served, tier_fields
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import dollars, has_blanks, parsed, plausible, recorded_id, spelled
-from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 from contextkit.models import find_model, model_named
 
 NEAR = 512
@@ -669,7 +669,7 @@ class _Replies:
                 n_visible = visible_bytes(reply.first) + reply.n_visible
                 billed = billed.with_partial_output()
                 estimate = max(billed.output or 0, round(n_visible / BYTES_PER_OUTPUT_TOKEN))
-            call = Exchange(
+            call = ModelCall(
                 identity,
                 session,
                 reply.lane,
@@ -692,7 +692,7 @@ class _Replies:
             name = step["model"] if isinstance(step.get("model"), str) else model
             own, end = (identity if number == 1 else f"{identity}/{number}"), (ended if number == len(steps) else None)
             billed = _usage(self.source, reply.number, {**tier_fields(usage), **step})
-            calls.append(Exchange(own, session, lane, at, None, end, _provider(name), name, None, billed, None, None))
+            calls.append(ModelCall(own, session, lane, at, None, end, _provider(name), name, None, billed, None, None))
         return calls
 
     def _times(self, reply: _Reply, record: dict[str, Any]) -> tuple[float, float]:

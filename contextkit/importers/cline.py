@@ -1,6 +1,6 @@
 """Tasks of Cline and Roo Code, and of what descends from them (`tasks/<id>/ui_messages.json`): their bills.
 
-Takes a source, gives one exchange for each message `api_req_started`. Prompts are not given: `api_conversation_history.json`
+Takes a source, gives one call for each message `api_req_started`. Prompts are not given: `api_conversation_history.json`
 beside it holds the messages, not the system prompt.
 
 * The text of such a message is JSON: `tokensIn`, `tokensOut`, `cacheReads`, `cacheWrites`, `cost`.

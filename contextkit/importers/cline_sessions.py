@@ -1,6 +1,6 @@
 """Sessions of Cline's SDK, which its command line and its newer extension write (`sessions/<id>/<id>.messages.json`).
 
-Takes a source, gives one exchange for each message with `metrics`. Prompts are not given: the tools are in no file.
+Takes a source, gives one call for each message with `metrics`. Prompts are not given: the tools are in no file.
 
 `inputTokens` hold what was read and written, whoever was asked; `cost` is what Cline says it cost.
 """

@@ -1,6 +1,6 @@
 """Rollouts of Codex (`~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, `archived_sessions` too): their bills.
 
-Takes a source, gives one exchange for each step of the cumulative counters and what is known beside it. Prompts are not
+Takes a source, gives one call for each step of the cumulative counters and what is known beside it. Prompts are not
 given: what Codex sends around the items of the file is in no line.
 
 * `token_count` events say `total_token_usage`, which only grows, and `last_token_usage`. An event whose totals are
@@ -37,7 +37,7 @@ from contextkit.facts.load import provider_id
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import has_blanks, parsed, plausible, recorded_id, spelled
-from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
+from contextkit.ledger.calls import ModelCall, Record, Remark, RemarkKind
 from contextkit.ledger.misses import is_free_to_write
 
 NEAR = 400
@@ -253,7 +253,7 @@ class Rollout:
             yield Remark("turn", identity, str(self.n_reasoning))
         self.about.clear()
         self.said_next.clear()
-        yield Exchange(
+        yield ModelCall(
             id=identity,
             session=self.session,
             lane=self.lane,

@@ -1,6 +1,6 @@
 """Event logs of the Copilot CLI (`~/.copilot/session-state/<session>/events.jsonl`): their bills.
 
-Takes a source, gives exchanges. Prompts are not given: what the CLI sends around the messages is in no event.
+Takes a source, gives calls. Prompts are not given: what the CLI sends around the messages is in no event.
 
 * The log says no bill per call. `session.shutdown` has `modelMetrics`: for each model the sum of a stretch, from where
   the session was started or resumed. Each is one row that is marked as a sum, on a lane named after the model; where

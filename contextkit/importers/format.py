@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from contextkit.importers.source import Source
-from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 
 
 def not_by_line(source: Source) -> None:
@@ -40,7 +40,7 @@ class Format:
     """Whether a file that starts with these bytes (unpacked, up to 64 KiB, maybe cut inside a line) is one; never
     raises."""
     read: Callable[[Source], Iterator[Record]]
-    """Its exchanges, in the order of the file, each remark before what it is about. What is wrong on a line goes to
+    """Its calls, in the order of the file, each remark before what it is about. What is wrong on a line goes to
     `Source.fault` and reading goes on; only a file of which nothing can be read raises `UnreadableLog`. Nothing is
     counted twice."""
     lines: Callable[[Source], Lines | None] = not_by_line
@@ -62,7 +62,7 @@ class ProgramRemarks:
     def added(self, records: Iterable[Record]) -> Iterator[Record]:
         """The same records with the remarks among them."""
         for record in records:
-            if self.program and isinstance(record, Exchange) and record.session not in self.sessions:
+            if self.program and isinstance(record, ModelCall) and record.session not in self.sessions:
                 self.sessions.add(record.session)
                 yield Remark("program", record.session, self.program)
             yield record

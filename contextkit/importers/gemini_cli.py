@@ -1,6 +1,6 @@
 """Sessions of the Gemini CLI (`~/.gemini/tmp/<project>/chats/session-*.json`, since version 0.40 `.jsonl`): their bills.
 
-Takes a source, gives one exchange for each message of type `gemini` with `tokens`. Prompts are not given: the file
+Takes a source, gives one call for each message of type `gemini` with `tokens`. Prompts are not given: the file
 holds neither the system prompt nor the tools.
 
 * `tokens` are the counters of `usageMetadata`: `input` holds the cached ones (`cached`), `thoughts` are beside

@@ -1,6 +1,6 @@
 """HTTP archives (HAR 1.2) of mitmproxy's `hardump` and of browsers: the calls of models in them.
 
-Takes a source, gives one exchange for each entry that is a call of a model, with the body that was sent. Other entries
+Takes a source, gives one call for each entry that is a call of a model, with the body that was sent. Other entries
 are passed over. Bodies may be base64, packed with gzip, deflate or zstd, or event streams run together. Headers,
 cookies and query strings are not kept: of the headers only the names of session and agent are read. Where a fault names
 a line, that

@@ -1,6 +1,6 @@
 """Logs of Inspect (`inspect_ai`): `.eval`, which is a zip of JSON files, and `.json`.
 
-Takes a source, gives one exchange for each event of type `model`. Prompts are not given: the events of newer logs refer
+Takes a source, gives one call for each event of type `model`. Prompts are not given: the events of newer logs refer
 to messages that stand elsewhere.
 
 * `output.usage` leaves the cached tokens out of `input_tokens`; reasoning tokens are inside `output_tokens`.

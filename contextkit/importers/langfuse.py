@@ -1,6 +1,6 @@
 """Langfuse exports of observations: JSON, JSONL and CSV, of its page, its API (`{"data": […]}`) and its blob storage.
 
-Takes a source, gives one exchange for each observation of type GENERATION. Prompts are not given: `input` is what an
+Takes a source, gives one call for each observation of type GENERATION. Prompts are not given: `input` is what an
 integration chose to show, not the request.
 
 * What `usageDetails.input` holds is up to the integration: Langfuse's own convention is counts that do not overlap, but
@@ -28,7 +28,7 @@ from contextkit.importers.rows import bare, in_time, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, Span, Traces, counted_usage
 from contextkit.importers.transcript import dollars, plausible, recorded_id
-from contextkit.ledger.calls import Exchange, Record
+from contextkit.ledger.calls import ModelCall, Record
 from contextkit.providers.usage import Report, ignore
 
 WRAPPERS = {"data": 2, "observations": 2}
@@ -155,7 +155,7 @@ def _span(source: Source, line: int, name: str, at: float, row: Mapping[str, Any
     )
 
 
-def _call(source: Source, line: int, name: str, at: float, row: Mapping[str, Any]) -> Exchange:
+def _call(source: Source, line: int, name: str, at: float, row: Mapping[str, Any]) -> ModelCall:
     metadata = table(row.get("metadata"))
     provider, model = provider_and_model(
         str(metadata.get("ls_provider") or ""), str(row.get("providedmodelname") or row.get("model") or "")
@@ -164,7 +164,7 @@ def _call(source: Source, line: int, name: str, at: float, row: Mapping[str, Any
     if ended is not None and ended < at:
         source.fault(line, "ends before it starts: a wrong clock; its end is unknown")
         ended = None
-    return Exchange(
+    return ModelCall(
         id=name,
         session="",
         lane="",

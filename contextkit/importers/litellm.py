@@ -1,7 +1,7 @@
 """LiteLLM's own log: rows of `LiteLLM_SpendLogs` (JSON, JSONL, CSV), and what a callback is given
 (`standard_logging_object`).
 
-Takes a source, gives one exchange for each call that reached a provider.
+Takes a source, gives one call for each call that reached a provider.
 
 * `cache_hit` and `cache_key` are LiteLLM's own response cache: such a reply was sent by no provider and billed by none,
   so it is no call
@@ -26,7 +26,7 @@ from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import Row, bare, in_time, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import dollars, plausible, recorded_id
-from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
+from contextkit.ledger.calls import Bodies, ModelCall, Record, Remark
 from contextkit.providers.usage import billed_usd_of, usage_of
 
 WRAPPERS = {"data": 2, "spend_logs": 2, "logs": 2}
@@ -167,12 +167,12 @@ def _records_of_row(
     if isinstance(project, str) and project and session not in projects:
         projects.add(session)
         yield Remark("project", session, project)
-    yield _exchange(source, line, name, session, at, row, metadata)
+    yield _call(source, line, name, session, at, row, metadata)
 
 
-def _exchange(
+def _call(
     source: Source, line: int, name: str, session: str, at: float, row: dict[str, Any], metadata: dict[str, Any]
-) -> Exchange:
+) -> ModelCall:
     provider, model = provider_and_model(
         str(row.get("customllmprovider") or ""), str(row.get("model") or row.get("modelgroup") or "")
     )
@@ -182,7 +182,7 @@ def _exchange(
         first, ended = None, None
     counts = _counts(row, metadata)
     costs = dollars(row.get("responsecost")), dollars(row.get("spend")), billed_usd_of(counts)
-    return Exchange(
+    return ModelCall(
         id=name,
         session=session,
         lane=str(row.get("agentid") or "main"),

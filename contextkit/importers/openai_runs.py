@@ -1,7 +1,7 @@
 """Runs of an agent kept as their messages in OpenAI's format: tau-bench's results, and lists of conversations with
 `messages`.
 
-Takes a source, gives one exchange for each assistant message, the messages before it as its request. Bills, models and
+Takes a source, gives one call for each assistant message, the messages before it as its request. Bills, models and
 times are in none of these; a run that names its model or dates its messages is believed.
 
 * A run is `{"task_id", "trial", "traj": […]}` (tau-bench, github.com/sierra-research/tau-bench) or `{"messages": […]}`.
@@ -21,7 +21,7 @@ from contextkit.importers.provider_names import UNKNOWN, provider_and_model
 from contextkit.importers.rows import bare, rows
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import EARLIEST, plausible
-from contextkit.ledger.calls import Bodies, Exchange, Record
+from contextkit.ledger.calls import Bodies, ModelCall, Record
 
 MESSAGES = ("traj", "messages", "trajectory")
 """Names of the list of messages in a run."""
@@ -93,7 +93,7 @@ def _calls(session: str, run: dict[str, Any], messages: list[dict[str, Any]], sa
         last = own or last
         if message["role"] == "assistant" and sent:
             number, last = number + 1, own or last + 1
-            yield Exchange(
+            yield ModelCall(
                 id=f"{session}/{number}",
                 session=session,
                 lane="main",

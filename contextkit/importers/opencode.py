@@ -1,7 +1,7 @@
 """Sessions of opencode: its database (`opencode.db`), the folder of older versions (`storage/message/<session>/msg_*.json`),
 and what `opencode export` writes.
 
-Takes a source, gives one exchange for each step of each assistant message. Prompts are not given: neither the system
+Takes a source, gives one call for each step of each assistant message. Prompts are not given: neither the system
 prompt nor the tools are stored.
 
 * `tokens` do not overlap: `input` is what was neither read nor written, `reasoning` is beside `output`. Where `total`

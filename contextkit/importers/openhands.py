@@ -1,6 +1,6 @@
 """What OpenHands records: states of conversations (`base_state.json`), events, trajectories, results of evaluations.
 
-Takes a source, gives exchanges. Prompts are not given: metrics stand apart from the messages.
+Takes a source, gives calls. Prompts are not given: metrics stand apart from the messages.
 
 * Full metrics list each call: `token_usages`, with `response_latencies` and `costs` of the same calls beside them.
 * Snapshots (`llm_metrics` of an event, a state that was written with snapshots) say sums since the start: what they grew

@@ -1,7 +1,7 @@
 """OpenTelemetry spans of model calls: OTLP as JSON, one export or one a line, and spans as console exporters print
 them.
 
-Takes a source, gives one exchange for each call with what its spans say beside it. Prompts are not given:
+Takes a source, gives one call for each call with what its spans say beside it. Prompts are not given:
 `gen_ai.input.messages` are a tracer's words for the messages, not the request that was sent, which had tools and
 settings too.
 
@@ -30,7 +30,7 @@ from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of, ta
 from contextkit.importers.source import MOST_DIGITS, Source
 from contextkit.importers.spans import Counts, Reading, Span, Traces, counted_usage, reading_by_total
 from contextkit.importers.transcript import dollars, plausible, recorded_id
-from contextkit.ledger.calls import Exchange, Record, RemarkKind
+from contextkit.ledger.calls import ModelCall, Record, RemarkKind
 from contextkit.models import find_model
 
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
@@ -315,7 +315,7 @@ def _span(source: Source, normalized: _NormalizedSpan) -> Span:
     )
 
 
-def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
+def _call(source: Source, normalized: _NormalizedSpan) -> ModelCall:
     raw = normalized.raw
     asked, answering = str(raw.get("model", "")), str(raw.get("answering_model", ""))
     named = (
@@ -334,7 +334,7 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
     usage = counted_usage(source, normalized.line, counts, _reading(raw, counts, provider))
     if usage is not None:
         usage = served(usage, {"service_tier": raw.get("tier")})
-    return Exchange(
+    return ModelCall(
         id=recorded_id(raw.get("id")) or normalized.id,
         session="",
         lane="",
@@ -352,7 +352,7 @@ def _call(source: Source, normalized: _NormalizedSpan) -> Exchange:
 
 
 def _reading(raw: Mapping[str, Any], counts: Counts, provider: str) -> Reading:
-    """Return whether the input of a span holds what was cached."""
+    """Return how to read the input of a span: `inclusive` of what was cached, or `exclusive`."""
     if "uncached" in raw:
         return "exclusive"  # `_counts` took the uncached tokens for the prompt
     if str(raw.get("operation", "")).startswith("ai."):

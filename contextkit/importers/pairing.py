@@ -1,4 +1,4 @@
-"""A request and its response, however they were recorded, as one exchange and what is remarked of it.
+"""A request and its response, however they were recorded, as one call and what is remarked of it.
 
 Takes what a reader found of one call, gives records: whose call it is, what it was billed, when it was, what the
 provider said of it. Headers are never taken; credentials inside a body are blotted out. Knows no format.
@@ -20,10 +20,10 @@ from contextkit.importers.billed import cloud_in, model_in, provider_of
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source, load_json
 from contextkit.importers.transcript import plausible, recorded_id
-from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Bodies, Exchange, Record, Remark, lane_name
+from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Bodies, ModelCall, Record, Remark, lane_name
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.calls import NO_NAMES, BlockReader, BodyCall, ClientNames, session_in
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import Histories, Unknown, named_in
 from contextkit.providers.usage import streamed_counters, usage_fields_of, usage_of
@@ -168,7 +168,7 @@ class Pairs:
         bills = list(self._bills(heard.line, answer, identity, lane, model, provider, fields))
         billed_usd = answer.billed_usd if len(bills) == 1 else None  # a cost of several calls is that of none of them
         for name, part, asked, usage in bills:
-            yield Exchange(name, session, part, *times, provider, asked, prompt, usage, None, error, billed_usd)
+            yield ModelCall(name, session, part, *times, provider, asked, prompt, usage, None, error, billed_usd)
             prompt = None
         self.answered[identity] = session, lane
         if len(self.answered) > MOST_ANSWERS:

@@ -28,7 +28,7 @@ from contextkit.importers.dedup import DigestSet
 from contextkit.importers.format import ProgramRemarks
 from contextkit.importers.registry import records_at, remarked_records_at
 from contextkit.importers.source import STDIN, Faults, Source
-from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 
 LEAST_BYTES = 64 << 20
 """Less is read sooner than processes are started."""
@@ -244,7 +244,7 @@ def _record(row: dict[str, Any]) -> Record:
     usage = row["usage"]
     if usage is not None:
         row["usage"] = Usage(**usage)
-    return Exchange(**row)
+    return ModelCall(**row)
 
 
 def _send(file: IO[bytes], message: bytes) -> None:

@@ -66,7 +66,7 @@ from contextkit.importers.recording import (
 )
 from contextkit.importers.source import Source, load_json, open_file
 from contextkit.importers.transcript import CUT, dollars
-from contextkit.ledger.calls import Exchange, Outline, Record, Remark
+from contextkit.ledger.calls import ModelCall, Outline, Record, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline
 from contextkit.models import find_model
@@ -86,16 +86,16 @@ class Calls:
         self.sent = _Sent()
         self.before: Prompt | None = None
 
-    def hear(self, event: Event) -> Exchange | None:
+    def hear(self, event: Event) -> ModelCall | None:
         """The next thing that happened; gives the call, if it was one."""
-        exchange = None
+        call = None
         if isinstance(event, AssistantTurn):
             prompt = self.sent.prompt(event, self.effort)
             sent = outline(self.before, prompt, self.sent.entries, self.epoch)
-            exchange = _exchange(self.session, self.lane, self.n, event, sent)
+            call = _call(self.session, self.lane, self.n, event, sent)
             self.before, self.n = prompt, self.n + 1
         self.pass_over(event)
-        return exchange
+        return call
 
     def pass_over(self, event: Event) -> None:
         """The next thing that happened, which is no call of this lane: a reply is what the branch before it was
@@ -111,11 +111,11 @@ class Calls:
 _ERROR_TYPE = re.compile(r'"type":\s*"(\w+_error)"')
 
 
-def _exchange(session: str, lane: str, number: int, said: AssistantTurn, prompt: Outline) -> Exchange:
+def _call(session: str, lane: str, number: int, said: AssistantTurn, prompt: Outline) -> ModelCall:
     """The row of one call; of an error only its kind, as its text may quote the prompt."""
     kind = _ERROR_TYPE.search(said.error or "")
     error = {"aborted": "aborted", "error": kind[1] if kind else "error"}.get(said.stop)
-    return Exchange(
+    return ModelCall(
         id=f"{session}/{number}",
         session=session,
         lane=lane,
@@ -310,7 +310,7 @@ class Branches:
         """Entries on the path of a call so far."""
         self._n = 0
 
-    def call(self, entry: Entry) -> Exchange:
+    def call(self, entry: Entry) -> ModelCall:
         """The call of an entry that is a reply."""
         new: list[Entry] = []
         for one in entry.up():
@@ -325,11 +325,11 @@ class Branches:
             _pass(calls, path.add(one))
         event = path.add(entry)
         calls.n, self._n = self._n, self._n + 1
-        exchange = calls.hear(event) if event is not None else None
-        if exchange is None:
+        call = calls.hear(event) if event is not None else None
+        if call is None:
             raise TypeError(f"entry {entry.id} is no reply")
         self._lanes[entry] = calls, path
-        return exchange
+        return call
 
     def _opened(self, new: list[Entry]) -> tuple[Calls, BranchPath]:
         """A lane for a path that ends with the entries `new`, the last one first; it holds what stands before them."""
@@ -439,7 +439,7 @@ class PiLines:
             return ()
         return self._new(call)
 
-    def _new(self, call: Exchange | None) -> tuple[Exchange, ...]:
+    def _new(self, call: ModelCall | None) -> tuple[ModelCall, ...]:
         """A call that was not read before."""
         if call is None or self._is_new(call):
             return (call,) if call else ()
@@ -459,7 +459,7 @@ class PiLines:
         project = head.get("cwd")
         return (Remark("project", session, project),) if isinstance(project, str) and project else ()
 
-    def _call(self, record: dict[str, Json]) -> Exchange | None:
+    def _call(self, record: dict[str, Json]) -> ModelCall | None:
         """The call of a record, None where it is none."""
         if self.tree is None or self.branches is None:
             event = _event(record, self.placed)
@@ -474,7 +474,7 @@ class PiLines:
         entry = self.tree.add(record["id"], record.get("parentId"), event, record.get("firstKeptEntryId") or "")
         return self.branches.call(entry) if isinstance(event, AssistantTurn) else None
 
-    def _is_new(self, call: Exchange) -> bool:
+    def _is_new(self, call: ModelCall) -> bool:
         told = f"{call.at} {call.ended_at} {call.model} {call.usage} {call.error}"
         return self.source.is_new(b"pi", told.encode("utf-8", "surrogatepass"))
 

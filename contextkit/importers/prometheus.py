@@ -27,7 +27,7 @@ from pathlib import Path
 from contextkit.cache.usage import Usage
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.transcript import EARLIEST, moment, plausible
-from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 
 Place = tuple[str, str, str]
 """Engine, model, and which of several engines of one server."""
@@ -144,7 +144,7 @@ class _Intervals:
             self.remarked.add(place)
             yield Remark("sum", f"{self.server}/{lane}", "all that ended between two scrapes")
         self.n += 1
-        yield Exchange(
+        yield ModelCall(
             id=f"scrape/{self.n}",
             session=self.server,
             lane=lane,

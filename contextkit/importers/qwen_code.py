@@ -1,6 +1,6 @@
 """Chats of Qwen Code (`~/.qwen/projects/<project>/chats/<session>.jsonl`, sub-agents' beside them): their bills.
 
-Takes a source, gives one exchange for each line of type `assistant` with `usageMetadata`. Prompts are not given: neither
+Takes a source, gives one call for each line of type `assistant` with `usageMetadata`. Prompts are not given: neither
 the system prompt nor the tools stand in the file.
 
 * The counters have Gemini's names whoever was asked: the prompt holds the cached tokens. `totalTokenCount` tells whether

@@ -1,6 +1,6 @@
 """Request and response bodies as a program logged them: one JSON object a line, `{"request": …, "response": …}`.
 
-Takes a source, gives one exchange a line, with the body that was sent, so that a miss has its exact place. Bodies of
+Takes a source, gives one call a line, with the body that was sent, so that a miss has its exact place. Bodies of
 Anthropic Messages, OpenAI Chat and Responses, Gemini generateContent, DeepSeek, Bedrock Converse, OpenRouter and any
 compatible host, in one file or several. A response may be JSON, a list of the events it was streamed
 in, or the text of the stream; a body may be JSON or its text, alone or in an envelope `{"url", "body"}`. A line that is
@@ -25,7 +25,8 @@ from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import moment, parsed, plausible
 from contextkit.ledger.calls import Record
 from contextkit.providers.calls import NO_NAMES, SESSION_NAMES, ClientNames, names_in_headers
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
+from contextkit.providers.openai.body import is_interactions_body
 from contextkit.providers.response_facts import error_type
 
 REQUESTS = ("request", "req", "request_body", "requestBody", "input_body", "request_json")
@@ -114,7 +115,7 @@ def _is_pair(record: dict[str, Any]) -> bool:
     if any(name in record for name in ("log", "resourceSpans", "traceId")):
         return False
     request, response = _named(record, REQUESTS), _named(record, RESPONSES)
-    if request is not None and body_of(_body(request)):
+    if (request is not None and body_of(_body(request))) or _is_interaction(record):
         return True
     if response is not None and (answer := answer_of(_body(response))):
         return bool(answer.counts)
@@ -133,7 +134,9 @@ class PairLines:
         call = _recorded_call(number, record) if record is not None else None
         if call:
             return self.pairs.records(call)
-        if record is not None and not record.get("error"):
+        if record is not None and _is_interaction(record):
+            self.source.fault(number, "a call of Gemini's Interactions API, a format that is not read; passed over")
+        elif record is not None and not record.get("error"):
             self.source.fault(number, "neither a request nor a response of a model; passed over")
         return ()
 
@@ -226,6 +229,13 @@ def _body(value: Any) -> Any:
 
 def _is_request(value: Any) -> bool:
     return isinstance(value, dict) and "choices" not in value and "usage" not in value and endpoint_of(value, "") != ""
+
+
+def _is_interaction(record: dict[str, Any]) -> bool:
+    """Return whether a line holds a request of Gemini's Interactions API."""
+    request = _named(record, REQUESTS)
+    body = record if request is None else _body(request)
+    return isinstance(body, dict) and is_interactions_body(body)
 
 
 def _is_bare(record: dict[str, Any]) -> bool:

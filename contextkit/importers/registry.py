@@ -17,7 +17,7 @@ from contextkit.errors import LogCorrupt, NewerFormat, UnreadableLog
 from contextkit.importers.format import Format, ProgramRemarks, by_line, first_line, not_by_line
 from contextkit.importers.source import STDIN, Faults, Source, damage, is_damage, is_newer_format
 from contextkit.importers.transcript import LATEST
-from contextkit.ledger.calls import Exchange, Record
+from contextkit.ledger.calls import ModelCall, Record
 from contextkit.ledger.ledger import Ledger, Rows, check_header
 from contextkit.log.sqlite import is_of_another_program
 
@@ -39,7 +39,7 @@ class _Ours:
         if not line.endswith(b"\n"):
             self._last = line
         record = self._rows.read(number, line)
-        if isinstance(record, Exchange) and not 0 <= record.at <= LATEST:
+        if isinstance(record, ModelCall) and not 0 <= record.at <= LATEST:
             self.source.fault(number, "a time before 1970 or after 9999, which has no price; the row is left out")
             return ()
         return () if record is None else (record,)
@@ -304,7 +304,7 @@ def ledger_at(path: str | Path) -> tuple[str, Ledger]:
     known, records = records_at(str(path / "ledger.jsonl" if path.is_dir() else path), faults)
     ledger = Ledger()
     for record in records:
-        ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
+        ledger.append(record) if isinstance(record, ModelCall) else ledger.remark(record)
     damaged = next((fault for fault in faults.kept if is_damage(fault.what)), None)
     if damaged is not None:
         kind = NewerFormat if is_newer_format(damaged.what) else LogCorrupt

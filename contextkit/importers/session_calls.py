@@ -1,6 +1,6 @@
 """Calls of session files in which every reply says its own bill: their times, and each of them counted once.
 
-Takes what a reader found of a call, gives its exchange with the remarks on it. Knows no format.
+Takes what a reader found of a call, gives its call with the remarks on it. Knows no format.
 
 A call starts when something was last put to the model, where that was less than an hour before the reply; otherwise
 when the reply ended, as nothing tells how long it took.
@@ -15,7 +15,7 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, counted_usage
 from contextkit.importers.transcript import EARLIEST, dollars
-from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
+from contextkit.ledger.calls import ModelCall, Record, Remark, RemarkKind
 
 LONGEST = 3600.0
 """Seconds that a call may take: what was put to the model earlier than that is not what it answered."""
@@ -65,7 +65,7 @@ class SessionCalls:
         usage = counted_usage(self.source, line, counts, reading)
         return usage if usage is None else usage.with_ttls_of(provider)
 
-    def call(self, line: int, call: Exchange) -> Iterator[Record]:
+    def call(self, line: int, call: ModelCall) -> Iterator[Record]:
         """A call with the remarks on it.
 
         Its `ended_at` is when the reply ended, its `at` when it was asked for; one of both may be unknown: None, and 0.
@@ -105,9 +105,9 @@ def recorded_call(
     lane: str = "main",
     error: str | None = None,
     usd: object = None,
-) -> Exchange:
-    """An exchange of a file that holds no prompts; `usd` is its cost as the program wrote it down."""
-    return Exchange(
+) -> ModelCall:
+    """A call of a file that holds no prompts; `usd` is its cost as the program wrote it down."""
+    return ModelCall(
         id=identity,
         session=session,
         lane=lane,

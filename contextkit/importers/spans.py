@@ -1,7 +1,7 @@
 """Reads model calls out of a tree of spans: the lane of each, as the tree records it, and which of several records of
 one call counts.
 
-Takes spans as they come, children before parents or after, gives exchanges with their remarks, trace by trace. Knows no
+Takes spans as they come, children before parents or after, gives calls with their remarks, trace by trace. Knows no
 format.
 
 * A call inside an agent that another agent called has a lane of its own, one for each time it was called; all others
@@ -25,7 +25,7 @@ from typing import Literal
 
 from contextkit.cache.usage import Usage
 from contextkit.importers.source import Source
-from contextkit.ledger.calls import Exchange, Record, Remark, RemarkKind
+from contextkit.ledger.calls import ModelCall, Record, Remark, RemarkKind
 
 Reading = Literal["inclusive", "exclusive", "unsaid"]
 """Whether the prompt's count holds what was read and written, leaves it out, or nobody says."""
@@ -136,7 +136,7 @@ class Span:
     """The conversation, empty where it does not say."""
     project: str
     """Where that was held, empty where it does not say."""
-    call: Exchange | None
+    call: ModelCall | None
     """The model call it is, its session and lane still open."""
     remarks: tuple[tuple[RemarkKind, str], ...] = ()
     """What it says of its call."""
@@ -223,9 +223,9 @@ class Traces:
             yield Remark(kind, about, text)
 
 
-def _placed(call: Exchange, session: str, lane: str) -> Exchange:
+def _placed(call: ModelCall, session: str, lane: str) -> ModelCall:
     """As `dataclasses.replace` does, in a third of the time."""
-    return Exchange(
+    return ModelCall(
         call.id,
         session,
         lane,

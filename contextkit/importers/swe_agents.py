@@ -1,6 +1,6 @@
 """Trajectories of mini-swe-agent (`*.traj.json`) and SWE-agent (`*.traj`): their bills.
 
-Takes a source, gives exchanges. Prompts are not given: of the settings and tools that a request had only some are told.
+Takes a source, gives calls. Prompts are not given: of the settings and tools that a request had only some are told.
 
 * mini-swe-agent since 1.1 of its trajectory format keeps each response in `extra.response`, one whose actions could not
   be read too: each is a call with its bill and its `cost`.

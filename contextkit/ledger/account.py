@@ -37,7 +37,7 @@ from contextkit.errors import (
     UsageError,
 )
 from contextkit.ledger.budget import CHARGE, Budget, Hold, Limit, PlannedCall, may_be_billed, planned_call
-from contextkit.ledger.calls import Exchange, Outline, Remark
+from contextkit.ledger.calls import ModelCall, Outline, Remark
 from contextkit.ledger.cold import ColdCache, OnCold, at_risk_usd, is_cold, n_left, n_not_read, rewarming_usd
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.send_gate import SendGate
@@ -131,37 +131,37 @@ class Pace:
     def _follow(self, ledger: Ledger) -> None:
         if ledger is not self._ledger:
             self._ledger, self._n = ledger, 0
-        rows = ledger.exchanges
+        rows = ledger.calls
         while self._n < len(rows):
             self._see(rows[self._n])
             self._n += 1
 
-    def _see(self, exchange: Exchange) -> None:
-        if (exchange.session, exchange.lane) != self._lane or exchange.first_byte_at is None:
+    def _see(self, call: ModelCall) -> None:
+        if (call.session, call.lane) != self._lane or call.first_byte_at is None:
             return
-        size = _size(exchange)
+        size = _size(call)
         if self._before is not None:
-            self._rhythm.see(max(exchange.at - self._before, 0.0), max(size - self._size, 0))
-        self._before, self._size = exchange.at, size
-        usage = exchange.usage if exchange.usage and exchange.usage.read is not None else exchange.predicted
-        self._n_left = n_left(usage or Usage(), model_named(exchange.model, exchange.provider))
-        if isinstance(exchange.prompt, Outline):
-            self._note(exchange, exchange.prompt)
+            self._rhythm.see(max(call.at - self._before, 0.0), max(size - self._size, 0))
+        self._before, self._size = call.at, size
+        usage = call.usage if call.usage and call.usage.read is not None else call.predicted
+        self._n_left = n_left(usage or Usage(), model_named(call.model, call.provider))
+        if isinstance(call.prompt, Outline):
+            self._note(call, call.prompt)
 
-    def _note(self, exchange: Exchange, prompt: Outline) -> None:
+    def _note(self, call: ModelCall, prompt: Outline) -> None:
         breakpoints = tuple(point for point in prompt.breakpoints if point.is_written)
-        last = self._left.get(exchange.model, NO_ENTRIES)
+        last = self._left.get(call.model, NO_ENTRIES)
         if last.epoch != prompt.epoch:
-            self._lifetimes[exchange.model] = set()
-        lifetimes = self._lifetimes.setdefault(exchange.model, set())
+            self._lifetimes[call.model] = set()
+        lifetimes = self._lifetimes.setdefault(call.model, set())
         if breakpoints and last.breakpoints and lifetimes:
             changes = last.breakpoints[-1].ttl_seconds != breakpoints[-1].ttl_seconds
-            outlives = len(lifetimes) > 1 and exchange.at - last.at >= min(lifetimes)
-            if (changes or outlives) and _reads_too_little(exchange):
-                self._contradicted.add(exchange.model)
+            outlives = len(lifetimes) > 1 and call.at - last.at >= min(lifetimes)
+            if (changes or outlives) and _reads_too_little(call):
+                self._contradicted.add(call.model)
         if breakpoints:
             lifetimes.add(breakpoints[-1].ttl_seconds)
-        self._left[exchange.model] = CachedEntries(breakpoints, exchange.at, prompt.epoch)
+        self._left[call.model] = CachedEntries(breakpoints, call.at, prompt.epoch)
 
 
 def _price(model: Model, at: float) -> Price:
@@ -176,15 +176,15 @@ def _price(model: Model, at: float) -> Price:
     return price
 
 
-def _size(exchange: Exchange) -> int:
-    usage, predicted = exchange.usage, exchange.predicted
+def _size(call: ModelCall) -> int:
+    usage, predicted = call.usage, call.predicted
     return (usage.prompt if usage else None) or (predicted.prompt if predicted else None) or 0
 
 
-def _reads_too_little(exchange: Exchange) -> bool:
+def _reads_too_little(call: ModelCall) -> bool:
     """Return whether far less was read than the reference cache expected."""
-    billed = exchange.usage.read if exchange.usage else None
-    expected = exchange.predicted.read if exchange.predicted else None
+    billed = call.usage.read if call.usage else None
+    expected = call.predicted.read if call.predicted else None
     return billed is not None and bool(expected) and billed < _FAR_BELOW * (expected or 0)
 
 
@@ -242,15 +242,15 @@ class Account:
         """Id of a response → what it answered and what it was billed. Responses of a host that gives all of them one id
         differ in that."""
         self._has_unique_ids = True
-        self._answered: tuple[Request, object, Exchange] | None = None
+        self._answered: tuple[Request, object, ModelCall] | None = None
         """The request and the response received last, and their row."""
         self._noted: tuple[Request, BaseException] | None = None
         """The failure noted last."""
-        for exchange, prompt in ledger.prompts():
+        for call, prompt in ledger.prompts():
             if prompt is not None:
-                self._warm(exchange, prompt)
-                if (exchange.session, exchange.lane) == (session, lane):
-                    self._remember(exchange.id, prompt, exchange.usage)
+                self._warm(call, prompt)
+                if (call.session, call.lane) == (session, lane):
+                    self._remember(call.id, prompt, call.usage)
         self._recorder, self._pace = Recorder(ledger), Pace((session, lane))
 
     def request(
@@ -465,9 +465,9 @@ class Account:
         """Read which responses of this lane have rows in the ledger already, so that one received again is not billed
         twice.
         """
-        for exchange, prompt in self._recorder.ledger.prompts():
-            if prompt is not None and (exchange.session, exchange.lane) == (self._session, self._lane):
-                self._remember(exchange.id, prompt, exchange.usage)
+        for call, prompt in self._recorder.ledger.prompts():
+            if prompt is not None and (call.session, call.lane) == (self._session, self._lane):
+                self._remember(call.id, prompt, call.usage)
 
     def last(self, build: Callable[[], Request]) -> Request:
         """The request built last, or a fresh one where none was."""
@@ -489,7 +489,7 @@ class Account:
         if self._answered is not None:
             return False
         lane = self._session, self._lane
-        last = next((row for row in reversed(self._recorder.ledger.exchanges) if (row.session, row.lane) == lane), None)
+        last = next((row for row in reversed(self._recorder.ledger.calls) if (row.session, row.lane) == lane), None)
         return bool(name) and last is not None and (last.id, last.usage) == (name, usage)
 
     def received(self, request: Request, reply: Reply, response: object, first_byte_at: float | None = None) -> None:
@@ -609,7 +609,7 @@ class Account:
         is_billed: bool,
         is_answered: bool = True,
         billed_usd: float | None = None,
-    ) -> Exchange:
+    ) -> ModelCall:
         with self._lock:
             name = self._free_name() if name is None else name
             key = self._session, self._lane, name, request.at
@@ -618,7 +618,7 @@ class Account:
                 budget.count(key)
             if charge is not None:
                 self._recorder.ledger.remark(Remark(CHARGE, name, charge))
-            exchange = Exchange(
+            call = ModelCall(
                 name,
                 self._session,
                 self._lane,
@@ -633,10 +633,10 @@ class Account:
                 error,
                 billed_usd,
             )
-            exchange = self._recorder.record(exchange, request.prompt, request.layout.columns.entries, request.epoch)
-            self._warm(exchange, request.prompt)
+            call = self._recorder.record(call, request.prompt, request.layout.columns.entries, request.epoch)
+            self._warm(call, request.prompt)
         self._gate.forget(request)
-        return exchange
+        return call
 
     def _charge(
         self,
@@ -668,19 +668,19 @@ class Account:
 
     def _free_name(self) -> str:
         """An id for a call without a response, that no other row has: rows may be missing before it."""
-        rows = self._recorder.ledger.exchanges
+        rows = self._recorder.ledger.calls
         number, used_ids = len(rows), {row.id for row in rows if row.id.startswith("failed-")}
         while f"failed-{number}" in used_ids:
             number += 1
         return f"failed-{number}"
 
-    def _warm(self, exchange: Exchange, prompt: Prompt) -> None:
-        if exchange.first_byte_at is None:
+    def _warm(self, call: ModelCall, prompt: Prompt) -> None:
+        if call.first_byte_at is None:
             return
-        cache = self._cache(exchange.model, exchange.provider)
-        lease = cache.begin(prompt, exchange.at)
-        cache.publish(lease, exchange.first_byte_at)
-        cache.end(lease, 0, exchange.ended_at or exchange.first_byte_at)
+        cache = self._cache(call.model, call.provider)
+        lease = cache.begin(prompt, call.at)
+        cache.publish(lease, call.first_byte_at)
+        cache.end(lease, 0, call.ended_at or call.first_byte_at)
 
     def _cache(self, model: str, provider: str) -> PrefixCache[Prompt]:
         if model not in self._caches:
@@ -771,6 +771,8 @@ def _readable(provider: Provider, response: Any) -> Reply:
     reply = provider.reply(response)
     if len({call.id for call in reply.calls}) < len(reply.calls):
         reply = replace(provider.reply(with_unique_calls(plain(response))), is_renamed=True)
+    if type(reply.id) is not str:  # a gateway may send another type
+        reply = replace(reply, id=str(reply.id or ""))
     canonical(
         [reply.id, reply.native.model, reply.text, [[call.id, call.name, call.arguments] for call in reply.calls]]
     )

@@ -1,6 +1,7 @@
 """Anonymizes recordings: the same calls, bills and times without any text, as a ledger that can be published.
 
-A report of the result has the same calls, tokens, dollars and misses. Prompts become outlines of hashed blocks; ids,
+A report of the result has the same calls, tokens, dollars and misses. Of a hidden model that no public name has the price
+of, only the cost is kept: what its misses and its cache came to is unknown. Prompts become outlines of hashed blocks; ids,
 sessions, agents and project folders become hashes; models and providers keep their names only where those are public,
 and what a remark says is kept where it is on a list here. Nothing is public because of its form. Hashes are keyed with
 a salt that is kept nowhere, so equal blocks stay equal and nobody can look a guessed text up.
@@ -30,7 +31,7 @@ from contextkit.ledger.calls import (
     REROUTED,
     BlockIds,
     Bodies,
-    Exchange,
+    ModelCall,
     Outline,
     Record,
     Remark,
@@ -104,6 +105,8 @@ class Anonymizer:
         self._key = secrets.token_bytes(32)
         self._growing = Growing()
         self._lanes: dict[tuple[str, str], _LaneState] = {}
+        self._stand_ins: dict[tuple[str, str], str] = {}
+        """Provider and model that is not public → what stands for the model."""
 
     def feed_all(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield what stands for each of the records."""
@@ -112,8 +115,8 @@ class Anonymizer:
 
     def feed(self, record: Record) -> Iterator[Record]:
         """Yield what stands for a record; nothing for a remark that is not on the list."""
-        if isinstance(record, Exchange):
-            yield self._exchange(record)
+        if isinstance(record, ModelCall):
+            yield self._call(record)
             return
         kind, about, text = record.kind, str(record.about), str(record.text)
         if kind in ("verdict", "compaction", "setting", "turn", "event"):
@@ -151,40 +154,52 @@ class Anonymizer:
 
     # Calls
 
-    def _exchange(self, exchange: Exchange) -> Exchange:
-        provider, usage = str(exchange.provider), self._usage(exchange.usage)
-        model, billed_usd = self._model(exchange, usage)
-        error = None if exchange.error is None else _ERROR.match(str(exchange.error))
-        return Exchange(
-            id=self.name("call", str(exchange.id)),
-            session=self.name("session", str(exchange.session)),
-            lane=self._agent(str(exchange.lane)),
-            at=_number(exchange.at) or 0.0,
-            first_byte_at=_number(exchange.first_byte_at),
-            ended_at=_number(exchange.ended_at),
+    def _call(self, call: ModelCall) -> ModelCall:
+        provider, usage = str(call.provider), self._usage(call.usage)
+        model, computed_usd = self._model(call, usage)
+        error = None if call.error is None else _ERROR.match(str(call.error))
+        return ModelCall(
+            id=self.name("call", str(call.id)),
+            session=self.name("session", str(call.session)),
+            lane=self._agent(str(call.lane)),
+            at=_number(call.at) or 0.0,
+            first_byte_at=_number(call.first_byte_at),
+            ended_at=_number(call.ended_at),
             provider=provider if not provider or provider in _public_providers() else self.name("provider", provider),
             model=model,
-            prompt=self._prompt(replace(exchange, usage=usage)),
+            prompt=self._prompt(replace(call, usage=usage)),
             usage=usage,
-            predicted=self._usage(exchange.predicted),
-            error=None if exchange.error is None else error[0] if error else "error",
-            billed_usd=billed_usd,
-            output_estimate=_count(exchange.output_estimate),
+            predicted=self._usage(call.predicted),
+            error=None if call.error is None else error[0] if error else "error",
+            billed_usd=_number(call.billed_usd),
+            output_estimate=_count(call.output_estimate),
+            computed_usd=computed_usd,
         )
 
-    def _model(self, exchange: Exchange, usage: Usage | None) -> tuple[str, float | None]:
-        """Return the model, or what stands for one that is not public, with the dollars of the call.
+    def _model(self, call: ModelCall, usage: Usage | None) -> tuple[str, float | None]:
+        """Return the model, or what stands for one that is not public, and the list price of the call if that is lost.
 
-        A stand-in begins with the row whose rules the model goes by, unless it would get a price that way. What the call
-        costs at the model's list price is noted.
+        A stand-in begins with public words, so that it goes by the rules of the model and has its list price. `usage` has
+        the names of service tiers replaced. Where a name that is replaced had the price, the dollars of the call are noted.
         """
-        provider, model, billed_usd = str(exchange.provider), str(exchange.model), _number(exchange.billed_usd)
-        if _is_public(provider, model):
-            return model, billed_usd
-        if billed_usd is None and usage is not None:
-            billed_usd = _list_usd(provider, model, usage, _number(exchange.at) or 0.0)
-        near = "" if billed_usd is None else _row_name(provider, model)
-        return f"{near}-{self.name('model', model)}" if near else self.name("model", model), billed_usd
+        provider, model, at = str(call.provider), str(call.model), _number(call.at) or 0.0
+        billed = complete_usage(replace(call, usage=usage))
+        tier = str(call.usage.service_tier or "") if call.usage else ""
+        name = model if _is_public(provider, model) else self._stand_ins.get((provider, model))
+        if name is None:
+            name = self._stand_ins[provider, model] = self._stand_in(provider, model, at, tier)
+        if billed is None:
+            return name, _number(call.computed_usd)
+        usd = _list_usd(provider, model, replace(billed, service_tier=tier), at)
+        is_lost = usd is not None and _list_usd(provider, name, billed, at) != usd
+        return name, usd if is_lost else _number(call.computed_usd)
+
+    def _stand_in(self, provider: str, model: str, at: float, tier: str) -> str:
+        hidden, rows = self.name("model", model), _price_rows(provider, model, at, tier)
+        for opening in (f"{_row_name(provider, model)}-", _public_opening(provider, model)):
+            if opening.strip("-") and _price_rows(provider, opening + hidden, at, tier) == rows:
+                return opening + hidden
+        return hidden
 
     def _usage(self, usage: Usage | None) -> Usage | None:
         """Return the same counters; numbers only, whatever a row held."""
@@ -206,10 +221,10 @@ class Anonymizer:
 
     # Prompts
 
-    def _prompt(self, exchange: Exchange) -> Outline | BlockIds | None:
+    def _prompt(self, call: ModelCall) -> Outline | BlockIds | None:
         """Return the outline of what was sent; None where it cannot be read, and for token ids."""
-        lane = self._lanes.setdefault((exchange.session, exchange.lane), _LaneState())
-        recorded, is_billed = exchange.prompt, complete_usage(exchange) is not None
+        lane = self._lanes.setdefault((call.session, call.lane), _LaneState())
+        recorded, is_billed = call.prompt, complete_usage(call) is not None
         if isinstance(recorded, BlockIds):
             if not all(type(number) is int for number in (recorded.size, *recorded.ids)):
                 return None
@@ -217,15 +232,15 @@ class Anonymizer:
             return BlockIds(recorded.size, tuple(ids))
         sent = None
         if isinstance(recorded, Outline):
-            prompt = self._growing.prompt(exchange)
+            prompt = self._growing.prompt(call)
             has_entries = len(recorded.entries) == len(recorded.digests)
             lane.entries[recorded.keep :] = recorded.entries if has_entries else [-1] * len(recorded.digests)
             if prompt is not None and _is_sound(recorded, lane.entries):
-                sent = self._outline(lane, prompt, lane.entries, recorded.epoch, exchange.id)
+                sent = self._outline(lane, prompt, lane.entries, recorded.epoch, call.id)
         elif isinstance(recorded, Bodies):
-            read = read_body(recorded.request, str(exchange.provider), str(exchange.model))
+            read = read_body(recorded.request, str(call.provider), str(call.model))
             if read is not None and (is_billed or self._continues(lane, read.prompt)):
-                sent = self._outline(lane, read.prompt, [-1] * read.prompt.n, 0, exchange.id)
+                sent = self._outline(lane, read.prompt, [-1] * read.prompt.n, 0, call.id)
         if is_billed:
             lane.n_billed = lane.written.prompt.n if sent and lane.written.prompt else 0
         return sent
@@ -282,10 +297,27 @@ def _is_public(provider: str, model: str) -> bool:
     with suppress(LookupError):
         relatives.add(get_snapshot().find_provider_model(model, None, provider or None, None)[1].id)
     words = _words(model)
-    return any(
-        all(word in _words(name) or word in PUBLIC_WORDS or _RELEASE.fullmatch(word) for word in words)
-        for name in relatives - {""}
-    )
+    return any(all(_is_public_word(word, name) for word in words) for name in relatives - {""})
+
+
+def _is_public_word(word: str, name: str) -> bool:
+    """Return whether a word of a model's name is one of the public `name`, of a host, or of a release."""
+    return bool(word in _words(name) or word in PUBLIC_WORDS or _RELEASE.fullmatch(word))
+
+
+@lru_cache(maxsize=1024)
+def _public_opening(provider: str, model: str) -> str:
+    """Return the part of a model's name before the first word that is not public; empty where there is none.
+
+    >>> _public_opening("openai", "ft:gpt-4o-mini-2024-07-18:acme::id"), _public_opening("openai", "GPT-4o-ACME-x")
+    ('ft:gpt-4o-mini-2024-07-18:', 'GPT-4o-')
+    """
+    row, end = _row_name(provider, model), 0
+    for word in re.finditer(r"([A-Za-z0-9]+)[^A-Za-z0-9]*", model if row and model.isascii() else ""):
+        if word.start() != end or not (word[1] == "ft" or _is_public_word(word[1].lower(), row)):
+            break
+        end = word.end()
+    return model[:end]
 
 
 def _words(name: str) -> list[str]:
@@ -297,6 +329,14 @@ def _row_name(provider: str, model: str) -> str:
     row = find_model(model)
     name = row.name if row else model_named(model, provider).source.removeprefix("assumed after ").partition(":")[0]
     return name if any(name == one.name for one in built_in_models()) else ""
+
+
+def _price_rows(provider: str, model: str, at: float, tier: str) -> object:
+    """Return the list prices of a model, None where it has none."""
+    try:
+        return prices.price_rows(provider, model, at, tier)
+    except UnknownModel:
+        return None
 
 
 def _list_usd(provider: str, model: str, usage: Usage, at: float) -> float | None:

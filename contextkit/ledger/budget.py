@@ -25,7 +25,7 @@ from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage, tier_named
 from contextkit.canonical import Json
 from contextkit.errors import BudgetExceeded, ContextKitError, UnknownModel, UsageError
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import Model, model_named
 from contextkit.prices import bills_writes, cost_usd
@@ -335,7 +335,7 @@ class Budget:
         A row that is counted already, live or restored, is not counted again.
         """
         charges = {remark.about: remark.text for remark in ledger.remarks if remark.kind == CHARGE}
-        for row in ledger.exchanges:
+        for row in ledger.calls:
             key = (row.session, row.lane, row.id, row.at)
             if key not in self._counted and (self.per == "day" or row.session == session):
                 amount = _charged(row, charges.get(row.id))
@@ -640,7 +640,7 @@ def _status_of(error: BaseException) -> int | None:
     return next((status for status in statuses if type(status) is int and 100 <= status < 600), None)
 
 
-def _charged(row: Exchange, remark: str | None) -> Amount:
+def _charged(row: ModelCall, remark: str | None) -> Amount:
     """What a ledger row was charged: by its remark, its bill, or, where its response began, at least its prompt."""
     if remark is not None:
         tokens, _, usd = remark.partition(" tokens, ")

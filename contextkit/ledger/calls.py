@@ -45,10 +45,10 @@ def lane_name(agent: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A prompt without its text, written as a difference to the exchange before it in the same lane: O(turn) to store."""
+    """A prompt without its text, written as a difference to the call before it in the same lane: O(turn) to store."""
 
     keep: int
-    """How many leading segments are those of the exchange before."""
+    """How many leading segments are those of the call before."""
     namespaces: tuple[str, str, str]
     """Hex; what besides the segments must be equal at tools, system, messages."""
     level_ends: tuple[int, int]
@@ -90,12 +90,12 @@ class BlockIds:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A prompt as token ids, written as a difference to what the exchange before it in the same lane left: O(turn) to
+    """A prompt as token ids, written as a difference to what the call before it in the same lane left: O(turn) to
     store.
     """
 
     keep: int
-    """How many leading tokens are those of the exchange before, what it generated included."""
+    """How many leading tokens are those of the call before, what it generated included."""
     ids: tuple[int, ...]
     """The prompt's token ids after `keep`."""
     generated: tuple[int, ...]
@@ -107,8 +107,8 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """One call."""
+class ModelCall:
+    """One request to a model with its response: when it was, who was asked, what was sent and billed."""
 
     id: str
     """The provider's id of the response, or ours where none came."""
@@ -139,6 +139,9 @@ class Exchange:
     nobody said."""
     output_estimate: int | None = None
     """Generated tokens by the reply's visible text, where the bill's `output` is partial; None elsewhere."""
+    computed_usd: float | None = None
+    """List price of the call, computed when its recording was anonymized; None where the names of provider and model still
+    tell it."""
 
     @property
     def is_refused(self) -> bool:
@@ -181,18 +184,18 @@ knows, in sizes only; charge: what a budget was charged for a call whose bill do
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One fact about an exchange, a lane or a session."""
+    """One fact about a call, a lane or a session."""
 
     kind: RemarkKind
     """What it says."""
     about: str
-    """Id of the exchange (verdict, caller, repair, compaction, setting, turn, event, charge), the session (project,
+    """Id of the call (verdict, caller, repair, compaction, setting, turn, event, charge), the session (project,
     title, program), `session/lane` (agent, sum), or the run of the proxy (passed)."""
     text: str
     """In as few words as it has: `system_changed`, `prompts.py:41`, `researcher`."""
 
 
-Record = Exchange | Remark
+Record = ModelCall | Remark
 """What a line of a ledger holds."""
 
 
@@ -203,7 +206,7 @@ def encode(record: Record) -> bytes:
     """
     if isinstance(record, Remark):
         return canonical({"remark": record.kind, "about": record.about, "text": record.text})
-    return _encode_exchange(record)
+    return _encode_call(record)
 
 
 GENESIS = b"0" * 16
@@ -248,23 +251,23 @@ class Chain(NamedTuple):
         return b"".join(lines), Chain(n, last)
 
 
-def _encode_exchange(exchange: Exchange) -> bytes:
-    row = _fields(exchange)
-    row["prompt"] = _maybe(_write_prompt, exchange.prompt)
-    row["usage"] = _maybe(Usage.to_json, exchange.usage)
-    row["predicted"] = _maybe(Usage.to_json, exchange.predicted)
+def _encode_call(call: ModelCall) -> bytes:
+    row = _fields(call)
+    row["prompt"] = _maybe(_write_prompt, call.prompt)
+    row["usage"] = _maybe(Usage.to_json, call.usage)
+    row["predicted"] = _maybe(Usage.to_json, call.predicted)
     for name in _LATER_FIELDS:
         if row[name] is None:
             del row[name]
     return canonical(row)
 
 
-_LATER_FIELDS = ("billed_usd", "output_estimate")
+_LATER_FIELDS = ("billed_usd", "output_estimate", "computed_usd")
 """Fields that older versions do not know; written where they say something."""
 
 
 def decode(line: bytes) -> Record:
-    """The exchange or the remark of a line.
+    """The call or the remark of a line.
 
     Raises `LogCorrupt` for what is not a line of ours, or was changed since it was written, and `NewerFormat` for one
     that was not changed and says what this version does not know; the caller says which line.
@@ -276,7 +279,7 @@ def decode(line: bytes) -> Record:
         row = parse(line) if _LONG in line.translate(_DIGITS) else loads(line)
         if not is_whole and "prev" in row:
             raise LogCorrupt("its checksum is not at its end")
-        record = Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _exchange(row)
+        record = Remark(row["remark"], row["about"], row["text"]) if "remark" in row else _call(row)
         if not is_whole:
             _check_values(record)
     except JSONDecodeError as error:
@@ -287,7 +290,7 @@ def decode(line: bytes) -> Record:
         return record
     if is_whole:
         raise NewerFormat(f"a newer contextkit wrote it, and this one cannot read it ({what}): upgrade contextkit")
-    raise LogCorrupt(f"not an exchange ({what})")
+    raise LogCorrupt(f"not a call ({what})")
 
 
 _SUM_START = b',"sum":"'
@@ -316,7 +319,7 @@ def _check_values(record: Record) -> None:
         return
     texts = (record.id, record.session, record.lane, record.provider, record.model, record.error or "")
     _check_types(texts, str)
-    numbers = (record.first_byte_at, record.ended_at, record.billed_usd, record.output_estimate)
+    numbers = (record.first_byte_at, record.ended_at, *(getattr(record, name) for name in _LATER_FIELDS))
     _check_types([record.at, *(number for number in numbers if number is not None)], int, float)
     for usage in (record.usage, record.predicted):
         if usage is not None:
@@ -352,9 +355,9 @@ _DIGITS, _LONG = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord
 """Only an integer of so many digits may be read inexactly: a line without one need not be looked through for it."""
 
 
-def _exchange(row: Json) -> Exchange:
+def _call(row: Json) -> ModelCall:
     prompt, usage, predicted = row["prompt"], row["usage"], row["predicted"]
-    return Exchange(
+    return ModelCall(
         row["id"],
         row["session"],
         row["lane"],

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, cast
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.facts.observed import EventRates, event_rates, measured_lifetime, miss_share
-from contextkit.ledger.calls import Exchange, Outline
+from contextkit.ledger.calls import ModelCall, Outline
 from contextkit.models import Model
 from contextkit.prompt.prompt import LEVELS
 
@@ -109,7 +109,7 @@ class CachedPrefix:
 class CallFacts:
     """The facts of a call needed to judge the next one, copied because prompts are borrowed."""
 
-    exchange: Exchange
+    call: ModelCall
     """The ledger row."""
     usage: Usage
     """Its bill, with every part of the prompt known."""
@@ -127,7 +127,7 @@ class CallFacts:
     @property
     def began_at(self) -> float | None:
         """Time at which its writes became readable: its first byte, or its end where that is unknown."""
-        return self.exchange.ended_at if self.exchange.first_byte_at is None else self.exchange.first_byte_at
+        return self.call.ended_at if self.call.first_byte_at is None else self.call.first_byte_at
 
 
 @dataclass(slots=True)
@@ -193,13 +193,13 @@ class CallPair:
     """True where whole request bodies were compared."""
 
 
-def call_facts(exchange: Exchange, usage: Usage, prompt: Prompt | None) -> CallFacts:
+def call_facts(call: ModelCall, usage: Usage, prompt: Prompt | None) -> CallFacts:
     """Copy the facts of one call out of its borrowed prompt."""
-    outline = exchange.prompt if isinstance(exchange.prompt, Outline) else None
+    outline = call.prompt if isinstance(call.prompt, Outline) else None
     size = usage.prompt or 0
     if prompt is None or not prompt.n:
-        return CallFacts(exchange, usage, size, outline, (), 0, ())
-    return CallFacts(exchange, usage, size, outline, prompt.namespaces, prompt.n, _cached_prefixes(prompt))
+        return CallFacts(call, usage, size, outline, (), 0, ())
+    return CallFacts(call, usage, size, outline, prompt.namespaces, prompt.n, _cached_prefixes(prompt))
 
 
 def is_stored_whole(call: CallFacts, row: Model) -> bool:
@@ -218,7 +218,7 @@ def _cached_prefixes(prompt: Prompt) -> tuple[CachedPrefix, ...]:
 
 
 def _model_changed(pair: CallPair) -> Evidence | None:
-    before, now = pair.before.exchange, pair.now.exchange
+    before, now = pair.before.call, pair.now.call
     is_same = (before.provider, before.model) == (now.provider, now.model)
     return None if is_same else Evidence(f"{before.provider}/{before.model} → {now.provider}/{now.model}")
 
@@ -296,7 +296,7 @@ def ttl_seconds(pair: CallPair) -> tuple[int, bool]:
 
 def gap_seconds(pair: CallPair) -> tuple[float, float]:
     """Seconds from the start of the call before to the start of this one, and from its end, where that is known."""
-    before, at = pair.before.exchange, pair.now.exchange.at
+    before, at = pair.before.call, pair.now.call.at
     return at - before.at, at - max(before.at, before.ended_at or before.at)
 
 
@@ -316,13 +316,13 @@ def _ttl_expired(pair: CallPair) -> Evidence | None:
     return evidence if from_end > ttl else evidence._replace(share=miss_share("gap from start only"))
 
 
-def starts_too_early(call: CallFacts, now: CallFacts) -> Evidence | None:
+def starts_too_early(facts: CallFacts, now: CallFacts) -> Evidence | None:
     """Evidence that `now` started before `call` began to answer, so that it could not read what `call` wrote."""
-    if call.began_at is None or now.exchange.at >= call.began_at:
+    if facts.began_at is None or now.call.at >= facts.began_at:
         return None
-    early = call.began_at - now.exchange.at
-    text = f"started {early:.1f} s before the response of {call.exchange.id!r} began"
-    return recorded(text, is_recorded=call.exchange.first_byte_at is not None)
+    early = facts.began_at - now.call.at
+    text = f"started {early:.1f} s before the response of {facts.call.id!r} began"
+    return recorded(text, is_recorded=facts.call.first_byte_at is not None)
 
 
 def _cold_fan_out(pair: CallPair) -> Evidence | None:
@@ -349,11 +349,11 @@ def _out_of_reach(pair: CallPair) -> Evidence | None:
 
 
 def _aborted(pair: CallPair) -> Evidence | None:
-    call = pair.before
-    has_begun = call.exchange.first_byte_at is not None or bool(call.usage.output)
-    if call.exchange.error is None or has_begun:
+    facts = pair.before
+    has_begun = facts.call.first_byte_at is not None or bool(facts.usage.output)
+    if facts.call.error is None or has_begun:
         return None
-    return Evidence(f"{call.exchange.id!r} ended before its response began", "assumed")
+    return Evidence(f"{facts.call.id!r} ended before its response began", "assumed")
 
 
 def _is_compared(pair: CallPair) -> bool:

@@ -36,7 +36,7 @@ from contextkit.ledger.calls import (
     PLACE_BYTES,
     VERSION,
     Chain,
-    Exchange,
+    ModelCall,
     Outline,
     Record,
     Remark,
@@ -235,22 +235,22 @@ LEDGER_NAME = "ledger.jsonl"
 
 
 class Ledger:
-    """Exchanges in the order they were recorded.
+    """Calls in the order they were recorded.
 
     >>> ledger = Ledger()
     >>> len(ledger)
     0
     """
 
-    __slots__ = ("_end", "_exchanges", "_file", "_lock", "_remarks", "path", "torn")
+    __slots__ = ("_calls", "_end", "_file", "_lock", "_remarks", "path", "torn")
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         """An empty ledger in memory, or the one at `path`, made if it is not there.
 
-        Raises `UnreadableLog` where the file is not a ledger, `LogCorrupt` where one of its lines is not an exchange,
+        Raises `UnreadableLog` where the file is not a ledger, `LogCorrupt` where one of its lines is not a call,
         `StorageError` where the system lets nobody read or write there.
         """
-        self._exchanges: list[Exchange] = []
+        self._calls: list[ModelCall] = []
         self._remarks: list[Remark] = []
         self._end = Chain()
         self._file: LedgerFile | CallLines | None = None
@@ -295,7 +295,7 @@ class Ledger:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], on_corrupt: Callable[[LogCorrupt], object] | None = None) -> Ledger:
-        """The exchanges at `path`, in memory: the file is not touched, and what is appended does not reach it.
+        """The calls at `path`, in memory: the file is not touched, and what is appended does not reach it.
 
         A damaged row raises `LogCorrupt`, or, with `on_corrupt`, is left out: `on_corrupt` is called with the error,
         which names file and line. So it is of a row that stands there twice. Before which rows are missing, and what
@@ -310,9 +310,9 @@ class Ledger:
         return ledger
 
     @property
-    def exchanges(self) -> Sequence[Exchange]:
+    def calls(self) -> Sequence[ModelCall]:
         """All of them, to read; `append` adds to them."""
-        return SequenceView(self._exchanges)
+        return SequenceView(self._calls)
 
     @property
     def remarks(self) -> Sequence[Remark]:
@@ -321,35 +321,35 @@ class Ledger:
 
     @property
     def records(self) -> Iterator[Record]:
-        """Remarks first, then the exchanges: who reads in one go knows what was said of a call before it comes."""
+        """Remarks first, then the calls: who reads in one go knows what was said of a call before it comes."""
         yield from self._remarks
-        yield from self._exchanges
+        yield from self._calls
 
     def __len__(self) -> int:
-        return len(self._exchanges)
+        return len(self._calls)
 
-    def __iter__(self) -> Iterator[Exchange]:
-        return iter(self._exchanges)
+    def __iter__(self) -> Iterator[ModelCall]:
+        return iter(self._calls)
 
-    def __getitem__(self, index: int) -> Exchange:
-        return self._exchanges[index]
+    def __getitem__(self, index: int) -> ModelCall:
+        return self._calls[index]
 
     def _add(self, record: Record) -> None:
         if isinstance(record, Remark):
             self._remarks.append(record)
         else:
-            self._exchanges.append(record)
+            self._calls.append(record)
 
-    def append(self, exchange: Exchange) -> None:
-        """Record one exchange: one write of one line, handed to the operating system, not forced to disk.
+    def append(self, call: ModelCall) -> None:
+        """Record one call: one write of one line, handed to the operating system, not forced to disk.
 
         Raises `OSError` when the disk is full or fails; the file is then cut back to its last whole line. Raises
         `LogLocked` in a process forked from the one that opened it, `StorageError` where the file was deleted or
         replaced.
         """
-        if not isinstance(exchange, Exchange):
-            raise UsageError(f"a ledger keeps exchanges, not {type(exchange).__name__}")
-        self._append(exchange)
+        if not isinstance(call, ModelCall):
+            raise UsageError(f"a ledger keeps calls, not {type(call).__name__}")
+        self._append(call)
 
     def remark(self, remark: Remark) -> None:
         """Record one remark, as `append` does."""
@@ -366,13 +366,13 @@ class Ledger:
                 self._file.append(row)
             self._add(record)
 
-    def prompts(self) -> Iterator[tuple[Exchange, Prompt | None]]:
-        """Each exchange with the prompt a cache saw, rebuilt from the differences; None where no outline was recorded.
+    def prompts(self) -> Iterator[tuple[ModelCall, Prompt | None]]:
+        """Each call with the prompt a cache saw, rebuilt from the differences; None where no outline was recorded.
 
         A prompt borrows the arrays of its lane: it is good until the iterator moves on. Copy what must stay. Costs what
-        each exchange added. Raises `LogCorrupt` where an outline keeps segments that its lane does not have.
+        each call added. Raises `LogCorrupt` where an outline keeps segments that its lane does not have.
         """
-        return prompts_of(self._exchanges)
+        return prompts_of(self._calls)
 
     def close(self) -> None:
         """Give the file back; what is in memory stays readable."""
@@ -455,7 +455,7 @@ class Rows:
     def check_tail(self, number: int, tail: bytes) -> None:
         """Refuse what stands behind the last whole line and is not what an interrupted append leaves."""
         if tail and (not is_unfinished(tail, _STARTS) or _is_row(tail[:-1])):
-            self._refuse(number, "not an exchange, and not the beginning of one", is_unread=True)
+            self._refuse(number, "not a call, and not the beginning of one", is_unread=True)
 
     def _is_new(self, number: int, line: bytes) -> bool:
         """Return whether a row is to be counted: one that stands in the file twice is not. Faults of its place are reported."""
@@ -502,7 +502,7 @@ class Rows:
 
     @staticmethod
     def _without_unsure_prompt(record: Record, sure: set[tuple[str, str]]) -> Record:
-        if not isinstance(record, Exchange) or not isinstance(record.prompt, Outline | Tokens):
+        if not isinstance(record, ModelCall) or not isinstance(record.prompt, Outline | Tokens):
             return record
         prompt, lane = record.prompt, (record.session, record.lane)
         if not prompt.keep:
@@ -564,24 +564,24 @@ class Recorder:
         """Where rows go."""
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._lock = Lock()
-        for exchange in ledger:
-            self._follow(exchange)
+        for call in ledger:
+            self._follow(call)
 
     def record(
-        self, exchange: Exchange, prompt: Prompt | None = None, entries: Sequence[int] = (), epoch: int = 0
-    ) -> Exchange:
-        """Append `exchange`, its prompt replaced by the outline of `prompt` where one is given.
+        self, call: ModelCall, prompt: Prompt | None = None, entries: Sequence[int] = (), epoch: int = 0
+    ) -> ModelCall:
+        """Append `call`, its prompt replaced by the outline of `prompt` where one is given.
 
         `entries` holds the log sequence of each segment of `prompt`; `epoch` counts the declared breaks before it.
         """
         with self._lock:
             if prompt is not None:
-                lane = self._lanes.get((exchange.session, exchange.lane))
-                exchange = replace(exchange, prompt=outline(lane.prompt if lane else None, prompt, entries, epoch))
-            self.ledger.append(exchange)
-            self._follow(exchange)
-            return exchange
+                lane = self._lanes.get((call.session, call.lane))
+                call = replace(call, prompt=outline(lane.prompt if lane else None, prompt, entries, epoch))
+            self.ledger.append(call)
+            self._follow(call)
+            return call
 
-    def _follow(self, exchange: Exchange) -> None:
-        if isinstance(exchange.prompt, Outline):
-            self._lanes.setdefault((exchange.session, exchange.lane), Lane()).grow(exchange.prompt, exchange.id)
+    def _follow(self, call: ModelCall) -> None:
+        if isinstance(call.prompt, Outline):
+            self._lanes.setdefault((call.session, call.lane), Lane()).grow(call.prompt, call.id)

@@ -1,6 +1,6 @@
 """Cache misses of a ledger: the calls that read less than they could, with the cause of each.
 
-`LedgerAnalyzer` takes records one by one and returns an `AnalyzedCall` per exchange; it stores one call per lane, so a
+`LedgerAnalyzer` takes records one by one and returns an `AnalyzedCall` per call; it stores one call per lane, so a
 recording may be larger than memory. `MissDetector` decides by the bills whether a call missed. Only then the prompts
 and times of the call and of the one before it are compared, and the first cause with evidence is told (`causes.py`):
 changes of the prompt come before time and concurrency. Where the record explains nothing, the cause is `unknown`.
@@ -20,7 +20,7 @@ from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UnknownModel
 from contextkit.facts import load
 from contextkit.facts.observed import ReadStep, read_steps
-from contextkit.ledger.calls import Bodies, Exchange, Outline, Record, Remark
+from contextkit.ledger.calls import Bodies, ModelCall, Outline, Record, Remark
 from contextkit.ledger.causes import (
     NO_REMARKS,
     Basis,
@@ -57,13 +57,13 @@ class StoredBodies:
     def __len__(self) -> int:
         return len(self._stored)
 
-    def keep(self, exchange: Exchange) -> None:
-        """Store the body of `exchange`, its lane's last billed call from now on."""
-        place = exchange.session, exchange.lane
+    def keep(self, call: ModelCall) -> None:
+        """Store the body of `call`, its lane's last billed call from now on."""
+        place = call.session, call.lane
         self._n_bytes -= len(self._stored.pop(place, b""))
-        if isinstance(exchange.prompt, Bodies):
-            self._stored[place] = exchange.prompt.request
-            self._n_bytes += len(exchange.prompt.request)
+        if isinstance(call.prompt, Bodies):
+            self._stored[place] = call.prompt.request
+            self._n_bytes += len(call.prompt.request)
             while self._n_bytes > MOST_BYTES and len(self._stored) > 1:
                 self._n_bytes -= len(self._stored.popitem(last=False)[1])
 
@@ -87,7 +87,7 @@ class StoredBodies:
         self, now: CallFacts, raw: bytes, siblings: Iterable[CallFacts]
     ) -> tuple[CallFacts, Prompt | None, list[CallFacts]]:
         """A lane's first call, its prompt, and the calls of other lanes that had not begun to answer when it started."""
-        late = [call for call in siblings if call.began_at is not None and call.began_at > now.exchange.at]
+        late = [call for call in siblings if call.began_at is not None and call.began_at > now.call.at]
         newer = _read(now, raw) if late else None
         if newer is None:
             return now, None, late
@@ -97,19 +97,19 @@ class StoredBodies:
             [_with_prompt_facts(call, read) for call in late if (read := self._read(call))],
         )
 
-    def _read(self, call: CallFacts) -> Read | None:
-        raw = self._stored.get((call.exchange.session, call.exchange.lane))
-        return _read(call, raw) if raw else None
+    def _read(self, analyzed: CallFacts) -> Read | None:
+        raw = self._stored.get((analyzed.call.session, analyzed.call.lane))
+        return _read(analyzed, raw) if raw else None
 
 
-def _read(call: CallFacts, raw: bytes) -> Read | None:
-    return read_body(raw, call.exchange.provider, call.exchange.model)
+def _read(analyzed: CallFacts, raw: bytes) -> Read | None:
+    return read_body(raw, analyzed.call.provider, analyzed.call.model)
 
 
-def _with_prompt_facts(call: CallFacts, read: Read) -> CallFacts:
+def _with_prompt_facts(analyzed: CallFacts, read: Read) -> CallFacts:
     """Add the facts of its prompt to `call`."""
     remarks = outline(None, read.prompt, [-1] * read.prompt.n, 0)
-    return call_facts(replace(call.exchange, prompt=remarks), call.usage, read.prompt)
+    return call_facts(replace(analyzed.call, prompt=remarks), analyzed.usage, read.prompt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +140,14 @@ class Miss:
     """True where the evidence was recorded; False where something, such as a lifetime, was assumed."""
     basis: Basis = ""
     """What supports the cause."""
+    takes_routing_key: bool = False
+    """Whether requests to its model carry a `prompt_cache_key`."""
 
 
-def misses(exchanges: Iterable[Exchange]) -> list[Miss]:
+def misses(calls: Iterable[ModelCall]) -> list[Miss]:
     """List the misses of a ledger in order."""
     detector = MissDetector()
-    fed = (detector.feed(exchange) for exchange in exchanges)
+    fed = (detector.feed(call) for call in calls)
     return [miss for miss in fed if miss]
 
 
@@ -175,43 +177,43 @@ class MissDetector:
         """Count a row that is not a single call: it cannot miss and leaves nothing in the cache."""
         self._index += 1
 
-    def feed(self, exchange: Exchange, remarks: Mapping[str, str] = NO_REMARKS) -> Miss | None:
+    def feed(self, call: ModelCall, remarks: Mapping[str, str] = NO_REMARKS) -> Miss | None:
         """Add the next call and return its miss, if it is one; `remarks` are about the call, text by kind, of an event
         by its name.
         """
         self._index += 1
-        lanes = self._lanes.setdefault(exchange.session, {})
-        lane = lanes.setdefault(exchange.lane, LaneState())
-        prompt = self._growing.prompt(exchange)
-        _update_outline(lane, exchange)
+        lanes = self._lanes.setdefault(call.session, {})
+        lane = lanes.setdefault(call.lane, LaneState())
+        prompt = self._growing.prompt(call)
+        _update_outline(lane, call)
         if remarks:
             lane.remarks = {**lane.remarks, **remarks}
-        usage = complete_usage(exchange)
+        usage = complete_usage(call)
         if usage is None:
             lane.unbilled += 1
             return None
         siblings = [] if lane.before else [sibling.before for sibling in lanes.values() if sibling.before]
-        if isinstance(exchange.prompt, Bodies):
-            now, miss = self._feed_body(lane, exchange, exchange.prompt.request, usage, siblings)
+        if isinstance(call.prompt, Bodies):
+            now, miss = self._feed_body(lane, call, call.prompt.request, usage, siblings)
         else:
-            now = call_facts(exchange, usage, prompt)
+            now = call_facts(call, usage, prompt)
             miss = self._find_miss(
                 lane,
                 now,
                 prompt,
                 siblings,
-                (lambda pair: self._bodies.compared(pair, None)) if exchange.prompt is None else (lambda pair: pair),
+                (lambda pair: self._bodies.compared(pair, None)) if call.prompt is None else (lambda pair: pair),
             )
-        if self._bodies or isinstance(exchange.prompt, Bodies):
-            self._bodies.keep(exchange)
+        if self._bodies or isinstance(call.prompt, Bodies):
+            self._bodies.keep(call)
         self._advance(lane, now, is_miss=miss is not None)
         return replace(miss, index=self._index) if miss else None
 
     def _feed_body(
-        self, lane: LaneState, exchange: Exchange, raw: bytes, usage: Usage, siblings: list[CallFacts]
+        self, lane: LaneState, call: ModelCall, raw: bytes, usage: Usage, siblings: list[CallFacts]
     ) -> tuple[CallFacts, Miss | None]:
         """Add a call whose body was recorded; the body is parsed only where a cause is needed."""
-        now = call_facts(replace(exchange, prompt=None), usage, None)
+        now = call_facts(replace(call, prompt=None), usage, None)
         if siblings and not usage.read:
             return now, self._find_miss(lane, *self._bodies.beside(now, raw, siblings))
         return now, self._find_miss(lane, now, None, siblings, lambda pair: self._bodies.compared(pair, raw))
@@ -225,7 +227,7 @@ class MissDetector:
         with_bodies: Callable[[CallPair], CallPair] = lambda pair: pair,
     ) -> Miss | None:
         """Return the miss of a call, if it is one; `with_bodies` adds the facts of recorded bodies to a pair."""
-        row = self._row_of(now.exchange)
+        row = self._row_of(now.call)
         if lane.before is None or not lane.high_tokens:
             return _first_call(now, prompt, siblings, row)
         expected = min(lane.high_tokens, now.prompt_tokens)
@@ -239,11 +241,11 @@ class MissDetector:
 
     def _advance(self, lane: LaneState, now: CallFacts, *, is_miss: bool) -> None:
         """Go on to the next call of the lane."""
-        read, row = now.usage.read or 0, self._row_of(now.exchange)
+        read, row = now.usage.read or 0, self._row_of(now.call)
         cached = sum(part or 0 for part in (read, now.usage.write_5m, now.usage.write_1h))
         is_cut, is_first = "compaction" in lane.remarks, lane.before is None
         if is_stored_whole(now, row):
-            key = now.exchange.session, row.name
+            key = now.call.session, row.name
             rounding = self._roundings.get(key) or self._roundings.setdefault(key, _Rounding(row))
             rounding.observe(read)
             cached = rounding.down(now.prompt_tokens)
@@ -260,11 +262,11 @@ class MissDetector:
             lane.first_tokens = now.prompt_tokens
         lane.before, lane.n_unchanged, lane.unbilled, lane.remarks = now, now.n, 0, NO_REMARKS
 
-    def _row_of(self, exchange: Exchange) -> Model:
-        key = exchange.provider, exchange.model
+    def _row_of(self, call: ModelCall) -> Model:
+        key = call.provider, call.model
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = find_model(exchange.model) or model_named(exchange.model, exchange.provider)
+            row = self._rows[key] = find_model(call.model) or model_named(call.model, call.provider)
         return row
 
 
@@ -290,15 +292,15 @@ class _Rounding:
         return self._steps[0].down(prompt_tokens) if prompt_tokens >= self._least else 0
 
 
-def complete_usage(exchange: Exchange) -> Usage | None:
-    """Usage of `exchange` where every part of the prompt is known, else None.
+def complete_usage(call: ModelCall) -> Usage | None:
+    """Usage of `call` where every part of the prompt is known, else None.
 
     Unreported writes count as 0 where writing to the cache is free.
     """
-    usage = exchange.usage
+    usage = call.usage
     if usage is None or usage.prompt is not None:
         return usage
-    if is_free_to_write(exchange.provider, exchange.model):
+    if is_free_to_write(call.provider, call.model):
         usage = usage.with_unknown_writes_as_zero()
     return usage if usage.prompt is not None else None
 
@@ -327,10 +329,10 @@ def _is_listed_free(provider: str, model: str, state: object) -> bool:
         return not {provider, model_named(model, provider).provider} & set(_REPORTING)
 
 
-def _update_outline(lane: LaneState, exchange: Exchange) -> None:
-    if isinstance(exchange.prompt, Outline):
-        lane.n_unchanged = min(lane.n_unchanged, exchange.prompt.keep)
-        lane.entries[exchange.prompt.keep :] = exchange.prompt.entries
+def _update_outline(lane: LaneState, call: ModelCall) -> None:
+    if isinstance(call.prompt, Outline):
+        lane.n_unchanged = min(lane.n_unchanged, call.prompt.keep)
+        lane.entries[call.prompt.keep :] = call.prompt.entries
 
 
 def _first_call(now: CallFacts, prompt: Prompt | None, siblings: Sequence[CallFacts], row: Model) -> Miss | None:
@@ -346,7 +348,7 @@ def _first_call(now: CallFacts, prompt: Prompt | None, siblings: Sequence[CallFa
         return _miss(now, "below_minimum", recorded(text, is_recorded=not row.is_assumed), 0)
     if not _leaves_any(now, row):
         return None
-    return _miss(now, "first_write", Evidence(f"nothing was cached in lane {now.exchange.lane!r} before"), 0)
+    return _miss(now, "first_write", Evidence(f"nothing was cached in lane {now.call.lane!r} before"), 0)
 
 
 def _leaves_any(call: CallFacts, row: Model) -> bool:
@@ -375,9 +377,9 @@ def _is_shared(mark: CachedPrefix, call: CallFacts, prompt: Prompt | None) -> bo
     return prompt.digests[mark.segment] == mark.digest
 
 
-def _overlap(call: CallFacts, now: CallFacts) -> bool:
+def _overlap(analyzed: CallFacts, now: CallFacts) -> bool:
     """True where `call` started before `now` began to answer; the ledger may list them in the order they ended."""
-    return now.began_at is None or call.exchange.at < now.began_at
+    return now.began_at is None or analyzed.call.at < now.began_at
 
 
 def _written(call: CallFacts) -> int:
@@ -385,13 +387,13 @@ def _written(call: CallFacts) -> int:
 
 
 def _miss(now: CallFacts, cause: Cause, evidence: Evidence, expected: int) -> Miss:
-    exchange, read = now.exchange, now.usage.read or 0
+    call, read = now.call, now.usage.read or 0
     lost = max(0, expected - read)
     return Miss(
-        exchange.id,
+        call.id,
         -1,
-        exchange.lane,
-        exchange.at,
+        call.lane,
+        call.at,
         cause,
         expected,
         read,
@@ -400,20 +402,21 @@ def _miss(now: CallFacts, cause: Cause, evidence: Evidence, expected: int) -> Mi
         evidence.text,
         evidence.basis == "recorded",
         evidence.basis,
+        model_named(call.model, call.provider).takes_routing_key,
     )
 
 
-def _extra_usd(call: CallFacts, lost: int) -> float | None:
+def _extra_usd(analyzed: CallFacts, lost: int) -> float | None:
     """Cost of the call minus its cost had the lost tokens been read."""
-    paid = replace(call.usage, output=0)
-    billed, if_read = list_cost_usd(call.exchange, paid), list_cost_usd(call.exchange, _usage_if_read(paid, lost))
+    paid = replace(analyzed.usage, output=0)
+    billed, if_read = list_cost_usd(analyzed.call, paid), list_cost_usd(analyzed.call, _usage_if_read(paid, lost))
     return None if billed is None or if_read is None else billed - if_read
 
 
-def list_cost_usd(exchange: Exchange, usage: Usage) -> float | None:
+def list_cost_usd(call: ModelCall, usage: Usage) -> float | None:
     """What `usage` costs at the list price of the call's day; None where the price, or a counter, is unknown."""
     try:
-        return prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at)
+        return prices.cost_usd(call.provider, call.model, usage, call.at)
     except UnknownModel:
         return None  # the report names the model
 
@@ -452,12 +455,13 @@ class AnalyzedCall:
 
     index: int
     """Position in the recording, from 0."""
-    exchange: Exchange
+    call: ModelCall
     """The ledger row."""
     usage: Usage | None
     """Bill; None where a part of the prompt is unknown."""
     cost_usd: float | None
-    """Dollars that the provider, a gateway or the recording program says it cost; where none says so, `list_cost_usd`."""
+    """Dollars that the provider, a gateway or the recording program says it cost; where none says so, `list_cost_usd`, or
+    the list price that an anonymized recording states."""
     list_cost_usd: float | None
     """Cost at the list price of its day; None where the bill or the price is unknown."""
     cost_uncached_usd: float | None
@@ -506,7 +510,7 @@ class LedgerAnalyzer:
 
 
 def analyzed_calls(records: Iterable[Record]) -> Iterator[AnalyzedCall]:
-    """Yield an analyzed call for each exchange of `records`, in order."""
+    """Yield an analyzed call for each call of `records`, in order."""
     analyzer = LedgerAnalyzer()
     for record in records:
         call = analyzer.feed(record)
@@ -547,17 +551,17 @@ class _Remarks:
     def _add(self, about: str, kind: str, text: str) -> None:
         self.before_calls[about] = {**self.before_calls.get(about, NO_REMARKS), kind: text}
 
-    def miss(self, detector: MissDetector, exchange: Exchange) -> Miss | None:
+    def miss(self, detector: MissDetector, call: ModelCall) -> Miss | None:
         """Return the miss of a call; a row that adds up several calls has none."""
-        if self.is_sum(exchange):
+        if self.is_sum(call):
             detector.skip()
             return None
-        remarks = self.before_calls.pop(exchange.id, NO_REMARKS) if self.before_calls else NO_REMARKS
-        return detector.feed(exchange, remarks)
+        remarks = self.before_calls.pop(call.id, NO_REMARKS) if self.before_calls else NO_REMARKS
+        return detector.feed(call, remarks)
 
-    def is_sum(self, exchange: Exchange) -> bool:
+    def is_sum(self, call: ModelCall) -> bool:
         """True where the rows of its lane add up calls."""
-        return bool(self.sums) and f"{exchange.session}/{exchange.lane}" in self.sums
+        return bool(self.sums) and f"{call.session}/{call.lane}" in self.sums
 
 
 KINDS_BEFORE_CALL = ("compaction", "setting", "turn", "verdict")
@@ -565,31 +569,31 @@ KINDS_BEFORE_CALL = ("compaction", "setting", "turn", "verdict")
 provider's diagnosis. `event` is one too."""
 
 
-def _analyzed_call(index: int, exchange: Exchange, miss: Miss | None, remarks: _Remarks) -> AnalyzedCall:
-    usage = complete_usage(exchange)
-    is_sum = remarks.is_sum(exchange)
-    listed, uncached, has_price = _list_prices(exchange, usage, is_sum=is_sum)
+def _analyzed_call(index: int, call: ModelCall, miss: Miss | None, remarks: _Remarks) -> AnalyzedCall:
+    usage = complete_usage(call)
+    is_sum = remarks.is_sum(call)
+    listed, uncached, has_price = _list_prices(call, usage, is_sum=is_sum)
     return AnalyzedCall(
         index,
-        exchange,
+        call,
         usage,
-        listed if exchange.billed_usd is None else exchange.billed_usd,
+        next((usd for usd in (call.billed_usd, listed, call.computed_usd) if usd is not None), None),
         listed,
         uncached,
-        _hidden_output_usd(exchange, usage, listed, is_sum=is_sum),
-        usage is not None and listed is not None and _is_lower_bound(exchange, usage, is_sum=is_sum),
+        _hidden_output_usd(call, usage, listed, is_sum=is_sum),
+        usage is not None and listed is not None and _is_lower_bound(call, usage, is_sum=is_sum),
         has_price,
         miss,
-        remarks.verdicts.pop(exchange.id, ""),
-        remarks.projects.get(exchange.session, ""),
-        remarks.agents.get(f"{exchange.session}/{exchange.lane}", exchange.lane),
-        remarks.programs.get(exchange.session, ""),
+        remarks.verdicts.pop(call.id, ""),
+        remarks.projects.get(call.session, ""),
+        remarks.agents.get(f"{call.session}/{call.lane}", call.lane),
+        remarks.programs.get(call.session, ""),
     )
 
 
-def _list_prices(exchange: Exchange, usage: Usage | None, *, is_sum: bool) -> tuple[float | None, float | None, bool]:
+def _list_prices(recorded: ModelCall, usage: Usage | None, *, is_sum: bool) -> tuple[float | None, float | None, bool]:
     """Cost of a call at list prices, with the cache and without it, and whether its model has a list price."""
-    call = exchange.provider, exchange.model, usage or ZERO, exchange.at
+    call = recorded.provider, recorded.model, usage or ZERO, recorded.at
     try:
         cost, uncached = prices.costs_usd(*call, is_sum=is_sum)
     except UnknownModel:
@@ -597,17 +601,17 @@ def _list_prices(exchange: Exchange, usage: Usage | None, *, is_sum: bool) -> tu
     return (None, None, True) if usage is None or cost is None or uncached is None else (cost, uncached, True)
 
 
-def _is_lower_bound(exchange: Exchange, usage: Usage, *, is_sum: bool) -> bool:
+def _is_lower_bound(call: ModelCall, usage: Usage, *, is_sum: bool) -> bool:
     if any(quality == "partial" for _, quality in usage.qualities):
         return True
-    tier = prices.first_tier(exchange.provider, exchange.model, exchange.at, usage.service_tier) if is_sum else None
+    tier = prices.first_tier(call.provider, call.model, call.at, usage.service_tier) if is_sum else None
     return tier is not None and (usage.prompt or 0) > tier
 
 
-def _hidden_output_usd(exchange: Exchange, usage: Usage | None, listed: float | None, *, is_sum: bool) -> float | None:
-    if exchange.output_estimate is None or usage is None or listed is None or usage.quality("output") != "partial":
+def _hidden_output_usd(call: ModelCall, usage: Usage | None, listed: float | None, *, is_sum: bool) -> float | None:
+    if call.output_estimate is None or usage is None or listed is None or usage.quality("output") != "partial":
         return None
     writes, tier = usage.writes, usage.service_tier
-    whole = Usage(usage.fresh, usage.read, output=exchange.output_estimate, writes=writes, service_tier=tier)
-    cost = prices.cost_usd(exchange.provider, exchange.model, whole, exchange.at, is_sum=is_sum)
+    whole = Usage(usage.fresh, usage.read, output=call.output_estimate, writes=writes, service_tier=tier)
+    cost = prices.cost_usd(call.provider, call.model, whole, call.at, is_sum=is_sum)
     return None if cost is None else cost - listed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import Json, parse
 from contextkit.errors import LogCorrupt, NotSerialisable, UnknownModel, UnreadableRequest
-from contextkit.ledger.calls import Exchange, Outline
+from contextkit.ledger.calls import ModelCall, Outline
 from contextkit.models import find_model
 from contextkit.prompt.diff import common_segments
 from contextkit.prompt.prompt import PromptLayout
@@ -40,7 +40,7 @@ class Read:
 
 def read_body(raw: bytes, provider: str, model: str) -> Read | None:
     """The prompt of a request body; None where it is no model call, or cannot be read."""
-    from contextkit.providers.codecs import PARSERS, reader_of  # most recordings hold no bodies
+    from contextkit.providers.endpoints import PARSERS, reader_of  # most recordings hold no bodies
     from contextkit.providers.provider import memoize_blocks
 
     if len(raw) > MOST_BYTES:
@@ -98,37 +98,37 @@ class Growing:
     def __init__(self) -> None:
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._broken: set[tuple[str, str]] = set()
-        """Lanes that miss an exchange: what continues them by length alone may continue something else."""
+        """Lanes that miss a call: what continues them by length alone may continue something else."""
 
-    def prompt(self, exchange: Exchange) -> Prompt | None:
-        """The prompt a cache saw, None where no outline was recorded, or the exchange that it continues is missing from
+    def prompt(self, call: ModelCall) -> Prompt | None:
+        """The prompt a cache saw, None where no outline was recorded, or the call that it continues is missing from
         the recording.
 
         It borrows the arrays of its lane: good until the next call of that lane. Copy what must stay. Costs what the
-        exchange added.
+        call added.
         """
-        outline, lane = exchange.prompt, (exchange.session, exchange.lane)
+        outline, lane = call.prompt, (call.session, call.lane)
         if not isinstance(outline, Outline) or (lane in self._broken and outline.keep and not outline.base):
             return None
         try:
-            prompt = self.whole_prompt(exchange)
+            prompt = self.whole_prompt(call)
         except LogCorrupt:
             self._broken.add(lane)
             return None
         self._broken.discard(lane)
         return prompt
 
-    def whole_prompt(self, exchange: Exchange) -> Prompt | None:
+    def whole_prompt(self, call: ModelCall) -> Prompt | None:
         """`prompt`, but raises `LogCorrupt` where an outline keeps segments that its lane does not have."""
-        if not isinstance(exchange.prompt, Outline):
+        if not isinstance(call.prompt, Outline):
             return None
-        return self._lanes.setdefault((exchange.session, exchange.lane), Lane()).grow(exchange.prompt, exchange.id)
+        return self._lanes.setdefault((call.session, call.lane), Lane()).grow(call.prompt, call.id)
 
 
-def prompts_of(exchanges: Iterable[Exchange]) -> Iterator[tuple[Exchange, Prompt | None]]:
-    """Each exchange with its prompt, as `Growing.whole_prompt` gives it."""
+def prompts_of(calls: Iterable[ModelCall]) -> Iterator[tuple[ModelCall, Prompt | None]]:
+    """Each call with its prompt, as `Growing.whole_prompt` gives it."""
     growing = Growing()
-    return ((exchange, growing.whole_prompt(exchange)) for exchange in exchanges)
+    return ((call, growing.whole_prompt(call)) for call in calls)
 
 
 class Lane:
@@ -143,18 +143,18 @@ class Lane:
         self.prompt: Prompt | None = None
         """The last prompt, on these arrays."""
 
-    def grow(self, outline: Outline, exchange_id: str) -> Prompt:
+    def grow(self, outline: Outline, call_id: str) -> Prompt:
         """The prompt `outline` stands for; the one before it is no longer good where fewer segments were kept.
 
         Raises `LogCorrupt` where it does not fit what the lane holds, which then stays as it was.
         """
-        self._check(outline, exchange_id)
+        self._check(outline, call_id)
         try:
             digests = [bytes.fromhex(digest) for digest in outline.digests]
             tools, system, messages = map(bytes.fromhex, outline.namespaces)
         except (TypeError, ValueError) as error:
             raise LogCorrupt(
-                f"exchange {exchange_id!r} has an outline that cannot be read ({type(error).__name__}: {error})"
+                f"call {call_id!r} has an outline that cannot be read ({type(error).__name__}: {error})"
             ) from None
         del self.digests[outline.keep :], self.ends_tokens[outline.keep :], self.positions[outline.keep :]
         self.digests.extend(digests)
@@ -171,18 +171,18 @@ class Lane:
         )
         return self.prompt
 
-    def _check(self, outline: Outline, exchange_id: str) -> None:
+    def _check(self, outline: Outline, call_id: str) -> None:
         if not isinstance(outline.keep, int) or not 0 <= outline.keep <= len(self.digests):
             raise LogCorrupt(
-                f"exchange {exchange_id!r} keeps {outline.keep} segments of a lane that has {len(self.digests)}: "
-                "an exchange before it is missing, or lanes were mixed"
+                f"call {call_id!r} keeps {outline.keep} segments of a lane that has {len(self.digests)}: "
+                "a call before it is missing, or lanes were mixed"
             )
         if outline.keep and not self.digests[outline.keep - 1].hex().startswith(outline.base):
             raise LogCorrupt(
-                f"exchange {exchange_id!r} keeps other segments than its lane has: an exchange before it is missing, or lanes were mixed"
+                f"call {call_id!r} keeps other segments than its lane has: a call before it is missing, or lanes were mixed"
             )
         if not len(outline.digests) == len(outline.ends_tokens) == len(outline.positions):
-            raise LogCorrupt(f"exchange {exchange_id!r} has an outline whose columns differ in length")
+            raise LogCorrupt(f"call {call_id!r} has an outline whose columns differ in length")
 
 
 def outline(previous: Prompt | None, prompt: Prompt, entries: Sequence[int], epoch: int) -> Outline:

@@ -233,9 +233,9 @@ def summarise(records: Iterable[Record], by: str = "") -> Summary:
 
 
 GROUPS: dict[str, Callable[[AnalyzedCall], str]] = {
-    "day": lambda call: datetime.fromtimestamp(call.exchange.at, UTC).strftime("%Y-%m-%d"),
-    "session": lambda call: call.exchange.session,
-    "model": lambda call: call.exchange.model,
+    "day": lambda analyzed: datetime.fromtimestamp(analyzed.call.at, UTC).strftime("%Y-%m-%d"),
+    "session": lambda analyzed: analyzed.call.session,
+    "model": lambda analyzed: analyzed.call.model,
     "agent": lambda call: call.agent,
     "project": lambda call: call.project or "unknown",
 }
@@ -260,23 +260,23 @@ class Tally:
         self._rates = _Rates()
         self._without_price: dict[str, None] = {}
 
-    def add(self, call: AnalyzedCall) -> None:
+    def add(self, analyzed: AnalyzedCall) -> None:
         """One more call."""
-        exchange = call.exchange
-        sums = [self._total, self._models[exchange.model], self._lanes[exchange.session, exchange.lane]]
+        call = analyzed.call
+        sums = [self._total, self._models[call.model], self._lanes[call.session, call.lane]]
         if self._by:
-            sums.append(self._groups[self._by(call)])
+            sums.append(self._groups[self._by(analyzed)])
         for one in sums:
-            one.add(call)
-        self._rates.add(call.usage.hit_rate if call.usage else None)
-        if call.miss:
-            self._misses.append(call.miss)
+            one.add(analyzed)
+        self._rates.add(analyzed.usage.hit_rate if analyzed.usage else None)
+        if analyzed.miss:
+            self._misses.append(analyzed.miss)
             if len(self._misses) > 2 * MOST_MISSES:
                 self._misses = dearest(self._misses, MOST_MISSES)
-        is_unpriced = call.cost_usd is None and not call.has_model_price
-        if is_unpriced and call.usage and (call.usage.prompt or call.usage.output):
+        is_unpriced = analyzed.cost_usd is None and not analyzed.has_model_price
+        if is_unpriced and analyzed.usage and (analyzed.usage.prompt or analyzed.usage.output):
             # of a call without a bill the price is not what is missing
-            self._without_price[unpriced_name(exchange.model, call.usage.service_tier)] = None
+            self._without_price[unpriced_name(call.model, analyzed.usage.service_tier)] = None
 
     def summary(self) -> Summary:
         """What was added up so far."""
@@ -374,32 +374,32 @@ class _Sum:
         self.cost = self.list_cost = self.uncached = 0.0
         self.recorded, self.placeholders = RecordedCost(), PlaceholderOutput()
 
-    def add(self, call: AnalyzedCall) -> None:
+    def add(self, analyzed: AnalyzedCall) -> None:
         self.calls += 1
-        self.calls_refused += call.exchange.is_refused
-        self.n_misses += bool(call.miss and call.miss.lost_tokens)
-        if call.usage:
+        self.calls_refused += analyzed.call.is_refused
+        self.n_misses += bool(analyzed.miss and analyzed.miss.lost_tokens)
+        if analyzed.usage:
             self.calls_with_usage += 1
-            self._count(call.usage)
-            if call.usage.quality("output") == "partial":
-                self._count_placeholder(call, call.usage)
-        if call.cost_usd is not None:
+            self._count(analyzed.usage)
+            if analyzed.usage.quality("output") == "partial":
+                self._count_placeholder(analyzed, analyzed.usage)
+        if analyzed.cost_usd is not None:
             self.calls_with_price += 1
-            self.cost += call.cost_usd
-            self.calls_with_partial_cost += call.is_list_cost_partial and call.exchange.billed_usd is None
-        elif call.usage:
+            self.cost += analyzed.cost_usd
+            self.calls_with_partial_cost += analyzed.is_list_cost_partial and analyzed.call.billed_usd is None
+        elif analyzed.usage:
             self.calls_without_price += 1
-        if call.list_cost_usd is not None and call.cost_uncached_usd is not None:
+        if analyzed.list_cost_usd is not None and analyzed.cost_uncached_usd is not None:
             self.n_listed += 1
-            self.list_cost += call.list_cost_usd
-            self.uncached += call.cost_uncached_usd
-        if call.exchange.billed_usd is not None:
-            self.recorded = _with_recorded(self.recorded, call.exchange.billed_usd, call.list_cost_usd)
+            self.list_cost += analyzed.list_cost_usd
+            self.uncached += analyzed.cost_uncached_usd
+        if analyzed.call.billed_usd is not None:
+            self.recorded = _with_recorded(self.recorded, analyzed.call.billed_usd, analyzed.list_cost_usd)
 
-    def _count_placeholder(self, call: AnalyzedCall, usage: Usage) -> None:
-        hidden = call.hidden_output_usd if call.exchange.billed_usd is None else None
+    def _count_placeholder(self, analyzed: AnalyzedCall, usage: Usage) -> None:
+        hidden = analyzed.hidden_output_usd if analyzed.call.billed_usd is None else None
         self.placeholders = _with_placeholder(
-            self.placeholders, usage.output or 0, call.exchange.output_estimate, hidden
+            self.placeholders, usage.output or 0, analyzed.call.output_estimate, hidden
         )
 
     def _count(self, usage: Usage) -> None:

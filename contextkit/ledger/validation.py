@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from statistics import median
 
 from contextkit.canonical import Json, canonical
-from contextkit.ledger.calls import Bodies, Exchange, Record
+from contextkit.ledger.calls import Bodies, ModelCall, Record
 from contextkit.ledger.causes import CallPair, cause_of_miss, gap_seconds, is_shortfall, predicted_read, ttl_seconds
 from contextkit.ledger.misses import LedgerAnalyzer, complete_usage
 from contextkit.ledger.prompts import read_body
@@ -201,7 +201,7 @@ class Validation:
         """The records of a file of the format `source`."""
         self._source = source
         for record in records:
-            if isinstance(record, Exchange):
+            if isinstance(record, ModelCall):
                 self._calls += 1
                 self._without_bill += record.usage is None
                 self._add_size(record)
@@ -209,24 +209,24 @@ class Validation:
                 self._programs[record.about] = record.text
             self._analyzer.feed(record)
 
-    def _add_size(self, exchange: Exchange) -> None:
-        usage = complete_usage(exchange)
-        if not isinstance(exchange.prompt, Bodies) or usage is None or not usage.prompt:
+    def _add_size(self, call: ModelCall) -> None:
+        usage = complete_usage(call)
+        if not isinstance(call.prompt, Bodies) or usage is None or not usage.prompt:
             return
-        body = read_body(exchange.prompt.request, exchange.provider, exchange.model)
+        body = read_body(call.prompt.request, call.provider, call.model)
         if body is not None:
-            sizes = self._sizes[exchange.model, body.prompt.level_ends[0] > 0]
+            sizes = self._sizes[call.model, body.prompt.level_ends[0] > 0]
             sizes.append((body.prompt.n_tokens, usage.prompt))
 
     def _examine(self, pair: CallPair, expected: int) -> None:
-        exchange, read = pair.now.exchange, pair.now.usage.read or 0
-        source = self._programs.get(exchange.session, self._source)
+        call, read = pair.now.call, pair.now.usage.read or 0
+        source = self._programs.get(call.session, self._source)
         predicted, cause = predicted_read(pair, expected)
         trivial = min(pair.before.prompt_tokens, pair.now.prompt_tokens)
         is_miss, is_predicted = is_shortfall(expected, read), is_shortfall(expected, predicted)
-        month = datetime.fromtimestamp(exchange.at, UTC).strftime("%Y-%m")
+        month = datetime.fromtimestamp(call.at, UTC).strftime("%Y-%m")
         for key in (
-            (source, exchange.model, month),
+            (source, call.model, month),
             (source, "all", ""),
             ("all", "all", ""),
         ):

@@ -6,7 +6,6 @@ Takes a path, gives a `LintConfig`; an unknown key or a wrong value is an error 
 from __future__ import annotations
 
 import fnmatch
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from contextkit.errors import UsageError
 from contextkit.lint.source.knowledge import KINDS, SINKS
+from contextkit.pyproject import read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +95,10 @@ def read_config(path: str | Path) -> LintConfig:
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
         if folder.is_dir() and file.is_file():
-            table = _table(file)
+            table = read_table(file, "lint")
             if table is not None:
                 return config_of(table, str(file))
     return LintConfig()
-
-
-def _table(file: Path) -> Mapping[str, Any] | None:
-    try:
-        with file.open("rb") as stream:
-            whole = tomllib.load(stream)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: not TOML: {error}") from None
-    found: object = whole
-    for name in ("tool", "contextkit", "lint"):
-        found = _mapping(f"{file}: what holds [tool.contextkit.lint]", found).get(name)
-        if found is None:
-            return None
-    return _mapping(f"{file}: [tool.contextkit.lint]", found)
 
 
 def config_of(table: Mapping[str, Any], path: str = "pyproject.toml") -> LintConfig:

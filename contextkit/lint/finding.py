@@ -55,7 +55,7 @@ class RequestPlace:
     turn: int
     """Which call of the conversation, from 1; the one that differs from the call before it."""
     request: str
-    """Id of the exchange."""
+    """Id of the call."""
     level: str
     """tools, system, messages, or `parameters` for what stands outside the prompt's text."""
     path: str

@@ -1,12 +1,8 @@
-"""One thing that was said or done, frozen when it was written.
+"""Entries of the log, and the changes that a program reports to the model while a conversation runs.
 
-Takes JSON values, gives entries whose bytes never change again. Knows nothing of providers.
-
-What changed while a conversation runs, told in band: a new date, mode, effort, folder, memory, permission or file.
-
-Takes values, gives the text the model reads and the fields a provider may take instead; the text is frozen when the
-entry is written. Knows nothing of providers. A change is never an edit: what was true before stays in the history, the
-news stands behind it.
+An entry holds JSON values serialised once; its bytes never change again. A change (a new date, mode, effort, folder,
+memory, permission or file) has the text that the model reads and the fields that a provider may take instead. A change
+never edits the history: it is appended, and what was true before stays.
 """
 
 from __future__ import annotations

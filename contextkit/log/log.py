@@ -140,10 +140,10 @@ class Turns:
         self.n += 1
 
     def check(self, kind: str, body: Json) -> None:
-        """Return whether an entry could come next; changes nothing. Call it before the log keeps the entry.
+        """Raise `InvalidCall` if an entry cannot come next; change nothing. Call it before the log keeps the entry.
 
-        Raises `InvalidCall` for a result or a start of a call that is not open, for a reply while calls are open, for a
-        reply that uses an id twice, and for an epoch that would keep results without the reply they answer.
+        Refuses a result or a start of a call that is not open, a reply while calls are open, a reply that uses an id
+        twice, and an epoch that would keep results without the reply they answer.
         """
         check = _CHECKS.get(kind)
         if check is not None:

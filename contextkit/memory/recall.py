@@ -37,7 +37,8 @@ def recall(
     at: float = float("inf"),
     leave_out: Collection[str] = (),
 ) -> str:
-    """Return up to `limit` facts true `at` a moment, and up to `limit` documents; "" where there is nothing.
+    """Return up to `limit` facts true `at` a moment and known by then, and up to `limit` documents; "" where there is
+    nothing.
 
     A line that does not fit the budget, at four bytes a token, is left out, and so are those after it. `leave_out`
     names documents that stand in the window already.
@@ -60,8 +61,9 @@ def _relevant(facts: Facts, query: str, at: float) -> list[Fact]:
     """
     words = set(terms(query))
     scored = list[tuple[list[int], Fact]]()
-    for fact in facts.true_at(at):
-        score = [len(words.intersection(terms(str(text)))) for text in (fact.subject, fact.value, fact.relation)]
+    for fact in facts.true_at(at, known_at=at):
+        texts = (fact.subject, fact.value, fact.relation)
+        score = [len(words.intersection(terms(str(text), has_characters=True))) for text in texts]
         if any(score[:2]):
             scored.append((score, fact))
     scored.sort(key=lambda pair: (pair[0], pair[1].sequence), reverse=True)

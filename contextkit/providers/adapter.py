@@ -53,7 +53,7 @@ _CLASSES = {
 
 
 def _misplacement(row: Model, provider: str) -> str:
-    """What to say of a model that its class's provider does not have; empty where it has it.
+    """Return the warning for a model that its class's provider does not have; empty if it has it.
 
     Claude on Bedrock is also behind Anthropic's endpoint.
     """
@@ -66,7 +66,7 @@ def _misplacement(row: Model, provider: str) -> str:
 
 
 def _users_level() -> int:
-    """How many frames above `chosen_model` the first one outside this package is, as `warnings.warn` counts them."""
+    """Count the frames from `chosen_model` to the first one outside this package, as `warnings.warn` does."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -133,7 +133,7 @@ class Adapter:
         self.noticing = noticing(asked).name
 
     def reply(self, response: Any) -> Reply:
-        """What the typed method returned, its dict, or what its stream amounted to."""
+        """Parse what the typed method returned, its dict, or a joined stream."""
         return self.answering.reply(response)
 
     def is_complete(self, response: Mapping[str, Json]) -> bool:
@@ -141,11 +141,11 @@ class Adapter:
         return self.answering.is_complete(response)
 
     def usage(self, response: Mapping[str, Json]) -> Usage:
-        """What a response says it is billed."""
-        return served(endpoint_usage(self.wire, response.get(self.answering.counters) or {}), response)
+        """Read the usage of a response."""
+        return served(endpoint_usage(self.wire, response.get(self.answering.counters)), response)
 
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
-        """What stream events amount to."""
+        """Join stream events into a response."""
         return self.answering.joined(events)
 
 

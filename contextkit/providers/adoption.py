@@ -49,7 +49,7 @@ def check_switch(log: Log, turns: Turns, provider: Provider) -> None:
 
 
 def renewed(provider: Provider, system: Json | None, tools: Json | None) -> Json:
-    """What an epoch says of a new head (None: as it was). Raises like `opening`."""
+    """Return the body of an epoch with a new head (None: as it was). Raises like `opening`."""
     _say(provider, system or [], tools or [])
     return {name: value for name, value in (("system", system), ("tools", tools)) if value is not None}
 

@@ -86,7 +86,7 @@ class BodyReader:
         return value
 
     def n_system_messages(self, messages: list[Json]) -> int:
-        """How many leading messages are system text."""
+        """Count the leading messages that are system text."""
         if not self.has_system_messages:
             return 0
         return sum(1 for _ in takewhile(_is_system_message, messages))

@@ -37,7 +37,7 @@ def members(body: bytes, start: int = 0) -> dict[bytes, Span]:
 
 
 def elements(body: bytes, start: int) -> list[Span]:
-    """Where each element of the array stands that begins at or behind `start`.
+    """Return the spans of the elements of the array that begins at or behind `start`.
 
     >>> elements(b'[1, "a,b", {}]', 0)
     [(1, 2), (4, 9), (11, 13)]
@@ -46,7 +46,7 @@ def elements(body: bytes, start: int) -> list[Span]:
 
 
 def _items(body: bytes, start: int) -> Iterator[Span]:
-    """What stands between the commas of the object or array."""
+    """Yield the spans between the commas of the object or array."""
     depth, at = 0, start
     for token in _TOKEN.finditer(body, start):
         sign = body[token.start()]
@@ -156,7 +156,7 @@ def tool_name(tool: Json) -> str:
 
 
 def tool_marker(body: bytes, tool: Span) -> Span | None:
-    """Where the marker of a tool stands, with the comma before it, or else the one behind it."""
+    """Return the span of a tool's marker, with the comma before it, or else the one behind it."""
     value = members(body[: tool[1]], tool[0]).get(b"cache_control")
     if value is None:
         return None

@@ -21,7 +21,7 @@ from contextkit.errors import UnreadableRequest
 from contextkit.facts.load import built_in_table, client
 from contextkit.prompt.block import Block
 from contextkit.providers.body import BodyReader
-from contextkit.providers.codecs import reader_of
+from contextkit.providers.endpoints import reader_of
 from contextkit.providers.server_state import named_in
 
 SESSION_NAMES = (

@@ -111,7 +111,7 @@ BY_NAME = "by name"
 
 
 def announcing(endpoint: Endpoint) -> Announcing:
-    """How a late tool is announced at this endpoint.
+    """Return how a late tool is announced at this endpoint.
 
     >>> from contextkit.models import model_named
     >>> announcing(Endpoint("openai_responses", model_named("gpt-6.1-sol"))).name
@@ -129,7 +129,7 @@ def is_direct(endpoint: Endpoint) -> bool:
 
 
 def searching(endpoint: Endpoint) -> Announcing:
-    """How a search that the program runs is declared at this endpoint.
+    """Return how a search that the program runs is declared at this endpoint.
 
     >>> from contextkit.models import model_named
     >>> [searching(Endpoint("openai_responses", model_named(name))).name for name in ("gpt-5.4", "gpt-5.2")]
@@ -186,7 +186,7 @@ def answers_search(item: Mapping[str, Json]) -> bool:
 
 
 def search_result(body: Mapping[str, Json], blocks: Iterable[Mapping[str, Json]]) -> Json:
-    """What a search found.
+    """Render the result of a search.
 
     Words beside the definitions have no place (responses/response_tool_search_output_item_param_param.py).
     """

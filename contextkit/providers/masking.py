@@ -256,7 +256,7 @@ class EngineRow:
 
     @property
     def cost(self) -> str:
-        """What a change into it costs."""
+        """The cost of a change into it."""
         return (
             "0 tokens: it holds while the reply is decoded" if self.is_enforced else "at most 60 tokens, appended once"
         )
@@ -376,7 +376,7 @@ _CONTINUES: Mapping[str, dict[str, Any]] = {
 
 
 def engine_row(engine: str, mask: Mask) -> EngineRow:
-    """How `engine` is told a mask. Raises `UsageError` for an engine there is not.
+    """Return how `engine` is given a mask. Raises `UsageError` for an engine there is not.
 
     >>> [engine_row(engine, Mask("p", ("a", "b"), "auto", False, False)).mechanism for engine in ENGINES]
     ['structural_tag', 'structural_tag', 'reminder']
@@ -749,7 +749,7 @@ CHOICES: tuple[Chosen, ...] = (
 
 
 def telling(endpoint: Endpoint) -> Telling:
-    """How a phase is told at this endpoint.
+    """Return how a phase is announced at this endpoint.
 
     >>> from contextkit.models import model_named
     >>> [telling(Endpoint("anthropic_messages", model_named(name))).name for name in ("claude-opus-5-5", "claude-opus-4-5")]
@@ -761,7 +761,7 @@ def telling(endpoint: Endpoint) -> Telling:
 
 
 def choice(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> Chosen | None:
-    """How a request's fields say a mask, None where they do not.
+    """Return how a request's fields express a mask; None if they do not.
 
     What a self-hosted engine enforces is a row of `ROWS`.
     """
@@ -810,12 +810,12 @@ class Lowered:
 
     @property
     def tool_choice(self) -> Json:
-        """What is sent as `tool_choice`, None where it is left alone."""
+        """The value sent as `tool_choice`; None if it is left alone."""
         return self.fields.get("tool_choice")
 
     @property
     def cost_tokens(self) -> int:
-        """What the change into this phase costs, once: tokens appended.
+        """The cost of the change into this phase, once: tokens appended.
 
         Where a choice is forced, also the messages written anew.
         """

@@ -112,12 +112,12 @@ def settings_for(endpoint: Endpoint) -> tuple[Setting, ...]:
 
 
 def set_by(body: Mapping[str, Json], rows: tuple[Setting, ...]) -> dict[str, Json]:
-    """What a notice sets."""
+    """Return the fields that a notice sets."""
     return {key: value for row in rows for key, value in row.fields(body).items()}
 
 
 def noticing(endpoint: Endpoint) -> Noticing:
-    """How an event is told at this endpoint.
+    """Return how an event is reported at this endpoint.
 
     >>> from contextkit.models import model_named
     >>> noticing(Endpoint("anthropic_messages", model_named("claude-sonnet-4-5"))).name

@@ -22,7 +22,7 @@ from contextkit.providers.openai.chat import ANSWERING, FORMAT, REASONING_FIELDS
 from contextkit.providers.openai.shared import OpenAIAdapter, object_arguments
 from contextkit.providers.provider import Reply, plain
 from contextkit.providers.settings import AUTO, FIELD, CacheKey, apart
-from contextkit.providers.usage import OPENAI_CHAT, UsageFields, read_usage
+from contextkit.providers.usage import OPENAI_CHAT, UsageFields, counters_in, read_usage
 
 Path = tuple[str, ...]
 """Path of a counter in a response."""
@@ -362,7 +362,7 @@ class OpenAICompatible(OpenAIAdapter):
 
     def usage(self, response: Mapping[str, Json]) -> Usage:
         """The usage of a response, from the fields of its host; unknown where they are absent."""
-        counters = {**(response.get("usage") or {}), "timings": response.get("timings")}
+        counters = {**counters_in(response.get("usage")), "timings": response.get("timings")}
         usage = read_usage(self._usage_fields, counters) or Usage()
         if usage.writes is None:
             usage = replace(usage, fresh=None)
@@ -457,7 +457,7 @@ def _made(model: str, row: Host, rule: Rule | None) -> Model:
 
 
 def _usage_fields(row: Host, model: Model) -> UsageFields:
-    """Where a host keeps its counters; llama.cpp's `timings` stand beside its usage."""
+    """Return the names of a host's counters; llama.cpp's `timings` stand beside its usage."""
     read = tuple(".".join(path).removeprefix("usage.") for path in row.read)
     written = (".".join(row.written).removeprefix("usage."),) if row.written else ()
     return replace(

@@ -1,6 +1,6 @@
 """The interface of an adapter (`Provider`), and what all adapters share.
 
-- Values they exchange: `Reply`, `ReplyCall`, `Turn`, `Parsed`.
+- Values they call: `Reply`, `ReplyCall`, `Turn`, `Parsed`.
 - `plain` and `sendable`: an SDK's typed object as the JSON it came from, without what the SDK added.
 - `namespaces` and `keyed`: what besides the blocks must be equal for a prefix to be reused, per level. A parameter that
   invalidates a level stands in the key of that level and of those behind it. Only parameters that a table of
@@ -142,17 +142,17 @@ class Provider(Protocol):
 
     @property
     def telling(self) -> str:
-        """How the prompt announces a phase: a row of `providers/masking.py`."""
+        """The way the prompt announces a phase: a row of `providers/masking.py`."""
         ...
 
     @property
     def noticing(self) -> str:
-        """How the prompt reports an event: a row of `providers/notices.py`."""
+        """The way the prompt reports an event: a row of `providers/notices.py`."""
         ...
 
     @property
     def announcing(self) -> str:
-        """How the prompt announces a late tool: a row of `providers/late_tools.py`."""
+        """The way the prompt announces a late tool: a row of `providers/late_tools.py`."""
         ...
 
     @property

@@ -157,7 +157,7 @@ class PromptStore:
     def choice(
         self, log: Sequence[Entry], turns: Turns, provider: Provider, state: PlanningState, n_shared: int = 0
     ) -> Choice:
-        """What `layout` marks, with what was weighed."""
+        """Return the breakpoints that `layout` places, with the alternatives that were compared."""
         grown = self._synced(log, turns, provider)
         previous, shared = _ends(grown, turns, n_shared)
         return choose(grown.columns, len(grown.columns.ends), previous, provider.plan, state, shared)
@@ -216,7 +216,7 @@ def _ends(grown: _Grown, turns: Turns, n_shared: int) -> tuple[int, int]:
 
 
 def _temporary_results(log: Sequence[Entry], turns: Turns) -> Iterator[Entry]:
-    """What stands behind the settled entries: results that the next reply sees whole, and what follows them."""
+    """Yield what stands behind the settled entries: results that the next reply sees whole, and what follows them."""
     for sequence in turns.ordered[turns.n_settled :]:
         entry = log[sequence]
         yield _with_content(entry, parse(entry.body)["whole"]) if sequence in turns.shown_once else entry
@@ -228,8 +228,8 @@ def _with_content(entry: Entry, content: Json) -> Entry:
 
 
 def _stands_for(entry: Entry) -> Entry:
-    """What stands for a reply of which the prompt holds nothing: one without content, or reasoning alone that the model
-    takes no more.
+    """Return what stands for a reply of which the prompt holds nothing: one without content, or reasoning alone that
+    the model takes no more.
     """
     body = parse(entry.body)
     native = {**body["native"], "wire": "", "body": []}  # no wire's own blocks: each renders the text

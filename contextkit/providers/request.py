@@ -129,7 +129,7 @@ other SDKs say it themselves."""
 
 
 def sdk_retries(wire: str, client: Any = None) -> int:
-    """How often the SDK sends a request again by itself: this client, or, where none is known, one made without saying.
+    """Return how often the SDK retries a request: with this client, or, if none is given, with its default settings.
 
     Retries of botocore and google-genai are read from the client's settings.
     """

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextkit.canonical import Json
 from contextkit.facts.load import client
 from contextkit.facts.parameters import LEVELS, TABLES, is_listed, keying
-from contextkit.providers.codecs import BODIES
+from contextkit.providers.endpoints import BODIES
 from contextkit.terminal import printable
 
 _OUTER: Mapping[str, tuple[str, ...]] = {

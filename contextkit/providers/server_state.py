@@ -85,7 +85,7 @@ def continuing(continues: bool, conversation: str | None, params: Mapping[str, J
 
 
 def option_of(provider: Provider) -> Continuing | None:
-    """How `provider` goes on; None for every adapter without the option."""
+    """Return how `provider` continues stored state; None for every adapter without the option."""
     found: Continuing | None = getattr(provider, "continuing", None)
     return found
 
@@ -121,7 +121,7 @@ class Continued:
         return tail(layout, self.start, fields) if self.start else layout.body(fields)
 
     def stored(self, model: str, reply_id: str) -> dict[str, Json]:
-        """What the entry of the reply says of it, for the request after it; empty where that cannot go on from here."""
+        """Return the fields of the reply's entry that the next request needs; empty if it cannot continue from here."""
         self.state.answered(self.fields)
         if not self.is_kept or not reply_id:
             return {}
@@ -164,7 +164,7 @@ class ServerState:
     def request(
         self, provider: Provider, turns: Turns, layout: PromptLayout, params: Mapping[str, Json], is_warming: bool
     ) -> Continued | None:
-        """How the request that sends `layout` goes on.
+        """Return how the request that sends `layout` continues stored state.
 
         None for an adapter without the option. Reads the last reply only.
         """
@@ -369,7 +369,7 @@ class Histories:
         return {**fields, "input": [*(held or ()), *said]} if held or said is not body.get("input") else fields
 
     def new_input(self, body: Mapping[str, Json]) -> Json:
-        """What `body` itself says: its input as a list, items in the place of references.
+        """Return the input of `body` as a list, with items in the place of references.
 
         `Unknown` where one is not known.
         """
@@ -392,7 +392,7 @@ class Histories:
 
 
 def named_in(body: Mapping[str, Json]) -> Unknown | None:
-    """What a body goes on from, whether anybody knows it or not; None where it says everything itself."""
+    """Return the stored state that a body continues, known or not; None if the body is complete."""
     previous = body.get(PREVIOUS)
     if isinstance(previous, str) and previous:
         return Unknown(PREVIOUS, previous)

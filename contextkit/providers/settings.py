@@ -161,7 +161,7 @@ def _alone(schema: dict[str, Json]) -> dict[str, Json]:
 
 
 def _inlined(schema: Mapping[str, Json], root: Json, path: str) -> Json:
-    """What a reference with more beside it says; what stands beside it wins."""
+    """Merge a reference with the fields beside it, which win."""
     target: Any = root
     for step in str(schema["$ref"]).removeprefix("#/").split("/"):
         target = target.get(step) if isinstance(target, Mapping) else None
@@ -289,7 +289,7 @@ class OutputChanged(Change):
 
     @property
     def text(self) -> str:
-        """What a model is told that takes no such setting."""
+        """The text for a model that takes no such setting."""
         if self.output is None:
             return "Answer in plain text from here on."
         output = output_of(self.output)
@@ -338,7 +338,9 @@ def read(text: str, stop: str | None, output: Output) -> Any:
 
 
 def out_of_band(provider: Any, n_tokens: int) -> str:
-    """What to do where a change of form cannot be told behind the prompt; `n_tokens` of it would be paid for anew."""
+    """Return the remedy where a change of form cannot be announced behind the prompt; `n_tokens` of it would be paid
+    for anew.
+    """
     return (
         f"{provider.model.name} on {provider.wire} takes no other form of reply behind the prompt: the next request would pay for "
         f"{n_tokens:,} tokens (estimated) that are cached now. To pay once, context.provider = …({FIELD}=…), and to pay for one call, "
@@ -430,7 +432,7 @@ def check_names(names: Iterable[str], wire: str) -> None:
 
 
 def _lengths(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """What is said of how long a reply may get, by name."""
+    """Yield the fields that limit the length of a reply, by name."""
     found = [(name, params.get(name)) for name in OUTPUT_FIELDS]
     found += [
         (name, held.get(name)) for field, name in NESTED.items() if isinstance(held := params.get(field), Mapping)
@@ -517,7 +519,7 @@ def split(
 
 
 def routing(provider: Any, layout: PromptLayout, conversation: bytes) -> Routing:
-    """How the next request of `conversation` (the identity of its log) finds the machine that has its prefix."""
+    """Return how the next request of `conversation` (the identity of its log) finds the machine that has its prefix."""
     affinity, model = getattr(provider, "affinity", None), provider.model
     if affinity is None:
         own = provider.params.get(_KEY)
@@ -597,7 +599,7 @@ def parameters(
 
 
 def output_tokens(params: Mapping[str, Json]) -> int:
-    """How long a reply may get, 0 where a request does not say, or says it in a form that no provider reads.
+    """Return how long a reply may get, 0 where a request does not say, or says it in a form that no provider reads.
 
     Of several fields the largest counts. Text is read as lenient servers read it.
 
@@ -655,7 +657,7 @@ def is_prewarm(params: Mapping[str, Json]) -> bool:
 
 
 def prewarming(provider: Provider) -> dict[str, Json]:
-    """What turns a request of `provider` into one that only fills the cache.
+    """Return the fields that turn a request of `provider` into one that only fills the cache.
 
     Raises `UsageError` where the endpoint has no such request.
 

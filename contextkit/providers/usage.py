@@ -153,6 +153,15 @@ USAGE_FIELDS: tuple[UsageFields, ...] = (
 """Asked from the top. Anthropic and Bedrock count what was read and written apart; all others include it."""
 
 
+def counters_in(usage: object) -> Mapping[str, Any]:
+    """Return the counters of the `usage` field of a response; none where it is no object.
+
+    >>> counters_in({"prompt_tokens": 9}), counters_in(None), counters_in([5])
+    ({'prompt_tokens': 9}, {}, {})
+    """
+    return usage if isinstance(usage, Mapping) else {}
+
+
 def usage_fields_of(counters: Mapping[str, Any]) -> UsageFields | None:
     """The endpoint whose names counters have, None for unknown names."""
     for row in USAGE_FIELDS:
@@ -275,17 +284,20 @@ _OWN_FIELDS = {
 """Endpoint → counters of its own responses: OpenAI leaves out writes that were not made, compatible hosts may not."""
 
 
-def endpoint_usage(endpoint: str, counters: Mapping[str, Any]) -> Usage:
-    """Read the usage of a response of `endpoint`. Anthropic's totals leave out a compaction on the way.
+def endpoint_usage(endpoint: str, counters: object) -> Usage:
+    """Read the usage of a response of `endpoint`; counters that are no object are unknown.
+
+    Anthropic's totals leave out a compaction on the way.
 
     >>> endpoint_usage("bedrock_converse", {"inputTokens": 4, "cacheReadInputTokens": 90, "cacheWriteInputTokens": 6,
     ...     "outputTokens": 5, "cacheDetails": [{"ttl": "1h", "inputTokens": 2}, {"ttl": "5m", "inputTokens": 4}]})
     Usage(fresh=4, read=90, writes={300: 4, 3600: 2}, output=5)
     """
     row = _OWN_FIELDS[endpoint]
-    passes = [counters]
-    if endpoint == "anthropic_messages":
-        passes += [each for each in counters.get("iterations") or () if each.get("type") == "compaction"]
+    passes = [counters_in(counters)]
+    iterations = passes[0].get("iterations")
+    if endpoint == "anthropic_messages" and isinstance(iterations, list):
+        passes += [each for each in iterations if isinstance(each, Mapping) and each.get("type") == "compaction"]
     total, *others = (read_usage(row, each) or Usage() for each in passes)
     return sum(others, start=total)
 

@@ -191,7 +191,7 @@ class Watcher:
         assert self._process.stdout is not None  # noqa: S101 - it was asked for
         while line := await self._process.stdout.readline():
             report = parse(line)
-            self._n_open -= "exchange" in report
+            self._n_open -= "call" in report
             if "summary" in report and self._n_skipped:
                 report["skipped"] = {"calls": self._n_skipped, "bytes": self._n_skipped_bytes}
             self._take(report)

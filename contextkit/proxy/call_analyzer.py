@@ -16,7 +16,7 @@ from secrets import token_hex
 from contextkit.canonical import Json, canonical, parse
 from contextkit.content_encoding import MOST_BYTES, UndecodableBody, decoded
 from contextkit.errors import NotSerialisable, StorageError
-from contextkit.ledger.calls import Bodies, Exchange, Record, Remark, encode
+from contextkit.ledger.calls import Bodies, ModelCall, Record, Remark, encode
 from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
 from contextkit.ledger.summary import Tally
 from contextkit.lint.finding import Finding
@@ -54,12 +54,12 @@ class _Rows(CallRecorder):
 
     def __init__(self) -> None:
         self._ledger = None
-        self.row: Exchange | None = None
+        self.row: ModelCall | None = None
         self.remarks: list[Remark] = []
 
-    def append(self, exchange: Exchange, body: bytes) -> None:
+    def append(self, call: ModelCall, body: bytes) -> None:
         """Take it, with what the provider had kept of it put back."""
-        self.row = replace(exchange, prompt=Bodies(body))
+        self.row = replace(call, prompt=Bodies(body))
 
     def remark(self, remark: Remark) -> None:
         """Take it."""
@@ -121,20 +121,20 @@ class CallAnalyzer:
         begun = self._under_way.pop(call.number)
         self._findings = begun.findings
         credentials = self._covering(begun.call, call)
-        exchange = _redacted(self._row(begun, _readable(call, credentials)), credentials)
-        repairs = [Remark("repair", exchange.id, self._undo(begun))] if begun.call.before is not None else []
-        whole = exchange.prompt.request if isinstance(exchange.prompt, Bodies) else begun.body
+        recorded = _redacted(self._row(begun, _readable(call, credentials)), credentials)
+        repairs = [Remark("repair", recorded.id, self._undo(begun))] if begun.call.before is not None else []
+        whole = recorded.prompt.request if isinstance(recorded.prompt, Bodies) else begun.body
         # The remark on a repair gives places in the body that was sent, so that body is recorded.
         is_as_sent = bool(repairs) or whole is begun.body
         body = begun.body if is_as_sent else redact(whole, credentials)
-        exchange = replace(exchange, prompt=Bodies(body))
+        recorded = replace(recorded, prompt=Bodies(body))
         remarks = [
-            replace(remark, about=exchange.id, text=redact_text(remark.text, credentials))
+            replace(remark, about=recorded.id, text=redact_text(remark.text, credentials))
             for remark in self._rows.remarks
         ]
         self._rows.remarks = []
-        self._record(*remarks, *repairs, exchange)
-        self._pending.extend([*remarks, replace(exchange, prompt=None) if self._is_hurried else exchange])
+        self._record(*remarks, *repairs, recorded)
+        self._pending.extend([*remarks, replace(recorded, prompt=None) if self._is_hurried else recorded])
         analysed = next(self._analysed)
         self._tally.add(analysed)
         self._breaks.update(finding.code for finding in begun.findings)
@@ -166,7 +166,7 @@ class CallAnalyzer:
         return tuple(self._credentials)
 
     def _undo(self, begun: _Open) -> str:
-        """What was done, and the pieces that make the client's own body again of the one that was sent."""
+        """Return what was done, and the pieces that restore the client's own body from the one that was sent."""
         return undo_of(
             redact(begun.call.before or b"", self._covering(begun.call)), begun.call.shared, begun.call.repairs
         )
@@ -186,7 +186,7 @@ class CallAnalyzer:
             self._journal = None
             self._complain(text)
 
-    def _row(self, begun: _Open, call: Ended) -> Exchange:
+    def _row(self, begun: _Open, call: Ended) -> ModelCall:
         watched, answer = begun.watched, None
         if isinstance(watched, WatchedCall):
             row = self._passed(watched, call)
@@ -200,11 +200,11 @@ class CallAnalyzer:
             row = self._others.row(watched, begun.call, call, answer_in(call) if call.status < 400 else None)
         return replace(row, ended_at=call.ended_at, error=_error(row.error, call))
 
-    def _provider(self, begun: _Open, row: Exchange) -> str:
-        """Who bills it: a host that prices are known of, or by the model."""
+    def _provider(self, begun: _Open, row: ModelCall) -> str:
+        """Name the provider that bills: a host that prices are known of, or the model's."""
         return billed_by(self._upstream, begun.call, row.model, {}) or row.provider
 
-    def _passed(self, watched: WatchedCall, call: Ended) -> Exchange:
+    def _passed(self, watched: WatchedCall, call: Ended) -> ModelCall:
         if call.first_byte_at is not None:
             self._now = call.first_byte_at
             watched.began(call.status, {"content-type": call.content_type, "content-encoding": call.encoding})
@@ -217,7 +217,7 @@ class CallAnalyzer:
 
 
 def _drained(pending: deque[Record]) -> Iterator[Record]:
-    """What is put there, one by one: whoever asks has put something there before."""
+    """Yield what is put there, one by one: whoever asks has put something there before."""
     while True:
         yield pending.popleft()
 
@@ -269,7 +269,7 @@ def _readable(call: Ended, credentials: tuple[str, ...]) -> Ended:
     return replace(call, body=redact(text, credentials) if _is_text(text) else text, encoding="")
 
 
-def _redacted(row: Exchange, credentials: tuple[str, ...]) -> Exchange:
+def _redacted(row: ModelCall, credentials: tuple[str, ...]) -> ModelCall:
     """`row` with its names redacted: they come from the response or the address."""
     return replace(
         row,
@@ -314,9 +314,9 @@ def _type_of(text: bytes) -> str:
 
 
 def _report(analysed: AnalyzedCall, begun: _Open) -> Json:
-    exchange, miss = analysed.exchange, analysed.miss
+    call, miss = analysed.call, analysed.miss
     return {
-        "exchange": parse(encode(replace(exchange, prompt=None))),
+        "call": parse(encode(replace(call, prompt=None))),
         "hit_rate": analysed.usage.hit_rate if analysed.usage else None,
         "cost_usd": analysed.cost_usd,
         "list_cost_usd": analysed.list_cost_usd,

@@ -1,6 +1,6 @@
 """A call as OpenTelemetry's GenAI conventions say it: one span, and two or three numbers in histograms.
 
-Takes exchanges of any ledger, gives attributes, or records them with a tracer and a meter. Needs the extra `otel` to
+Takes calls of any ledger, gives attributes, or records them with a tracer and a meter. Needs the extra `otel` to
 record, nothing to name. Source: opentelemetry.io/docs/specs/semconv/gen-ai (status Development), span `chat {model}`,
 metrics `gen_ai.client.token.usage`, `gen_ai.client.operation.duration`, `gen_ai.server.time_to_first_token`.
 """
@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from contextkit.errors import MissingExtra, UsageError
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -27,21 +27,21 @@ _SECOND_BOUNDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10
 """Bounds the conventions advise."""
 
 
-def attributes_of(exchange: Exchange) -> dict[str, str | int]:
+def attributes_of(call: ModelCall) -> dict[str, str | int]:
     """The attributes of one call; what nobody reported is left out, never 0.
 
     >>> from contextkit.cache.usage import Usage
-    >>> call = Exchange("m", "s", "main", 0.0, None, 1.0, "anthropic", "claude-sonnet-5-5", None, Usage(1, 90, 9, 0, 5), None, None)
+    >>> call = ModelCall("m", "s", "main", 0.0, None, 1.0, "anthropic", "claude-sonnet-5-5", None, Usage(1, 90, 9, 0, 5), None, None)
     >>> attributes_of(call)["gen_ai.usage.input_tokens"], attributes_of(call)["gen_ai.usage.cache_read.input_tokens"]
     (100, 90)
     """
     asked: dict[str, str | int | None] = {
-        **_request_attributes(exchange),
-        "gen_ai.conversation.id": exchange.session or None,
+        **_request_attributes(call),
+        "gen_ai.conversation.id": call.session or None,
     }
-    asked["gen_ai.response.id"] = exchange.id if exchange.usage is not None else None
-    asked["error.type"] = exchange.error
-    return {name: value for name, value in {**asked, **_counted(exchange)}.items() if value is not None}
+    asked["gen_ai.response.id"] = call.id if call.usage is not None else None
+    asked["error.type"] = call.error
+    return {name: value for name, value in {**asked, **_counted(call)}.items() if value is not None}
 
 
 class Telemetry:
@@ -76,28 +76,28 @@ class Telemetry:
             explicit_bucket_boundaries_advisory=_SECOND_BOUNDS,
         )
 
-    def record(self, exchange: Exchange) -> None:
+    def record(self, call: ModelCall) -> None:
         """One call: its span, as long as it took, and its numbers."""
-        named = _request_attributes(exchange)
+        named = _request_attributes(call)
         span = self._tracer.start_span(
-            f"chat {exchange.model}".rstrip(),
+            f"chat {call.model}".rstrip(),
             kind=self._client,
-            attributes=attributes_of(exchange),
-            start_time=round(exchange.at * _NANO),
+            attributes=attributes_of(call),
+            start_time=round(call.at * _NANO),
         )
-        if exchange.error is not None:
+        if call.error is not None:
             span.set_status(self._failed)
-        ended = exchange.ended_at if exchange.ended_at is not None else exchange.at
+        ended = call.ended_at if call.ended_at is not None else call.at
         span.end(round(ended * _NANO))
-        failed = {"error.type": exchange.error} if exchange.error is not None else {}
-        if exchange.ended_at is not None:
-            self._duration.record(exchange.ended_at - exchange.at, {**named, **failed})
-        if exchange.first_byte_at is not None:
-            self._first.record(exchange.first_byte_at - exchange.at, named)
-        self._count(exchange, named)
+        failed = {"error.type": call.error} if call.error is not None else {}
+        if call.ended_at is not None:
+            self._duration.record(call.ended_at - call.at, {**named, **failed})
+        if call.first_byte_at is not None:
+            self._first.record(call.first_byte_at - call.at, named)
+        self._count(call, named)
 
-    def _count(self, exchange: Exchange, named: Attributes) -> None:
-        usage = exchange.usage
+    def _count(self, call: ModelCall, named: Attributes) -> None:
+        usage = call.usage
         for kind, tokens in (("input", usage.prompt), ("output", usage.output)) if usage else ():
             if tokens is not None:
                 self._tokens.record(tokens, {**named, "gen_ai.token.type": kind})
@@ -143,19 +143,19 @@ def _exporters(kind: str) -> list[Any]:
 _OTLP = {"otlp": "otlp_proto_http"}
 
 
-def _request_attributes(exchange: Exchange) -> dict[str, str | int]:
-    """What both spans and metrics carry."""
+def _request_attributes(call: ModelCall) -> dict[str, str | int]:
+    """Return the attributes of both spans and metrics."""
     known = {
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": exchange.provider,
-        "gen_ai.request.model": exchange.model,
+        "gen_ai.provider.name": call.provider,
+        "gen_ai.request.model": call.model,
     }
     return {name: value for name, value in known.items() if value}
 
 
-def _counted(exchange: Exchange) -> dict[str, int | None]:
+def _counted(call: ModelCall) -> dict[str, int | None]:
     """The bill: `input_tokens` holds what was read and written."""
-    usage = exchange.usage
+    usage = call.usage
     if usage is None:
         return {}
     written = usage.written

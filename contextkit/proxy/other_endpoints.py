@@ -18,13 +18,13 @@ from contextkit.content_encoding import UndecodableBody, decoded
 from contextkit.errors import ContextKitError
 from contextkit.importers.answers import amazon_events, answer_of
 from contextkit.importers.billed import provider_of_request, requested_model
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.lint.finding import Finding
 from contextkit.lint.requests.cut import RECENT, cut, nearest
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.calls import NO_NAMES, ClientNames
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.providers.server_state import named_in
 from contextkit.proxy.observer import Departed, Ended
@@ -89,13 +89,13 @@ class OtherEndpoints:
         model = requested_model(fields, call.path)
         return OtherCall(self._single(), 1, model, billed_by(self._upstream, call, model, fields), ())
 
-    def row(self, other: OtherCall, call: Departed, ended: Ended, answer: ResponseFacts | None) -> Exchange:
+    def row(self, other: OtherCall, call: Departed, ended: Ended, answer: ResponseFacts | None) -> ModelCall:
         """The ledger row of a call that is over, without its body."""
         answer = answer or ResponseFacts()
         name = answer.id or f"{other.session}-{other.turn}"
         times = call.at, ended.first_byte_at, ended.ended_at
         error = _failure(answer, ended)
-        return Exchange(
+        return ModelCall(
             name,
             other.session,
             "main",
@@ -117,9 +117,9 @@ class OtherEndpoints:
         self, call: Departed, body: bytes, model: str, provider: str, family: str
     ) -> RecordedCall | None:
         """The body cut into blocks; None where it cannot be read."""
-        exchange = Exchange("", "", "main", call.at, None, None, provider, model, Bodies(body), None, None, None)
+        recorded = ModelCall("", "", "main", call.at, None, None, provider, model, Bodies(body), None, None, None)
         try:
-            return cut(exchange, nearest(self._conversations.recent((family,), RECENT), body), index=1)
+            return cut(recorded, nearest(self._conversations.recent((family,), RECENT), body), index=1)
         except ContextKitError:
             return None
 

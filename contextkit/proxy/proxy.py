@@ -196,7 +196,7 @@ class Proxy:
 
 
 def _codec_of(request: h11.Request) -> Codec:
-    """Whose words an error takes: Anthropic's clients say their version on every call."""
+    """Choose the provider format for an error: Anthropic's clients send their version on every call."""
     wire = wire_of(request.method.decode("ascii"), request.target.decode("latin-1"))
     if wire in CODECS:
         return CODECS[wire]

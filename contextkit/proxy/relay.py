@@ -64,7 +64,7 @@ _OF_THE_REQUEST = frozenset({b"host", b"expect"})
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]], without: frozenset[bytes] = frozenset()) -> Headers:
-    """What is for the other end.
+    """Return the headers that are for the other end.
 
     Of two ways to say how long a body is, chunks win, and both must not go on together (RFC 9112, 6.1).
 
@@ -574,7 +574,7 @@ class Pump:
             self._done.set_result(ended)
 
     def _read(self) -> tuple[list[bytes], str | None]:
-        """What to write, and how the body ended where it did."""
+        """Return what to write, and how the body ended if it did."""
         source, sink, written = self._source.http, self._sink.http, list[bytes]()
         try:
             while True:
@@ -713,7 +713,7 @@ class Relay:
         return b"".join(chunks), False
 
     async def _admitted(self, gate: BudgetGate, body: bytes) -> Admission | None:
-        """What a budget sets aside for the call, computed off the event loop."""
+        """Reserve the call's part of a budget, computed off the event loop."""
         path, encoding = self._target.partition(b"?")[0].decode("latin-1"), encoding_of(self._request.headers)
         admitting = asyncio.ensure_future(
             asyncio.to_thread(gate.admit, self._method, path, body, encoding, is_upgrade=self._is_upgrade)
@@ -780,7 +780,7 @@ class Relay:
         link = await self._connected(is_new=is_again)
         asked_at = time.monotonic()
         try:
-            await self._exchanged(link, body, is_whole=is_whole, is_longer=is_longer)
+            await self._calld(link, body, is_whole=is_whole, is_longer=is_longer)
         except Unreachable:
             was_idle = link.is_used and link.is_silent and time.monotonic() - asked_at < CLOSED_AT_ONCE_SECONDS
             if is_again or not is_whole or not was_idle:
@@ -800,7 +800,7 @@ class Relay:
         except OSError as fault:
             raise Unreachable(f"{self._upstream.shown} cannot be reached ({in_words(fault)})") from fault
 
-    async def _exchanged(self, link: Link, body: bytes, *, is_whole: bool, is_longer: bool) -> None:
+    async def _calld(self, link: Link, body: bytes, *, is_whole: bool, is_longer: bool) -> None:
         if self._admission is not None:
             self._admission.was_sent = True
         headers = for_provider(self._request.headers.raw_items(), self._upstream.host, len(body) if is_longer else None)
@@ -882,7 +882,7 @@ class Relay:
                 )
 
     def _break_off(self) -> None:
-        """What came is sent, then the link closes inside the message.
+        """Send what came, then close the link inside the message.
 
         Where only the end of the link would end it, it is reset.
         """
@@ -910,7 +910,7 @@ def _origin_form(target: bytes) -> bytes:
 
 
 def in_words(fault: BaseException) -> str:
-    """What went wrong in few words, never without any.
+    """Name what went wrong in few words, never none.
 
     H11 quotes the header it stumbles over behind a colon, which may be a key.
     """

@@ -57,6 +57,8 @@ class Loss:
     """What those with a known price cost; None where no price is known."""
     is_lower_bound: bool = False
     """Whether some of them have no known price, so that they cost more than `cost_usd`."""
+    takes_routing_key: bool = False
+    """Whether requests to the model of any of them carry a `prompt_cache_key`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def count_text(row: Row, count: int | None) -> str:
 
 
 def lost_money(loss: Loss) -> str:
-    """What misses cost: `unknown` where none has a price, `≥` before it where some have none."""
+    """Format what misses cost: `unknown` where none has a price, `≥` before it where some have none."""
     amount = "unknown" if loss.cost_usd is None else dollars(loss.cost_usd)
     return f"{'≥ ' if loss.is_lower_bound and loss.cost_usd is not None else ''}{amount}"
 
@@ -146,7 +148,7 @@ def shares(usage: Usage) -> list[tuple[str, float]]:
 
 
 def losses(summary: Summary) -> list[Loss]:
-    """Misses that lost something, by cause, the most tokens first."""
+    """Sum up the misses that lost something, by cause, the most tokens first."""
     sums: dict[str, _Losses] = {}
     for miss in summary.losses:
         sums.setdefault(miss.cause, _Losses()).add(miss)
@@ -154,29 +156,31 @@ def losses(summary: Summary) -> list[Loss]:
 
 
 def dearest_losses(summary: Summary) -> list[Loss]:
-    """The same, those that cost most first."""
+    """Return the losses, those that cost most first."""
     return sorted(losses(summary), key=lambda loss: (-(loss.cost_usd or 0.0), -loss.lost_tokens))
 
 
 class _Losses:
     """Misses that lost something, added up."""
 
-    __slots__ = ("cost", "lost_tokens", "n", "n_priced")
+    __slots__ = ("cost", "lost_tokens", "n", "n_priced", "takes_routing_key")
 
     def __init__(self) -> None:
         self.n = self.n_priced = self.lost_tokens = 0
-        self.cost = 0.0
+        self.cost, self.takes_routing_key = 0.0, False
 
     def add(self, miss: Miss) -> None:
         self.n += 1
+        self.takes_routing_key |= miss.takes_routing_key
         self.lost_tokens += miss.lost_tokens
         if miss.cost_usd is not None:
             self.n_priced += 1
             self.cost += miss.cost_usd
 
     def loss(self, cause: str) -> Loss:
-        is_known = self.n_priced > 0 or not self.n
-        return Loss(cause, self.n, self.lost_tokens, self.cost if is_known else None, 0 < self.n_priced < self.n)
+        is_known, is_lower_bound = self.n_priced > 0 or not self.n, 0 < self.n_priced < self.n
+        cost_usd = self.cost if is_known else None
+        return Loss(cause, self.n, self.lost_tokens, cost_usd, is_lower_bound, self.takes_routing_key)
 
 
 Fault = tuple[str, int, str]
@@ -196,7 +200,7 @@ UNKNOWN_PROJECT = "unknown"
 
 
 def billed(summary: Summary) -> str:
-    """What the sums of a recording are of."""
+    """Say what the sums of a recording are of."""
     n, total = summary.total.recorded.calls, summary.total.calls
     if not n:
         prices = "at list prices"
@@ -218,12 +222,12 @@ class Chosen:
     session: str = ""
     """Calls of the session of this id, or whose id starts so."""
 
-    def has(self, call: AnalyzedCall) -> bool:
+    def has(self, analyzed: AnalyzedCall) -> bool:
         """Return whether a call counts."""
-        at = call.exchange.at
+        at = analyzed.call.at
         if (self.since is not None and at < self.since) or (self.until is not None and at >= self.until):
             return False
-        return not self.session or call.exchange.session.startswith(self.session)
+        return not self.session or analyzed.call.session.startswith(self.session)
 
 
 @dataclass(slots=True)
@@ -239,9 +243,9 @@ class LeftOut:
     last_at: float = -math.inf
     """When the latest started."""
 
-    def add(self, call: AnalyzedCall) -> None:
+    def add(self, analyzed: AnalyzedCall) -> None:
         """One more."""
-        at, session = call.exchange.at, call.exchange.session
+        at, session = analyzed.call.at, analyzed.call.session
         self.calls += 1
         self.first_at, self.last_at = min(self.first_at, at), max(self.last_at, at)
         if len(self.sessions) < MOST_NAMED and session not in self.sessions:
@@ -362,49 +366,49 @@ class Gathering:
             facts = self._about[session] = SessionFacts()
         return facts
 
-    def add(self, call: AnalyzedCall) -> None:
-        """One more call, if it is one of those chosen."""
-        if not self._chosen.has(call):
-            self._left_out.add(call)
+    def add(self, analyzed: AnalyzedCall) -> None:
+        """Add the next call, if it is one of those chosen."""
+        if not self._chosen.has(analyzed):
+            self._left_out.add(analyzed)
             return
-        self._tally.add(call)
-        self._add_to_session(call)
-        self._pauses.add(call)
-        if call.miss:
-            self._note(call.miss, call)
-        if _lacks_writes(call):
-            self._without_writes[call.exchange.model] += 1
-        if call.exchange.usage is None:
-            self._without_usage[call.exchange.model] += 1
+        self._tally.add(analyzed)
+        self._add_to_session(analyzed)
+        self._pauses.add(analyzed)
+        if analyzed.miss:
+            self._note(analyzed.miss, analyzed)
+        if _lacks_writes(analyzed):
+            self._without_writes[analyzed.call.model] += 1
+        if analyzed.call.usage is None:
+            self._without_usage[analyzed.call.model] += 1
         for other in self._also:
-            other(call)
+            other(analyzed)
 
-    def _add_to_session(self, call: AnalyzedCall) -> None:
-        session, facts = call.exchange.session, self._facts(call.exchange.session)
-        if call.project:
-            facts.project = call.project
-        if call.exchange.at < facts.started_at:
-            facts.started_at = call.exchange.at
-        if call.agent != call.exchange.lane:
-            self._agents[f"{session}/{call.exchange.lane}"] = call.agent
+    def _add_to_session(self, analyzed: AnalyzedCall) -> None:
+        session, facts = analyzed.call.session, self._facts(analyzed.call.session)
+        if analyzed.project:
+            facts.project = analyzed.project
+        if analyzed.call.at < facts.started_at:
+            facts.started_at = analyzed.call.at
+        if analyzed.agent != analyzed.call.lane:
+            self._agents[f"{session}/{analyzed.call.lane}"] = analyzed.agent
         part = facts.project, facts.program
-        self._by_session.add(session, call)
-        self._parts.add(part, call)
-        if call.miss and call.miss.lost_tokens:
-            self._lost.setdefault(part, _Losses()).add(call.miss)
+        self._by_session.add(session, analyzed)
+        self._parts.add(part, analyzed)
+        if analyzed.miss and analyzed.miss.lost_tokens:
+            self._lost.setdefault(part, _Losses()).add(analyzed.miss)
 
-    def _note(self, miss: Miss, call: AnalyzedCall) -> None:
-        """Whose miss it was; of misses that are in the report no more, as dearer ones came, nothing is kept."""
-        self._sessions[miss.index] = call.exchange.session
-        if call.verdict:
-            self._verdicts[miss.index] = call.verdict
+    def _note(self, miss: Miss, analyzed: AnalyzedCall) -> None:
+        """Note whose miss it was; of misses that are in the report no more, as dearer ones came, nothing is kept."""
+        self._sessions[miss.index] = analyzed.call.session
+        if analyzed.verdict:
+            self._verdicts[miss.index] = analyzed.verdict
         if len(self._sessions) > 2 * MOST_MISSES:
             reported = {miss.index for miss in self._tally.summary().misses}
             self._sessions = {index: session for index, session in self._sessions.items() if index in reported}
             self._verdicts = {index: verdict for index, verdict in self._verdicts.items() if index in reported}
 
     def copied(self, also: Sequence[Callable[[AnalyzedCall], None]] = ()) -> Gathering:
-        """Another one with the same sums, that goes on by itself and shows its calls to `also` only."""
+        """Return another one with the same sums, that goes on by itself and shows its calls to `also` only."""
         ahead = Gathering(self.by, self._chosen, also)
         reported: dict[int, Any] = {
             id(miss): miss for miss in self._tally.summary().misses
@@ -422,7 +426,7 @@ class Gathering:
         return ahead
 
     def add_all(self, calls: Iterable[AnalyzedCall]) -> None:
-        """Each of them."""
+        """Add each of the calls."""
         for call in calls:
             self.add(call)
 
@@ -455,10 +459,12 @@ class Gathering:
         )
 
 
-def _lacks_writes(call: AnalyzedCall) -> bool:
+def _lacks_writes(analyzed: AnalyzedCall) -> bool:
     """Return whether a bill is unknown for want of what was written."""
-    bill = call.exchange.usage
-    return call.usage is None and bill is not None and bill.read is not None and None in (bill.write_5m, bill.write_1h)
+    bill = analyzed.call.usage
+    return (
+        analyzed.usage is None and bill is not None and bill.read is not None and None in (bill.write_5m, bill.write_1h)
+    )
 
 
 def unknowns(contents: Contents) -> list[str]:
@@ -493,7 +499,7 @@ def unknowns(contents: Contents) -> list[str]:
 
 
 def _without_cause(summary: Summary) -> list[str]:
-    """How much was lost to causes that nobody knows, a line or none."""
+    """Say how much was lost to causes that nobody knows, in a line or none."""
     lost = losses(summary)
     unknown = next((loss for loss in lost if loss.cause == "unknown"), None)
     if unknown is None:

@@ -12,6 +12,11 @@ from collections.abc import Mapping
 _AMOUNT = re.compile(r"([\d,]+) ")
 KINDS = (
     (r"of no known format", "file of no known format", "files of no known format"),
+    (
+        r"Interactions API",
+        "call of Gemini's Interactions API, a format that is not read",
+        "calls of Gemini's Interactions API, a format that is not read",
+    ),
     (r"the file is empty", "empty file", "empty files"),
     (
         r"counted once|not counted again",

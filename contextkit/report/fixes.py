@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from contextkit.ledger.misses import Miss
+from contextkit.report.contents import Loss
+
 
 @dataclass(frozen=True, slots=True)
 class Fix:
@@ -82,10 +85,9 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
             "A resumed session is sent in other words behind its system prompt: compact before you leave it, or start a new one.",
         ),
         "other_server": Fix(
-            "nothing in the prompt",
+            "one routing key each",
             "The provider answered from a server that had not seen the newer calls. Keep one `prompt_cache_key` a conversation, and fewer "
             "than about 15 requests a minute on one prefix.",
-            saves=False,
         ),
         "early_eviction": Fix(
             "keep it warm",
@@ -102,9 +104,18 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
 _UNNAMED = Fix("see docs", "docs/explanation/architecture.md names the causes.", saves=False)
 
 
-def fix_of(cause: str) -> Fix:
-    """The fix for a cause; a pointer to the page for one that has none yet."""
-    return FIXES.get(cause, _UNNAMED)
+_UNROUTED = Fix(
+    "nothing in the prompt",
+    "The provider answered from a server that had not seen the newer calls, and takes no key that keeps a conversation on one server.",
+    saves=False,
+)
+
+
+def fix_of(miss: Miss | Loss) -> Fix:
+    """Return the fix for a miss or for all misses of a cause; a pointer to the page for a cause without one."""
+    if miss.cause == "other_server" and not miss.takes_routing_key:
+        return _UNROUTED
+    return FIXES.get(miss.cause, _UNNAMED)
 
 
 _MEANS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -125,7 +136,7 @@ _SILENT = frozenset({"unavailable", "previous_message_not_found", "comparison_re
 
 
 def is_agreed(cause: str, verdict: str) -> bool | None:
-    """Whether the provider's verdict says the same as our cause; None where it says nothing that can be compared.
+    """Return whether the provider's verdict says the same as our cause; None if it says nothing that can be compared.
 
     >>> is_agreed("compaction", "messages_changed"), is_agreed("ttl_expired", "system_changed"), is_agreed("unknown", "unavailable")
     (True, False, None)
@@ -134,7 +145,7 @@ def is_agreed(cause: str, verdict: str) -> bool | None:
 
 
 def provider_says(cause: str, verdict: str) -> str:
-    """The verdict beside our cause, in a word or two; empty where there is none.
+    """Format the verdict beside our cause in a word or two; empty where there is none.
 
     >>> provider_says("tools_changed", "tools_changed"), provider_says("unknown", "system_changed"), provider_says("unknown", "")
     ('agrees', 'says system_changed', '')

@@ -58,7 +58,7 @@ def _session(contents: Contents, row: Row) -> dict[str, Json]:
 
 
 def _cause(loss: Loss) -> dict[str, Json]:
-    fix = fix_of(loss.cause)
+    fix = fix_of(loss)
     return asdict(loss) | {"fix": fix.text, "fix_saves": fix.saves}
 
 
@@ -67,7 +67,7 @@ def _miss(contents: Contents, miss: Miss) -> dict[str, Json]:
     return asdict(miss) | {
         "session": contents.sessions.get(miss.index),
         "is_loss": miss.lost_tokens > 0,
-        "fix": fix_of(miss.cause).text,
+        "fix": fix_of(miss).text,
         "verdict": verdict or None,
         "is_agreed": is_agreed(miss.cause, verdict),
     }

@@ -19,7 +19,8 @@ from contextkit.ledger.misses import AnalyzedCall
 from contextkit.ledger.summary import dollars
 from contextkit.models import Model, find_model, model_named
 from contextkit.report.contents import Contents, session_names
-from contextkit.report.terminal import FEW_COLUMNS, NARROW, UNKNOWN, empty_table, plain_cell
+from contextkit.report.tables import FEW_COLUMNS, NARROW, UNKNOWN, Column, Share, Table
+from contextkit.report.terminal import drawn, plain_cell
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -68,13 +69,13 @@ class LiveCalls:
         self.last: deque[AnalyzedCall] = deque(maxlen=CALLS)
         """The last calls."""
 
-    def __call__(self, call: AnalyzedCall) -> None:
+    def __call__(self, analyzed: AnalyzedCall) -> None:
         """One more call."""
-        self.last.append(call)
-        if call.usage is None:
+        self.last.append(analyzed)
+        if analyzed.usage is None:
             return  # it may or may not have kept the cache warm
-        key = call.exchange.session, call.exchange.lane
-        self.lanes[key] = _warm(call, self.lanes.get(key))
+        key = analyzed.call.session, analyzed.call.lane
+        self.lanes[key] = _warm(analyzed, self.lanes.get(key))
         self.lanes.move_to_end(key)
         if len(self.lanes) > MOST_LANES:
             self.lanes.popitem(last=False)
@@ -86,27 +87,27 @@ class LiveCalls:
         return ahead
 
 
-def _warm(call: AnalyzedCall, before: WarmLane | None) -> WarmLane:
-    exchange, usage = call.exchange, call.usage or Usage()
-    row = find_model(exchange.model) or model_named(exchange.model, exchange.provider)
+def _warm(analyzed: AnalyzedCall, before: WarmLane | None) -> WarmLane:
+    call, usage = analyzed.call, analyzed.usage or Usage()
+    row = find_model(call.model) or model_named(call.model, call.provider)
     lifetimes = [ttl for ttl, n_tokens in usage.writes or () if n_tokens]
-    is_lost = call.miss is not None and call.miss.lost_tokens > 0
-    if before is not None and before.is_ttl_recorded and before.model == exchange.model and not is_lost:
+    is_lost = analyzed.miss is not None and analyzed.miss.lost_tokens > 0
+    if before is not None and before.is_ttl_recorded and before.model == call.model and not is_lost:
         lifetimes.append(before.ttl_seconds)
     ttl, is_recorded = max(lifetimes, default=row.default_ttl_seconds), bool(lifetimes)
     n_tokens = n_left(usage, row)
-    cold = _cold_usd(call, n_tokens, row, ttl)
-    return WarmLane(exchange.session, call.agent, exchange.model, exchange.at, n_tokens, ttl, is_recorded, cold)
+    cold = _cold_usd(analyzed, n_tokens, row, ttl)
+    return WarmLane(call.session, analyzed.agent, call.model, call.at, n_tokens, ttl, is_recorded, cold)
 
 
-def _cold_usd(call: AnalyzedCall, n_tokens: int, row: Model, ttl_seconds: int) -> float | None:
-    exchange = call.exchange
+def _cold_usd(analyzed: AnalyzedCall, n_tokens: int, row: Model, ttl_seconds: int) -> float | None:
+    call = analyzed.call
     try:
         return at_risk_usd(
             Usage(fresh=0, read=n_tokens, writes={}, output=0),
             row,
             ttl_seconds,
-            lambda usage: prices.cost_usd(exchange.provider, exchange.model, usage, exchange.at),
+            lambda usage: prices.cost_usd(call.provider, call.model, usage, call.at),
         )
     except UnknownModel:
         return None
@@ -128,18 +129,15 @@ def picture(contents: Contents, live: LiveCalls, console: Console, now: float) -
 
 
 def _lanes(lanes: list[WarmLane], names: dict[str, str], console: Console, now: float) -> RenderableType:
-    is_wide = console.width >= NARROW
-    wide = [("agent", False), ("model", False)] if is_wide else []
-    size = [("cached", True)] if console.width >= FEW_COLUMNS else []
-    table = empty_table(("session", False), *wide, *size, ("goes cold", True), ("then costs", True))
-    for lane in lanes[:LANES]:
-        middle = [lane.agent, lane.model] if is_wide else []
-        left = _countdown(lane, now)
-        cost = UNKNOWN if lane.cold_usd is None else dollars(lane.cold_usd)
-        cached = [f"{lane.n_tokens:,}"] if size else []
-        cells = [names.get(lane.session, lane.session), *middle, *cached, left, cost]
-        table.add_row(*(plain_cell(text, console) for text in cells))
-    return table
+    columns: tuple[Column[WarmLane], ...] = (
+        Column("session", lambda lane: names.get(lane.session, lane.session), is_number=False),
+        Column("agent", lambda lane: lane.agent, is_number=False, least=NARROW),
+        Column("model", lambda lane: lane.model, is_number=False, least=NARROW),
+        Column("cached", lambda lane: f"{lane.n_tokens:,}", least=FEW_COLUMNS),
+        Column("goes cold", lambda lane: _countdown(lane, now)),
+        Column("then costs", lambda lane: UNKNOWN if lane.cold_usd is None else dollars(lane.cold_usd)),
+    )
+    return drawn(Table("Warm caches", columns, lanes[:LANES]), console)
 
 
 def _countdown(lane: WarmLane, now: float) -> str:
@@ -153,20 +151,19 @@ def _countdown(lane: WarmLane, now: float) -> str:
 
 
 def _calls(live: LiveCalls, names: dict[str, str], console: Console, now: float) -> RenderableType:
-    is_wide = console.width >= NARROW
-    wide = [("session", False), ("model", False)] if is_wide else []
-    table = empty_table(("ago", True), *wide, ("input", True), ("read", True), ("spent", True), ("miss", False))
-    for call in reversed(live.last):
-        exchange, usage = call.exchange, call.usage
-        middle = [names.get(exchange.session, exchange.session), exchange.model] if is_wide else []
-        rate = UNKNOWN if usage is None or usage.hit_rate is None else f"{usage.hit_rate:.1%}"
-        cells = [
-            f"{max(0, int(now - exchange.at)):,} s",
-            *middle,
-            UNKNOWN if usage is None or usage.prompt is None else f"{usage.prompt:,}",
-            rate,
-            UNKNOWN if call.cost_usd is None else dollars(call.cost_usd),
-            call.miss.cause if call.miss and call.miss.lost_tokens else "",
-        ]
-        table.add_row(*(plain_cell(text, console) for text in cells))
-    return table
+    def session(one: AnalyzedCall) -> str:
+        return names.get(one.call.session, one.call.session)
+
+    def size(one: AnalyzedCall) -> str:
+        return UNKNOWN if one.usage is None or one.usage.prompt is None else f"{one.usage.prompt:,}"
+
+    columns: tuple[Column[AnalyzedCall], ...] = (
+        Column("ago", lambda one: f"{max(0, int(now - one.call.at)):,} s"),
+        Column("session", session, is_number=False, least=NARROW),
+        Column("model", lambda one: one.call.model, is_number=False, least=NARROW),
+        Column("input", size),
+        Column("read", lambda one: Share(one.usage.hit_rate if one.usage else None)),
+        Column("spent", lambda one: UNKNOWN if one.cost_usd is None else dollars(one.cost_usd)),
+        Column("miss", lambda one: one.miss.cause if one.miss and one.miss.lost_tokens else "", is_number=False),
+    )
+    return drawn(Table("Last calls", columns, list(reversed(live.last))), console)

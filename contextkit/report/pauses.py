@@ -2,7 +2,8 @@
 
 A call behind a pause that outlives the cache writes the whole history anew, and every later call carries it. A
 compaction just before the pause reads the history while it is cached and leaves a summary. Of the pauses of a
-conversation, up to its next compaction, the one counts before which a compaction saves most.
+conversation, up to its next compaction, the one counts before which a compaction saves most. A cold call whose prompt
+changed repeats no history and is not counted: its miss has another cause than `ttl_expired`.
 
 The dollars are list prices of the recorded calls. What the compaction would have left is an assumption: a summary of
 `SUMMARY_TOKENS`, a tail of `TAIL_TOKENS` and the least that any call of the conversation read.
@@ -20,6 +21,10 @@ from contextkit.ledger.summary import dollars
 from contextkit.models import find_model
 
 SUMMARY_TOKENS, TAIL_TOKENS = 3_000, 20_000
+GROWTH = 1.1
+"""A later pause is compared only if compacting before it removes this much more than before any earlier one. An earlier
+compaction saves on more calls, and the number of pauses that are priced with every call stays small.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class PauseSavings:
     """Grade of the figure."""
 
     def __str__(self) -> str:
-        """The line of a report."""
+        """Format the line of a report."""
         where = "1 session" if self.sessions == 1 else f"{self.sessions:,} sessions"
         return (
             f"compacting before a pause would have saved {dollars(self.saved_usd)} in {where} ({self.grade}: a summary of "
@@ -60,15 +65,12 @@ class _Pause:
 class _Conversation:
     """One conversation since its last compaction."""
 
-    at: float = 0.0
-    """Start of its last call."""
     left: int = 0
     """Tokens that the next call repeats."""
     head: int = 0
     """The least that a call read; 0 if none did."""
-    ttl_seconds: int = 0
-    """Lifetime of what its last call wrote."""
     pauses: list[_Pause] = field(default_factory=list)
+    """Each removes at least `GROWTH` times what the one before removes."""
 
 
 class Pauses:
@@ -78,31 +80,33 @@ class Pauses:
         self._conversations: dict[tuple[str, str], _Conversation] = {}
         self._saved: dict[str, float] = {}
 
-    def add(self, call: AnalyzedCall) -> None:
-        """Take the next call that counts."""
-        exchange, usage, row = call.exchange, call.usage, find_model(call.exchange.model)
-        if usage is None or not usage.prompt or row is None or not call.has_model_price:
+    def add(self, analyzed: AnalyzedCall) -> None:
+        """Add the next call that counts."""
+        call, usage, cause = analyzed.call, analyzed.usage, analyzed.miss.cause if analyzed.miss else None
+        if usage is None or not usage.prompt or find_model(call.model) is None or not analyzed.has_model_price:
             return
-        now = self._conversations.setdefault((exchange.session, exchange.lane), _Conversation())
+        now = self._conversations.setdefault((call.session, call.lane), _Conversation())
         read, size = usage.read or 0, usage.prompt
-        if now.left and (size * 2 < now.left or (call.miss is not None and call.miss.cause == "compaction")):
-            self._settle(exchange.session, now)
+        if now.left and (size * 2 < now.left or cause == "compaction"):
+            self._settle(call.session, now)
             now.left = 0
-        price, is_cold = prices.price_of(exchange.provider, exchange.model, exchange.at), read * 2 < size
-        if now.left and is_cold and exchange.at - now.at > now.ttl_seconds:
+        price, is_cold = prices.price_of(call.provider, call.model, call.at), read * 2 < size
+        if now.left and is_cold and cause == "ttl_expired":
             removed = min(now.left, size) - now.head - SUMMARY_TOKENS - TAIL_TOKENS
             summary_usd = price(Usage(0, now.left, 0, 0, SUMMARY_TOKENS))
-            if removed > 0 and summary_usd is not None:
+            most = now.pauses[-1].removed if now.pauses else 0
+            if removed > most * GROWTH and summary_usd is not None:
                 now.pauses.append(_Pause(removed, -summary_usd))
-        billed = usage if usage.output is not None else usage.with_output(0)
-        for pause in now.pauses:
-            pause.saved_usd += (price(billed) or 0.0) - (price(_without(billed, pause.removed, is_cold=is_cold)) or 0.0)
-        now.at, now.left = exchange.at, size + (usage.output or 0)
+        if now.pauses:
+            billed = usage if usage.output is not None else usage.with_output(0)
+            usd = price(billed) or 0.0
+            for pause in now.pauses:
+                pause.saved_usd += usd - (price(_without(billed, pause.removed, is_cold=is_cold)) or 0.0)
+        now.left = size + (usage.output or 0)
         now.head = min(now.head or read, read or now.head)
-        now.ttl_seconds = max((ttl for ttl, n in usage.writes or () if n), default=row.default_ttl_seconds)
 
     def savings(self) -> PauseSavings | None:
-        """Sum up what was taken so far; None if no compaction would have paid."""
+        """Sum up the calls so far; None if no compaction would have paid."""
         saved = dict(self._saved)
         for (session, _), conversation in self._conversations.items():
             saved[session] = saved.get(session, 0.0) + _best(conversation)

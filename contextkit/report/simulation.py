@@ -144,7 +144,7 @@ class Line:
 
 
 def page_of(comparison: Comparison, names: Sequence[str]) -> str:
-    """The page of traces with these names: a line for each cache and policy, the capacities asked for marked on it."""
+    """Render the page of traces with these names: a line for each cache and policy, the capacities asked for marked on it."""
     counts, sizes = comparison.outcomes[0].counts, ", ".join(map(str, comparison.sizes))
     title = f"Hit rate by capacity: {', '.join(names)}"
     subtitle = f"{counts.requests:,} requests, {counts.blocks or 0:,} blocks of {sizes} tokens, {counts.tokens:,} tokens of prompt"

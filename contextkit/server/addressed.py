@@ -12,7 +12,7 @@ from dataclasses import replace
 from contextkit.canonical import Json, canonical
 from contextkit.models import model_named
 from contextkit.providers.gemini.parts import camel_cased
-from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, read_body, refused
+from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, missing_key, read_body, refused
 from contextkit.server.endpoints.codec import Codec
 from contextkit.server.endpoints.table import CONVERSE, COUNTED, GENERATE, INVOKE, MANTLE, PREDICT
 from contextkit.server.endpoints.validation import ReceivedRequest, Refusal
@@ -35,7 +35,7 @@ def generate(state: State, headers: Mapping[str, str], raw: bytes, model: str, *
     with state.lock:
         resolved = state.contents.resolved(body, state.clock.now())
     if isinstance(resolved, Refusal):
-        return refused(state, GENERATE, resolved)
+        return refused(state, GENERATE, missing_key(GENERATE, headers) or resolved)
     return admit(state, GENERATE, headers, canonical(resolved))
 
 
@@ -84,7 +84,7 @@ def create_content(state: State, headers: Mapping[str, str], raw: bytes) -> Outc
     """`POST /v1beta/cachedContents`."""
     fields = read_body(GENERATE, raw)
     if isinstance(fields, Refusal):
-        return refused(state, GENERATE, fields)
+        return refused(state, GENERATE, missing_key(GENERATE, headers) or fields)
     received = ReceivedRequest(headers, fields, is_strict=state.is_strict)
     with state.lock:
         return _resource(state, state.contents.create(received, state.clock.now()))

@@ -1,6 +1,6 @@
 """One request, from its bytes to the bytes that answer it; no sockets.
 
-read → check → parse → lease → next script → publish → end → one exchange in the ledger. What is billed comes from the
+read → check → parse → lease → next script → publish → end → one call in the ledger. What is billed comes from the
 reference cache over what was parsed from the bytes, and from nothing else.
 """
 
@@ -18,7 +18,7 @@ from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, UnreadableRequest
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.models import Model
 from contextkit.prompt.normal_form import normal
 from contextkit.server.billing import Books, ReplySize
@@ -151,7 +151,7 @@ def failed(state: State, codec: Codec, fault: Exception) -> Outcome:
 
 
 def trace_of(fault: BaseException) -> str:
-    """Where a fault came from, without its text, which may quote a prompt or a header.
+    """Return where a fault came from, without its text, which may quote a prompt or a header.
 
     An error of ours says what it says.
 
@@ -195,7 +195,7 @@ def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: b
     """The request, or the first thing that is wrong with it."""
     body = read_body(codec, raw)
     if isinstance(body, Refusal):
-        return first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1]) or body
+        return missing_key(codec, headers) or body
     received = _resolved(state, codec, ReceivedRequest(headers, body, is_strict=state.is_strict))
     found = (
         received
@@ -209,8 +209,13 @@ def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: b
     return replace(found, notices=notices)
 
 
+def missing_key(codec: Codec, headers: Mapping[str, str]) -> Refusal | None:
+    """Refuse a request without a key, whatever its body; None if it has one."""
+    return first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1])
+
+
 def _notices(state: State, codec: Codec, body: Mapping[str, Json], model: Model) -> tuple[Notice, ...]:
-    """What of the request is accepted on an assumption.
+    """Return the notices of what is accepted on an assumption.
 
     Nothing where an engine answers, which takes any field and any model.
     """
@@ -422,7 +427,7 @@ def _response_data(call: Call, parts: tuple[Part, ...], error: str | None) -> Re
 
 
 def _remember(call: Call, response: ResponseData) -> None:
-    """What a later request is checked against."""
+    """Store what a later request is checked against."""
     blocks = call.codec.render_content(response.parts)
     if call.request.model.binds_thinking and any(part.type == "thinking" for part in response.parts):
         call.state.signatures.issue(call.request.places, blocks)
@@ -443,13 +448,13 @@ def _record(
     ended_at: float | None = None,
     first_byte_at: float | None = None,
 ) -> None:
-    """Append one exchange to the ledger: digests and sizes, no text."""
+    """Append one call to the ledger: digests and sizes, no text."""
     made_up = f"attempt_{state.number('attempt'):024d}" if call is None else call.id
     received = request.received
     session, lane = state.conversations.place(received.body, request.parsed, made_up, received.headers)
     sent = call.books.recorded(f"{session}/{lane}", request, call.cache_prompt, reply_size) if call else None
     at, provider = call.at if call else state.clock.now(), state.books(codec).provider(codec, request.model)
-    exchange = Exchange(
+    recorded = ModelCall(
         made_up, session, lane, at, first_byte_at, ended_at, provider, request.model.name, sent, usage, None, error
     )
-    state.ledger.append(exchange)
+    state.ledger.append(recorded)

@@ -38,7 +38,7 @@ class Books(Protocol):
         ...
 
     def provider(self, codec: Codec, model: Model) -> str:
-        """What the ledger calls whoever bills."""
+        """Return the ledger's name of the provider that bills."""
         ...
 
     def parse_request(self, codec: Codec, received: ReceivedRequest) -> tuple[Model, Parsed]:
@@ -46,7 +46,7 @@ class Books(Protocol):
         ...
 
     def cache_prompt(self, codec: Codec, request: ParsedRequest) -> Any:
-        """What the cache is asked with."""
+        """Return the prompt that the cache takes."""
         ...
 
     def cache(self, codec: Codec, request: ParsedRequest) -> PrefixCache[Any]:
@@ -54,7 +54,7 @@ class Books(Protocol):
         ...
 
     def reply_size(self, codec: Codec, request: ParsedRequest, parts: tuple[Part, ...]) -> ReplySize:
-        """What a reply comes to."""
+        """Measure a reply."""
         ...
 
     def ended(self, cache: PrefixCache[Any], lease: Lease, reply_size: ReplySize, output: int, now: float) -> Usage:
@@ -68,7 +68,7 @@ class Books(Protocol):
     def recorded(
         self, session: str, request: ParsedRequest, cache_prompt: Any, reply_size: ReplySize | None
     ) -> Outline | Tokens:
-        """What the ledger keeps of the prompt."""
+        """Return what the ledger stores of the prompt."""
         ...
 
     def billed(self, lease: Lease) -> Callable[[Json], dict[str, Json]]:

@@ -22,7 +22,7 @@ from contextkit.models import Model, model_named
 from contextkit.prompt.tokens import counter_for
 from contextkit.providers.anthropic import messages
 from contextkit.providers.anthropic.blocks import BillingHeader
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.provider import Parsed
 from contextkit.server.billing import ReplySize
 from contextkit.server.endpoints.codec import Codec
@@ -69,7 +69,7 @@ class Hosted:
         self._caches: dict[tuple[str, str, str], PrefixCache[Prompt]] = {}
 
     def adapted(self, codec: Codec) -> Codec:
-        """As its provider speaks it."""
+        """Return the codec unchanged."""
         return codec
 
     def provider(self, codec: Codec, model: Model) -> str:
@@ -123,5 +123,5 @@ class Hosted:
         return outline(before, cache_prompt, request.parsed.layout.columns.entries, 0)
 
     def billed(self, lease: Lease) -> Callable[[Json], dict[str, Json]]:
-        """As OpenAI spells them."""
+        """Return the renderer of the counters, with OpenAI's names."""
         return lambda usage: {"usage": usage}

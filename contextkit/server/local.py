@@ -83,13 +83,13 @@ class LocalServer:
 
     @property
     def ledger(self) -> Ledger:
-        """What was sent and billed since the last reset."""
+        """The calls and bills since the last reset."""
         return self._state.ledger
 
     @property
     def findings(self) -> list[Notice]:
-        """What was accepted on an assumption since the last reset: unknown fields, assumed and retired models, each
-        once.
+        """The notices of what was accepted on an assumption since the last reset: unknown fields, assumed and retired
+        models, each once.
         """
         return self._state.notices.all()
 

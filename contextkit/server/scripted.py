@@ -171,5 +171,5 @@ class Replies:
         return len(self._queue)
 
     def next(self, parsed: Parsed, body: Json) -> ReplyScript:
-        """What to answer now."""
+        """Return the script of the next reply."""
         return self._queue.popleft() if self._queue else script(self._otherwise(parsed, body), "reply")

@@ -141,11 +141,11 @@ class State:
             self._counters: Counter[str] = Counter()
 
     def books(self, codec: Codec) -> Books:
-        """Who bills an endpoint."""
+        """Return the books of an endpoint."""
         return self._books.get(codec.provider, self._hosted)
 
     def stored(self, workspace: str) -> Stored:
-        """What is kept for one workspace; others do not see it."""
+        """Return the state of one workspace; others do not see it."""
         return self._stored.setdefault(workspace, Stored())
 
     def files(self, provider: str, workspace: str) -> dict[str, StoredFile]:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from contextkit.canonical import Json
-from contextkit.server.answer import Outcome, answered, read_body, refused
+from contextkit.server.answer import Outcome, answered, missing_key, read_body, refused
 from contextkit.server.endpoints.openai_stored import Conversation, Stored, missing
 from contextkit.server.endpoints.openai_validation import invalid, items_shape
 from contextkit.server.endpoints.table import RESPONSES
-from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
+from contextkit.server.endpoints.validation import Refusal, first
 from contextkit.server.state import State
 
 _DEFAULT_LIMIT, _MAX_LIMIT = 20, 100
@@ -188,11 +188,10 @@ def handle(
     """Answer a request for stored state by one of the handlers in `ROUTES`; `names` are those of its path."""
     body = read_body(RESPONSES, raw or b"{}")
     if isinstance(body, Refusal):
-        return refused(state, RESPONSES, body)
+        return refused(state, RESPONSES, missing_key(RESPONSES, headers) or body)
     with state.lock:
         stored, now = state.stored(headers.get(RESPONSES.workspace_header, "")), int(state.clock.now())
         name, item_name = names.get("name", ""), names.get("item", "")
         request = StoredRequest(stored, now, state.number, method, name, item_name, query, body)
-        refusal = first(check(ReceivedRequest(headers, body)) for check in RESPONSES.request_checks[:1])
-        value = refusal or act(request)
+        value = missing_key(RESPONSES, headers) or act(request)
         return refused(state, RESPONSES, value) if isinstance(value, Refusal) else answered(state, RESPONSES, value)

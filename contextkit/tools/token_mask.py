@@ -1,22 +1,10 @@
-"""A tokeniser's vocabulary as bytes: which ids spell these bytes, which tokens begin with them.
+"""A mask for decoding: the token ids that may come next while a model spells the name of an allowed tool.
 
-Takes the bytes of each token in id order; gives lookups. Knows no tokeniser: how its entries become bytes is the
-caller's to say.
-
-What may be spelled: a byte trie over the texts that are allowed, and the tokens that lead through it to an end.
-
-Takes texts and a vocabulary; gives, for each place in the texts, the ids of the tokens that may come next. Exact in
-both directions: a token is there if, and only if, some further tokens lead from behind it to the end of a text. Knows
-nothing of tools.
-
-A state is a place reached byte by byte: two ways to cut the same bytes into tokens are in the same state. Of a token
-that ends inside the texts only the place counts where it ends; one that goes past the end of a text is allowed where
-its rest may follow.
-
-A mask for decoding: the ids that may come next while a model with its logits in reach spells the name of a tool.
-
-Takes a vocabulary and the names that are allowed now; gives `allowed_token_ids(prefix_ids)`. Knows no model and no
-tokeniser: names are bytes, and any way to cut them into tokens is as good as another.
+`Vocabulary` finds tokens by their bytes, given the bytes of each token in id order. `TextTrie` holds the allowed names as
+a byte trie and gives the ids that may follow at each place: an id is allowed if, and only if, some further tokens lead
+from behind it to the end of a name. A place is reached byte by byte, so two ways to cut the same bytes into tokens lead to
+the same one; a token that goes past the end of a name is allowed where its rest may follow. `TokenMask` gives
+`allowed_token_ids(prefix_ids)`.
 """
 
 from __future__ import annotations

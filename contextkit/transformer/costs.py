@@ -25,7 +25,7 @@ def layer_parameters(shape: Shape) -> int:
 
 
 def kv_bytes(shape: Shape, n_tokens: int, batch: int = 1, element_bytes: int = 2) -> int:
-    """What the cache holds: 2·L·G·d_h·tokens·batch·s.
+    """Return the bytes that the cache holds: 2·L·G·d_h·tokens·batch·s.
 
     Of MLA L·(d_latent + d_rope)·tokens·batch·s, for all heads together. 16,384 elements in float32 are 65,536 bytes:
 

@@ -46,7 +46,7 @@ def sampled(seed: int, temperature: float = 1.0) -> Choose:
 
 
 def prefill(names: Sequence[str], mode: Mode) -> str:
-    """What the reply may begin with before anything is sampled: all that every call the mode leaves has in common.
+    """Return the text a reply may begin with before anything is sampled: the common start of all calls the mode leaves.
 
     >>> prefill(["browser_open", "browser_click"], "specified")
     '<tool_call>{"name": "browser_'

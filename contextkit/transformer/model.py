@@ -108,7 +108,7 @@ class Model:
     def forward(
         self, steps: Sequence[Step], work: Work
     ) -> Array:  # rows of all steps, one behind the other -> (n, d_model)
-        """What the last layer makes of each new token; every cache afterwards holds its rows."""
+        """Return the last layer's output for each new token; every cache afterwards holds its rows."""
         starts = [step.cache.n_rows for step in steps]
         positions = [np.arange(start, start + len(step.tokens)) for start, step in zip(starts, steps, strict=True)]
         x = self.embedded([token for step in steps for token in step.tokens], np.concatenate(positions))
@@ -123,11 +123,11 @@ class Model:
         return x
 
     def logits(self, x: Array, work: Work) -> Array:  # (n, d_model) -> (n, vocabulary)
-        """How likely each token is to come next, unnormalised."""
+        """Return how likely each token is to come next, unnormalised."""
         return work.product(ops.rms_norm(x, self.weights.arrays["norm"]), self.weights.arrays["head"])
 
     def embedded(self, tokens: Sequence[int], positions: NDArray[np.intp]) -> Array:  # -> (n, d_model)
-        """What enters layer 0."""
+        """Return the input of layer 0."""
         if not tokens or not 0 <= min(tokens) <= max(tokens) < self.shape.vocabulary:
             raise UsageError(
                 f"tokens are whole numbers from 0 to {self.shape.vocabulary - 1}, and a step has at least one"
@@ -159,7 +159,7 @@ class Model:
     def _attended(  # (h, n, a'), (g, n, a), (g, n, b) -> (h, n, b')
         self, q: Array, k: Array, v: Array, i: int, cache: KvCache, where: NDArray[np.intp], work: Work
     ) -> Array:
-        """What one sequence's new rows see, their own keys and values first written into its cache."""
+        """Attend with one sequence's new rows, their own keys and values first written into its cache."""
         shape, end, width = self.shape, int(where[-1]) + 1, self.shape.cached_widths[0]
         if shape.positions != "learned":
             q = np.concatenate([q[..., :-width], ops.rope(q[..., -width:], where)], axis=-1)
@@ -177,7 +177,7 @@ class Model:
     def attended(
         self, q: Array, k: Array, v: Array, i: int, work: Work
     ) -> Array:  # (g, r, n, a), (g, t, a), (g, t, b) -> (g, r, n, b)
-        """What the last n of t rows see in layer i: every key up to their own.
+        """Attend with the last n of t rows in layer i, to every key up to their own.
 
         A method that looks at fewer overrides this.
         """

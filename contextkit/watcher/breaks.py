@@ -16,7 +16,7 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, parse
 from contextkit.errors import NotSerialisable, UnreadableRequest, UsageError
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.requests.cost import Costs
 from contextkit.lint.requests.cut import compare, cut
@@ -112,9 +112,9 @@ def recorded_call(
 
     Raises `UnreadableRequest` for a body that is not a model call.
     """
-    provider, model = wire.partition("_")[0], _model_of(body) if before is None else before.exchange.model
-    exchange = Exchange("", "", "main", at, began_at, None, provider, model, Bodies(body), usage, None, None)
-    sent = cut(exchange, before, index=0 if before is None else before.index + 1)
+    provider, model = wire.partition("_")[0], _model_of(body) if before is None else before.call.model
+    call = ModelCall("", "", "main", at, began_at, None, provider, model, Bodies(body), usage, None, None)
+    sent = cut(call, before, index=0 if before is None else before.index + 1)
     if sent is None:
         raise UnreadableRequest("body", "not a request to a model: it has neither messages, nor input, nor contents")
     return sent

@@ -23,7 +23,7 @@ from contextkit.ledger.budget import Budget, Hold, PlannedCall, Reservation, is_
 from contextkit.ledger.transport import Call, Watcher, as_sdk_error
 from contextkit.models import find_model, model_named
 from contextkit.providers.calls import NO_NAMES, ClientNames
-from contextkit.providers.codecs import BODIES, PARSERS, endpoint_of
+from contextkit.providers.endpoints import BODIES, PARSERS, endpoint_of
 from contextkit.providers.paths import FOLLOWED, is_free, wire_of
 from contextkit.providers.response_facts import MOST_BYTES, ResponseBytes, response_bytes
 from contextkit.providers.server_state import named_in

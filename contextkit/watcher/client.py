@@ -46,7 +46,7 @@ def watch(
     A request that breaks the prefix gives a finding: hazard, path, byte offset, both sides, and your line. `on_break`
     is `"warn"` (a `PrefixWarning` at that line), `"raise"` (`PrefixBroken`, and nothing is sent) or a callable, not an
     async one, that takes the `Finding`. The bill is compared with the expected read; a shortfall is reported
-    afterwards, never raised. `record` names a ledger to which every exchange is appended with secrets redacted;
+    afterwards, never raised. `record` names a ledger to which every call is appended with secrets redacted;
     `diagnostics=True` requests the provider's own diagnosis; `hazards` replaces the catalogue. A request that could cost
     more than `budget` has left raises `BudgetExceeded` and is not sent; each retry of the SDK counts. What may be billed and
     cannot be priced (batches, web sockets, unknown endpoints) raises it too, unless `allow_unpriced`.

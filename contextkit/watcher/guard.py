@@ -29,7 +29,7 @@ from contextkit.errors import (
     UnreadableRequest,
     UsageError,
 )
-from contextkit.ledger.calls import Bodies, Exchange, Remark
+from contextkit.ledger.calls import Bodies, ModelCall, Remark
 from contextkit.ledger.causes import is_shortfall
 from contextkit.ledger.failure_names import CUT
 from contextkit.ledger.ledger import Ledger
@@ -40,7 +40,7 @@ from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
 from contextkit.providers.calls import NO_NAMES, ClientNames
-from contextkit.providers.codecs import BODIES
+from contextkit.providers.endpoints import BODIES
 from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.request_fields import UnlistedFields
 from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes
@@ -139,17 +139,17 @@ class CallRecorder:
         """Everything in it so far; nothing where its file is closed."""
         return Ledger() if self._ledger is None else self._ledger
 
-    def append(self, exchange: Exchange, body: bytes) -> None:
-        """Append one exchange with its body; a failing disk stops the recording with a warning, not the conversation.
+    def append(self, call: ModelCall, body: bytes) -> None:
+        """Append one call with its body; a failing disk stops the recording with a warning, not the conversation.
 
         The file is opened again in a forked process (a worker of a web server) and after it was rotated.
         """
         if self._ledger is not None:
-            record = replace(exchange, prompt=Bodies(redact(body)))
+            record = replace(call, prompt=Bodies(redact(body)))
             self._write(lambda ledger: ledger.append(record))
 
     def remark(self, remark: Remark) -> None:
-        """Append a remark in front of its exchange; a failing disk is reported as in `append`."""
+        """Append a remark in front of its call; a failing disk is reported as in `append`."""
         self._write(lambda ledger: ledger.remark(remark))
 
     def _write(self, put: Callable[[Ledger], object]) -> None:
@@ -362,16 +362,16 @@ class Guard:
         self,
         conversation: Conversation,
         sent_request: SentRequest,
-        exchange: Exchange,
+        call: ModelCall,
         bill: ResponseSummary,
         watched: WatchedCall,
     ) -> None:
         """Finish a call: update its conversation, record it, and report a bill that differs from the expected one."""
         usage = billed(bill.usage, sent_request.model)
         answered = None
-        if usage is not None and exchange.first_byte_at is not None:
+        if usage is not None and call.first_byte_at is not None:
             answered = Answered(
-                sent_request.wire, sent_request.model, sent_request.body, sent_request.at, exchange.first_byte_at, usage
+                sent_request.wire, sent_request.model, sent_request.body, sent_request.at, call.first_byte_at, usage
             )
         with self._lock:
             if answered is not None and (conversation.answered is None or conversation.answered.at <= answered.at):
@@ -382,8 +382,8 @@ class Guard:
                 with self._lock:
                     self._histories.add_response(bill.id, watched.body, bill.items)
             if bill.verdict:
-                self._recording.remark(Remark("verdict", exchange.id, bill.verdict))
-            self._recording.append(exchange, watched.whole)
+                self._recording.remark(Remark("verdict", call.id, bill.verdict))
+            self._recording.append(call, watched.whole)
         for finding in self._findings_after(sent_request, answered, bill.verdict):
             self._notifier.after(finding, sent_request.where)
 
@@ -532,7 +532,7 @@ class WatchedCall:
         failed = refused or (None if bill.is_complete else bill.error or error or CUT)
         sent_request, now = self._sent_request, self._guard._clock()
         row = find_model(sent_request.model)
-        exchange = Exchange(
+        call = ModelCall(
             bill.id or f"{sent_request.name}-{sent_request.turn}",
             sent_request.name,
             "main",
@@ -547,17 +547,17 @@ class WatchedCall:
             failed,
             bill.billed_usd,
         )
-        self._guard.finish(self._conversation, sent_request, exchange, bill, self)
+        self._guard.finish(self._conversation, sent_request, call, bill, self)
 
 
 def _advance(
-    one: Conversation, prefix: BodyPrefix, at: float, call: RecordedCall | None, stored: Unknown | None = None
+    one: Conversation, prefix: BodyPrefix, at: float, analyzed: RecordedCall | None, stored: Unknown | None = None
 ) -> None:
     one.prefix, one.at, one.stored = prefix, at, stored
-    one.call = call if len(prefix.body) <= _MOST_CUT_BYTES else None
+    one.call = analyzed if len(prefix.body) <= _MOST_CUT_BYTES else None
     one.turn += 1
-    if call is not None:
-        one.model = call.exchange.model
+    if analyzed is not None:
+        one.model = analyzed.call.model
 
 
 def _sent_request(

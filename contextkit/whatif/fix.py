@@ -13,7 +13,7 @@ from itertools import product
 from typing import Literal, Protocol
 
 from contextkit.canonical import Json
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.models import Model
 
 Needs = Literal["usage and times", "outlines", "request bodies"]
@@ -21,6 +21,8 @@ Needs = Literal["usage and times", "outlines", "request bodies"]
 
 Reading = Mapping[str, str]
 """Assumption → what is taken for true."""
+LIFETIMES = ("from start", "from end")
+"""Readings of the assumption `lifetime`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Assumption:
 ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         "lifetime",
-        ("from start", "from end"),
+        LIFETIMES,
         "a lifetime counts from the start of the call that wrote or read (documented by Anthropic), or from its end",
     ),
     Assumption(
@@ -77,7 +79,7 @@ class Outlined:
     of them.
     """
 
-    exchanges: Sequence[Exchange]
+    calls: Sequence[ModelCall]
     """One a call; each prompt is an outline."""
     reads: Sequence[int]
     """What each read when they were replayed as they were."""
@@ -87,7 +89,7 @@ class Outlined:
 class Edited:
     """The calls after a change."""
 
-    exchanges: Sequence[Exchange]
+    calls: Sequence[ModelCall]
     """As many, in the same order."""
     n_changed: int
     """How many are not as they were."""
@@ -116,7 +118,7 @@ class Fix:
 
 
 def readings_of(fix: Fix) -> list[Reading]:
-    """Every combination of what `fix` assumes; the first is the one its figure takes.
+    """List every combination of what `fix` assumes; the first is the one its figure takes.
 
     >>> len(readings_of(Fix("x", "outlines", "", ("lifetime", "tokenizer"))))
     6

@@ -19,7 +19,7 @@ FIXES: Mapping[str, Fix] = {
         Fix(
             "lifetime",
             "usage and times",
-            'ask for the long lifetime where people or slow tools make the loop wait, the short one elsewhere: Context(ttl="auto")',
+            'ask for the long lifetime where people or slow tools make the loop wait, the short one elsewhere: ttl="auto" of the adapter',
             ("lifetime",),
             lanes=(LaneChange(is_long=True), LaneChange(is_long=False)),
         ),
@@ -71,7 +71,7 @@ FIXES: Mapping[str, Fix] = {
 
 
 def prices_of(model: Model) -> Fix:
-    """The row that asks `model` instead, under its cache's rules and at today's prices."""
+    """Return the row that asks `model` instead, under its cache's rules and at today's prices."""
     return Fix(
         f"prices-of {model.name}",
         "usage and times",
@@ -82,7 +82,7 @@ def prices_of(model: Model) -> Fix:
 
 
 def fixes_named(names: Sequence[str], models: Sequence[Model] = ()) -> list[Fix]:
-    """The rows of these names, all of them for none, and one for each model.
+    """Return the rows of these names, all of them for none, and one for each model.
 
     Raises `UsageError` for a name that is none.
 

@@ -23,17 +23,12 @@ class FromEnd:
         self.stats, self.reset = cache.stats, cache.reset
 
     def end(self, lease: Lease, output: int, now: float) -> Usage:
-        """Its response is complete: what it left behind lives from here on."""
+        """End a call; lifetimes of what it wrote count from here on."""
         self.cache.publish(Lease(lease.hit, lease.usage, max(now, lease.at), lease.writes), now)
         return self.cache.end(lease, output, now)
 
 
 def cache_for(model: Model, lifetime: str) -> PrefixCache[Prompt]:
-    """The reference cache of a model under one reading of `lifetime`."""
-    return read_as(reference_cache(model), lifetime)
-
-
-def read_as(cache: PrefixCache[Prompt], lifetime: str) -> PrefixCache[Prompt]:
-    """The same cache, with all that it holds, under one reading of `lifetime`."""
-    inner = cache.cache if isinstance(cache, FromEnd) else cache
-    return FromEnd(inner) if lifetime == "from end" else inner
+    """Return the reference cache of a model under one of `LIFETIMES`."""
+    cache = reference_cache(model)
+    return FromEnd(cache) if lifetime == "from end" else cache

@@ -15,28 +15,29 @@ from contextkit.cache.usage import Usage
 from contextkit.ledger.misses import AnalyzedCall
 from contextkit.models import Model, find_model, model_named
 from contextkit.whatif.answer import Unexplained
-from contextkit.whatif.fix import Fix, LaneChange, Reading, readings_of
-from contextkit.whatif.timed_lane import AdjustedCall, Call, LaneRun
+from contextkit.whatif.fix import LIFETIMES, Fix, LaneChange, Reading, readings_of
+from contextkit.whatif.timed_lane import AdjustedCall, LaneRun, PricedCall, has_lifetime_choice
 
 MOST_LANES = 64
 """Held at a time."""
-LIFETIMES = ("from start", "from end")
 _SCALES = {"as listed": 1.0, "20 % fewer": 0.8, "20 % more": 1.2}
 _AS_IT_WAS = LaneChange()
 
 
-def call_of(judged: AnalyzedCall) -> Call | str:
+def call_of(judged: AnalyzedCall) -> PricedCall | str:
     """Return what a conversation needs to know of a call; why not, if it cannot."""
-    row = find_model(judged.exchange.model) or model_named(judged.exchange.model, judged.exchange.provider)
+    row = find_model(judged.call.model) or model_named(judged.call.model, judged.call.provider)
     if judged.usage is None:
         return "the bill is unknown"
     if judged.list_cost_usd is None:
-        return f"no price for {judged.exchange.model}"
+        return f"no price for {judged.call.model}"
     if not judged.usage.prompt:
         return "nothing was sent"
     miss = judged.miss
     expected = miss.expected_tokens if miss else judged.usage.read or 0
-    return Call(judged.exchange, row, judged.usage, expected, miss.cause if miss else None, row.cache == "breakpoints")
+    return PricedCall(
+        judged.call, row, judged.usage, expected, miss.cause if miss else None, row.cache == "breakpoints"
+    )
 
 
 class Lanes:
@@ -56,31 +57,33 @@ class Lanes:
         self.n_calls: Counter[str] = Counter()
         """Fix → calls it was answered for."""
 
-    def add(self, call: Call, recorded_usd: float) -> None:
+    def add(self, priced: PricedCall, recorded_usd: float) -> None:
         """Replay one more call."""
-        key = call.exchange.session, call.exchange.lane
-        lane = self._lanes.pop(key, None) or _Lane(self._fixes, call.row)
+        key = priced.call.session, priced.call.lane
+        lane = self._lanes.pop(key, None) or _Lane(self._fixes, priced.row)
         self._lanes[key] = lane
-        adjusted = lane.add(call, recorded_usd)
+        adjusted = lane.add(priced, recorded_usd)
         self._counts["calls"] += 1
         self._counts["unexplained"] += adjusted.is_unexplained
         self._counts["seeded"] += adjusted.is_read_seeded and not adjusted.is_unexplained
         for fix in self._fixes:
-            reason = _not_for(fix, call.row)
+            reason = _not_for(fix, priced.row)
             if reason:
                 self.why_not[fix.name][reason] += 1
-            self.n_calls[fix.name] += not reason
+            else:
+                self.n_calls[fix.name] += 1
+                lane.fixes.add(fix.name)
         if len(self._lanes) > MOST_LANES:
             self._fold(self._lanes.popitem(last=False)[1])
 
     def finish(self) -> None:
-        """Take in what is still held: the recording is over."""
+        """Add up what is still held: the recording is over."""
         while self._lanes:
             self._fold(self._lanes.popitem(last=False)[1])
 
     @property
     def unexplained(self) -> Unexplained:
-        """What the replay does not explain, and repeats."""
+        """Count the calls that the replay does not explain, and repeats."""
         return Unexplained(self._counts["calls"], self._counts["unexplained"], self._counts["seeded"])
 
     def note(self, fix: Fix) -> str:
@@ -92,9 +95,9 @@ class Lanes:
         return f"of {chosen.total():,} conversations {long:,} longer, {short:,} shorter"
 
     def _fold(self, lane: _Lane) -> None:
-        """Add a conversation up; of several changes it takes the one that saves most under the first reading."""
+        """Add up a conversation; of the changes of a fix that applies, take the one that saves most under the first reading."""
         self.difference_usd += lane.was[LIFETIMES[0]].usd - lane.recorded_usd
-        for fix in self._fixes:
+        for fix in (fix for fix in self._fixes if fix.name in lane.fixes):
             readings = readings_of(fix)
             saved = {change: [lane.saved_usd(change, one) for one in readings] for change in fix.lanes}
             if fix.lanes[0].model is None:
@@ -115,11 +118,13 @@ class _Paid:
 class _Lane:
     """One conversation: as it was, and with every change under every reading."""
 
-    __slots__ = ("_changed", "recorded_usd", "was")
+    __slots__ = ("_changed", "fixes", "recorded_usd", "was")
 
     def __init__(self, fixes: Sequence[Fix], row: Model) -> None:
         """`row`: the model of its first call."""
         self.recorded_usd = 0.0
+        self.fixes: set[str] = set()
+        """Names of the fixes that apply to any of its calls."""
         self.was = {lifetime: _Paid(LaneRun(_AS_IT_WAS, lifetime)) for lifetime in LIFETIMES}
         self._changed: dict[tuple[LaneChange, tuple[str, ...]], _Paid] = {}
         for fix in fixes:
@@ -129,17 +134,17 @@ class _Lane:
                     run = LaneRun(change, reading["lifetime"], scale)
                     self._changed[change, tuple(reading.values())] = _Paid(run)
 
-    def add(self, call: Call, recorded_usd: float) -> AdjustedCall:
+    def add(self, priced: PricedCall, recorded_usd: float) -> AdjustedCall:
         """Replay the next call; return what had to be taken over from its bill under the first reading."""
         self.recorded_usd += recorded_usd
-        exchange = call.exchange
-        price = prices.price_of(exchange.provider, exchange.model, exchange.at)
-        adjusted = {lifetime: paid.run.adjustment(call) for lifetime, paid in self.was.items()}
+        call = priced.call
+        price = prices.price_of(call.provider, call.model, call.at)
+        adjusted = {lifetime: paid.run.adjustment(priced) for lifetime, paid in self.was.items()}
         for lifetime, paid in self.was.items():
-            paid.usd += _usd(price, paid.run.add(call, adjusted[lifetime]))
+            paid.usd += _usd(price, paid.run.add(priced, adjusted[lifetime]))
         for (change, reading), paid in self._changed.items():
             today = prices.price_of(change.model.provider, change.model.name) if change.model else price
-            paid.usd += _usd(today, paid.run.add(call, adjusted[reading[0]]))
+            paid.usd += _usd(today, paid.run.add(priced, adjusted[reading[0]]))
         return adjusted[LIFETIMES[0]]
 
     def saved_usd(self, change: LaneChange, reading: Reading) -> float:
@@ -161,14 +166,9 @@ def scale_of(row: Model, other: Model, reading: str) -> float:
 def _not_for(fix: Fix, row: Model) -> str:
     """Say why a fix does not apply to a model; empty if it does."""
     change = fix.lanes[0]
-    has_choice = row.cache in ("breakpoints", "billed") and len(row.ttls_seconds) > 1
-    if change.is_long is not None and not has_choice:
+    if change.is_long is not None and not has_lifetime_choice(row):
         return f"no write to {row.name}'s cache asks for a lifetime"
-    return f"{row.name} takes no routing key" if change.is_keyed and row.provider not in ROUTED else ""
-
-
-ROUTED = ("openai", "azure")
-"""Providers whose requests carry a `prompt_cache_key`."""
+    return f"{row.name} takes no routing key" if change.is_keyed and not row.takes_routing_key else ""
 
 
 def _usd(price: Callable[[Usage], float | None], usage: Usage) -> float:

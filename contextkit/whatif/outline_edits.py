@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contextkit.cache.prompt import Breakpoint, Prompt, common
-from contextkit.ledger.calls import Exchange, Outline
+from contextkit.ledger.calls import ModelCall, Outline
 from contextkit.ledger.prompts import prompts_of
 from contextkit.models import model_named
 from contextkit.prompt.breakpoints import MOST as MAX_BREAKPOINTS
@@ -30,18 +30,18 @@ def marked(outlined: Outlined) -> Edited:
 
     The end of a conversation's last request stays unmarked: nothing reads it.
     """
-    n_left = Counter((exchange.session, exchange.lane) for exchange in outlined.exchanges)
+    n_left = Counter((call.session, call.lane) for call in outlined.calls)
     ends: dict[tuple[str, str], _End] = {}
     edited, n_changed = [], 0
-    for exchange, prompt in prompts_of(outlined.exchanges):
-        edited.append(exchange)
-        lane, row = (exchange.session, exchange.lane), model_named(exchange.model, exchange.provider)
+    for call, prompt in prompts_of(outlined.calls):
+        edited.append(call)
+        lane, row = (call.session, call.lane), model_named(call.model, call.provider)
         n_left[lane] -= 1
-        if prompt is None or not prompt.n or not isinstance(exchange.prompt, Outline) or row.cache != "breakpoints":
+        if prompt is None or not prompt.n or not isinstance(call.prompt, Outline) or row.cache != "breakpoints":
             continue
         marks = _with(prompt, _unmarked(prompt, ends.get(lane), is_last=not n_left[lane]), row.default_ttl_seconds)
         if marks != prompt.breakpoints:
-            edited[-1] = replace(exchange, prompt=replace(exchange.prompt, breakpoints=marks))
+            edited[-1] = replace(call, prompt=replace(call.prompt, breakpoints=marks))
             n_changed += 1
         written = [mark.segment for mark in marks if mark.is_written]
         if written:
@@ -101,42 +101,40 @@ def leader_first(outlined: Outlined) -> Edited:
 
     Their lane goes on that much later.
     """
-    prompts = _overlapping(outlined.exchanges)
+    prompts = _overlapping(outlined.calls)
     late: defaultdict[tuple[str, str], float] = defaultdict(float)
     flying: list[_Leader] = []
-    edited, waits = list(outlined.exchanges), []
-    for place in sorted(range(len(edited)), key=lambda place: outlined.exchanges[place].at):
-        exchange = outlined.exchanges[place]
-        lane, prompt = (exchange.session, exchange.lane), prompts.get(place)
+    edited, waits = list(outlined.calls), []
+    for place in sorted(range(len(edited)), key=lambda place: outlined.calls[place].at):
+        call = outlined.calls[place]
+        lane, prompt = (call.session, call.lane), prompts.get(place)
         if prompt is not None:
-            at = exchange.at + late[lane]
+            at = call.at + late[lane]
             flying = [leader for leader in flying if leader.begins_at > at]
-            leader = _best([one for one in flying if one.at <= at], exchange, prompt, outlined.reads[place])
+            leader = _best([one for one in flying if one.at <= at], call, prompt, outlined.reads[place])
             waits += [leader.begins_at - at] if leader else []
             late[lane] += leader.begins_at - at if leader else 0.0
-        edited[place] = _later(exchange, late[lane])
+        edited[place] = _later(call, late[lane])
         if prompt is not None:
-            flying.append(_Leader(lane, exchange.model, edited[place].at, _begins(edited[place]), prompt))
+            flying.append(_Leader(lane, call.model, edited[place].at, _begins(edited[place]), prompt))
     return Edited(edited, len(waits), f"{len(waits)} calls wait, {max(waits):.1f} s at most" if waits else "")
 
 
-def _begins(exchange: Exchange) -> float:
-    return exchange.at if exchange.first_byte_at is None else exchange.first_byte_at
+def _begins(call: ModelCall) -> float:
+    return call.at if call.first_byte_at is None else call.first_byte_at
 
 
-def _overlapping(exchanges: Sequence[Exchange]) -> dict[int, Prompt]:
+def _overlapping(calls: Sequence[ModelCall]) -> dict[int, Prompt]:
     """Place → prompt, of calls that were under way beside one of another lane."""
     beside: set[int] = set()
     flying: list[int] = []
-    for place in sorted(range(len(exchanges)), key=lambda place: exchanges[place].at):
-        now = exchanges[place]
-        flying = [other for other in flying if _begins(exchanges[other]) > now.at]
-        siblings = [
-            other for other in flying if (exchanges[other].session, exchanges[other].lane) != (now.session, now.lane)
-        ]
+    for place in sorted(range(len(calls)), key=lambda place: calls[place].at):
+        now = calls[place]
+        flying = [other for other in flying if _begins(calls[other]) > now.at]
+        siblings = [other for other in flying if (calls[other].session, calls[other].lane) != (now.session, now.lane)]
         beside.update(siblings, [place] if siblings else [])
         flying.append(place)
-    rows = enumerate(prompts_of(exchanges))
+    rows = enumerate(prompts_of(calls))
     return {place: _copied(prompt) for place, (_, prompt) in rows if prompt is not None and place in beside}
 
 
@@ -144,19 +142,19 @@ def _copied(prompt: Prompt) -> Prompt:
     return replace(prompt, digests=prompt.digests[:], ends_tokens=prompt.ends_tokens[:], positions=prompt.positions[:])
 
 
-def _best(leaders: Sequence[_Leader], exchange: Exchange, prompt: Prompt, read: int) -> _Leader | None:
+def _best(leaders: Sequence[_Leader], call: ModelCall, prompt: Prompt, read: int) -> _Leader | None:
     """Of those under way the one that lets most be read, of equals the first to begin.
 
     None where none lets more be read than was.
     """
-    others = [one for one in leaders if one.lane != (exchange.session, exchange.lane) and one.model == exchange.model]
-    worth = [(shared, -one.begins_at, one) for one in others if (shared := _shared(one, exchange, prompt)) > read]
+    others = [one for one in leaders if one.lane != (call.session, call.lane) and one.model == call.model]
+    worth = [(shared, -one.begins_at, one) for one in others if (shared := _shared(one, call, prompt)) > read]
     return max(worth, key=lambda row: row[:2])[2] if worth else None
 
 
-def _shared(leader: _Leader, exchange: Exchange, prompt: Prompt) -> int:
+def _shared(leader: _Leader, call: ModelCall, prompt: Prompt) -> int:
     """Tokens of `prompt` that can be read once `leader` has begun to answer."""
-    row, n = model_named(exchange.model, exchange.provider), common(leader.prompt, prompt)
+    row, n = model_named(call.model, call.provider), common(leader.prompt, prompt)
     if row.cache == "breakpoints":
         within = (mark.segment for mark in leader.prompt.breakpoints if mark.is_written and mark.segment < n)
         ends = [segment for segment in within if any(_reaches(prompt, mark, segment) for mark in prompt.breakpoints)]
@@ -166,13 +164,13 @@ def _shared(leader: _Leader, exchange: Exchange, prompt: Prompt) -> int:
     return shared - shared % row.granularity_tokens if shared >= row.min_tokens else 0
 
 
-def _later(exchange: Exchange, seconds: float) -> Exchange:
+def _later(call: ModelCall, seconds: float) -> ModelCall:
     if not seconds:
-        return exchange
-    first, ended = exchange.first_byte_at, exchange.ended_at
+        return call
+    first, ended = call.first_byte_at, call.ended_at
     return replace(
-        exchange,
-        at=exchange.at + seconds,
+        call,
+        at=call.at + seconds,
         first_byte_at=None if first is None else first + seconds,
         ended_at=None if ended is None else ended + seconds,
     )

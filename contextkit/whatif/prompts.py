@@ -19,19 +19,18 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.engines.simulate import simulate
 from contextkit.errors import NotSerialisable
-from contextkit.ledger.calls import Bodies, Exchange, Outline
+from contextkit.ledger.calls import Bodies, ModelCall, Outline
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import Growing, outline, read_body
 from contextkit.models import model_named
 from contextkit.providers.body_places import BODY_PLACES
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.whatif.answer import Calibration
 from contextkit.whatif.body_edits import Lane
-from contextkit.whatif.fix import BodyEdit, Edited, Fix, Outlined, readings_of
+from contextkit.whatif.fix import LIFETIMES, BodyEdit, Edited, Fix, Outlined, readings_of
 from contextkit.whatif.from_end import cache_for
-from contextkit.whatif.timed_lane import Call
+from contextkit.whatif.timed_lane import PricedCall
 
-LIFETIMES = ("from start", "from end")
 _BODY_LANE = "\x00body"
 """Behind a lane's name: outlines of bodies are differences to bodies."""
 Watch = Callable[[Iterable[Any]], Iterable[Any]]
@@ -41,7 +40,7 @@ Watch = Callable[[Iterable[Any]], Iterable[Any]]
 class _Bill:
     """What is known of a call beside its prompt."""
 
-    exchange: Exchange
+    call: ModelCall
     usage: Usage
     recorded_usd: float
     is_body: bool
@@ -55,7 +54,7 @@ class Prompts:
         self._editors = {fix.name: fix.bodies() for fix in self._fixes if fix.bodies}
         self._growing = Growing()
         self._bills: list[_Bill | None] = []
-        self._rows: dict[str, list[Exchange]] = {name: [] for name in ("", *self._editors)}
+        self._rows: dict[str, list[ModelCall]] = {name: [] for name in ("", *self._editors)}
         """Fix that edits bodies → calls as it leaves them; "" → as they were. Each has an outline."""
         self._before: dict[str, dict[Lane, Prompt]] = {name: {} for name in self._rows}
         self._edited: Counter[str] = Counter()
@@ -74,13 +73,13 @@ class Prompts:
     # Calls as they come
     # ---------------------------------------------------------------------------------------------------
 
-    def see(self, exchange: Exchange, call: Call | str, recorded_usd: float) -> None:
+    def see(self, call: ModelCall, priced: PricedCall | str, recorded_usd: float) -> None:
         """One more call; what is no call to a lane (`str`: why) may still warm the cache for others."""
-        prompt = exchange.prompt
+        prompt = call.prompt
         if isinstance(prompt, Outline):
-            reason = self._see_outline(exchange, prompt, call, recorded_usd)
+            reason = self._see_outline(call, prompt, priced, recorded_usd)
         elif isinstance(prompt, Bodies):
-            reason = self._see_body(exchange, prompt.request, call, recorded_usd)
+            reason = self._see_body(call, prompt.request, priced, recorded_usd)
         else:
             reason = "neither a body nor an outline in the record"
         for fix in self._fixes:
@@ -88,51 +87,53 @@ class Prompts:
             why = "no request body in the record, only its outline" if is_short else reason
             self.why_not[fix.name].update([why] if why else [])
 
-    def _see_outline(self, exchange: Exchange, current: Outline, call: Call | str, recorded_usd: float) -> str:
-        prompt = self._growing.prompt(exchange)
-        reason = call if isinstance(call, str) else _unreadable(call, prompt, is_body=False)
-        row = model_named(exchange.model, exchange.provider) if isinstance(call, str) else call.row
+    def _see_outline(self, call: ModelCall, current: Outline, priced: PricedCall | str, recorded_usd: float) -> str:
+        prompt = self._growing.prompt(call)
+        reason = priced if isinstance(priced, str) else _unreadable(priced, prompt, is_body=False)
+        row = model_named(call.model, call.provider) if isinstance(priced, str) else priced.row
         if prompt is None:
             return reason
-        bill = None if isinstance(call, str) or reason else _Bill(exchange, call.usage, recorded_usd, is_body=False)
-        self._keep(bill, {"": _placed(replace(exchange, model=row.name), len(self._bills))})
+        bill = None if isinstance(priced, str) or reason else _Bill(call, priced.usage, recorded_usd, is_body=False)
+        self._keep(bill, {"": _placed(replace(call, model=row.name), len(self._bills))})
         return reason
 
-    def _see_body(self, exchange: Exchange, raw: bytes, call: Call | str, recorded_usd: float) -> str:
-        if isinstance(call, str):
-            return call
-        read = read_body(raw, exchange.provider, call.row.name)
-        reason = "its body is of no wire that is read" if read is None else _unreadable(call, read.prompt, is_body=True)
+    def _see_body(self, call: ModelCall, raw: bytes, priced: PricedCall | str, recorded_usd: float) -> str:
+        if isinstance(priced, str):
+            return priced
+        read = read_body(raw, call.provider, priced.row.name)
+        reason = (
+            "its body is of no wire that is read" if read is None else _unreadable(priced, read.prompt, is_body=True)
+        )
         if read is None or reason:
             return reason
         rows = {"": read.prompt}
         for name, editor in self._editors.items():
-            changed = self._after(editor, exchange, raw, call.row.name)
+            changed = self._after(editor, call, raw, priced.row.name)
             self._edited[name] += changed is not None
             rows[name] = changed or read.prompt
-        outlined_rows = {name: self._outlined(name, exchange, call.row.name, prompt) for name, prompt in rows.items()}
-        self._keep(_Bill(exchange, call.usage, recorded_usd, is_body=True), outlined_rows)
+        outlined_rows = {name: self._outlined(name, call, priced.row.name, prompt) for name, prompt in rows.items()}
+        self._keep(_Bill(call, priced.usage, recorded_usd, is_body=True), outlined_rows)
         return ""
 
-    def _after(self, editor: BodyEdit, exchange: Exchange, raw: bytes, model: str) -> Prompt | None:
-        """The prompt of a body after an edit, None where it is what it was."""
+    def _after(self, editor: BodyEdit, call: ModelCall, raw: bytes, model: str) -> Prompt | None:
+        """Return the prompt of a body after an edit, None if it is what it was."""
         try:
             fields: Json = parse(raw)
         except NotSerialisable:
             return None
-        wire = endpoint_of(fields, f"{exchange.provider} {model}".lower()) if isinstance(fields, dict) else ""
-        if wire not in BODY_PLACES or not editor.edit((exchange.session, exchange.lane), wire, fields):
+        wire = endpoint_of(fields, f"{call.provider} {model}".lower()) if isinstance(fields, dict) else ""
+        if wire not in BODY_PLACES or not editor.edit((call.session, call.lane), wire, fields):
             return None
-        read = read_body(canonical(fields), exchange.provider, model)
+        read = read_body(canonical(fields), call.provider, model)
         return read.prompt if read else None
 
-    def _outlined(self, name: str, exchange: Exchange, model: str, prompt: Prompt) -> Exchange:
-        lane = exchange.session, exchange.lane + _BODY_LANE
+    def _outlined(self, name: str, call: ModelCall, model: str, prompt: Prompt) -> ModelCall:
+        lane = call.session, call.lane + _BODY_LANE
         before, self._before[name][lane] = self._before[name].get(lane), prompt
         current = outline(before, prompt, [-1] * prompt.n, 0)
-        return _placed(replace(exchange, lane=lane[1], model=model, prompt=current), len(self._bills))
+        return _placed(replace(call, lane=lane[1], model=model, prompt=current), len(self._bills))
 
-    def _keep(self, bill: _Bill | None, rows: Mapping[str, Exchange]) -> None:
+    def _keep(self, bill: _Bill | None, rows: Mapping[str, ModelCall]) -> None:
         self._bills.append(bill)
         for name, rows_of in self._rows.items():
             rows_of.append(rows.get(name, rows[""]))
@@ -152,7 +153,7 @@ class Prompts:
             edited = self._changed(fix, Outlined(self._rows[""], reads))
             self._edited[fix.name], self._notes[fix.name] = edited.n_changed, edited.note
             now = (
-                {lifetime: _replayed(edited.exchanges, lifetime, watch) for lifetime in LIFETIMES}
+                {lifetime: _replayed(edited.calls, lifetime, watch) for lifetime in LIFETIMES}
                 if edited.n_changed
                 else was
             )
@@ -183,8 +184,8 @@ class Prompts:
         fresh, read, short, long = (
             round((part or 0) * scale) for part in (usage.fresh, usage.read, usage.write_5m, usage.write_1h)
         )
-        exchange, paid = bill.exchange, Usage(fresh, read, short, long, bill.usage.output or 0)
-        return prices.cost_usd(exchange.provider, exchange.model, paid, exchange.at) or 0.0
+        call, paid = bill.call, Usage(fresh, read, short, long, bill.usage.output or 0)
+        return prices.cost_usd(call.provider, call.model, paid, call.at) or 0.0
 
     def _is_covered(self, fix: Fix, bill: _Bill) -> bool:
         return bill.is_body or fix.bodies is None
@@ -220,28 +221,28 @@ class Prompts:
         )
 
 
-def _unreadable(call: Call, prompt: Prompt | None, *, is_body: bool) -> str:
+def _unreadable(priced: PricedCall, prompt: Prompt | None, *, is_body: bool) -> str:
     """Why a call whose prompt is known cannot be replayed, empty where it can."""
-    is_cached = bool(call.usage.read or call.usage.write_5m or call.usage.write_1h)
+    is_cached = bool(priced.usage.read or priced.usage.write_5m or priced.usage.write_1h)
     if prompt is None or not prompt.n:
         return "its prompt is empty"
     is_unmarked = (
-        call.row.cache == "breakpoints" and not prompt.breakpoints
+        priced.row.cache == "breakpoints" and not prompt.breakpoints
     )  # a body that is cached nowhere has none either
     return "its breakpoints were not recorded" if is_unmarked and (is_cached or not is_body) else ""
 
 
-def _placed(exchange: Exchange, place: int) -> Exchange:
+def _placed(call: ModelCall, place: int) -> ModelCall:
     """A call that is found again by its id; one that was billed began, at the latest when it ended."""
-    ended = exchange.at if exchange.ended_at is None else exchange.ended_at
-    begins = ended if exchange.first_byte_at is None and exchange.usage is not None else exchange.first_byte_at
-    return replace(exchange, id=str(place), first_byte_at=begins)
+    ended = call.at if call.ended_at is None else call.ended_at
+    begins = ended if call.first_byte_at is None and call.usage is not None else call.first_byte_at
+    return replace(call, id=str(place), first_byte_at=begins)
 
 
-def _replayed(exchanges: Sequence[Exchange], lifetime: str, watch: Watch) -> dict[int, Usage]:
-    """Place → bill."""
+def _replayed(calls: Sequence[ModelCall], lifetime: str, watch: Watch) -> dict[int, Usage]:
+    """Return place → bill."""
     ledger = Ledger()
-    for exchange in exchanges:
-        ledger.append(exchange)
+    for call in calls:
+        ledger.append(call)
     replayed = simulate(ledger, cache_of=lambda model: cache_for(model_named(model), lifetime), watch=watch)
-    return {int(exchange.id): exchange.usage for exchange in replayed if exchange.usage}
+    return {int(call.id): call.usage for call in replayed if call.usage}

@@ -15,7 +15,7 @@ from functools import lru_cache
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage, is_long_ttl
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.causes import Cause
 from contextkit.models import Model
 from contextkit.whatif.fix import LaneChange
@@ -30,10 +30,10 @@ place it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PricedCall:
     """A call as its conversation sees it."""
 
-    exchange: Exchange
+    call: ModelCall
     """Times, and who is asked."""
     row: Model
     """Whose rules hold."""
@@ -68,15 +68,15 @@ class Call:
 
     @property
     def ends(self) -> float:
-        """When it ended."""
-        at, ended = self.exchange.at, self.exchange.ended_at
-        return at if ended is None else max(at, ended)
+        """Return when it ended; if that is unknown, when its response began, or else when it was sent."""
+        call = self.call
+        return max(call.at, call.first_byte_at or call.at, call.ended_at or call.at)
 
     @property
     def begins(self) -> float:
-        """When its writes became readable; an unknown beginning is taken for the end."""
-        first = self.exchange.first_byte_at
-        return self.ends if first is None else min(max(self.exchange.at, first), self.ends)
+        """Return when its writes became readable; an unknown beginning is taken for the end."""
+        first = self.call.first_byte_at
+        return self.ends if first is None else max(self.call.at, first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,58 +107,59 @@ class LaneRun:
         self._marks: dict[bool, int] = {}
         """Whether long → where the last breakpoint of that kind stands."""
 
-    def adjustment(self, call: Call) -> AdjustedCall:
+    def adjustment(self, priced: PricedCall) -> AdjustedCall:
         """Ask the reference cache what it would read of the next call, and compare; the run stays as it was."""
-        self._settle(call.exchange.at)
-        cache, scaled, grown, marks = self._cache_of(call), self._scaled(call), self._grown, self._marks
+        self._settle(priced.call.at)
+        cache, scaled, grown, marks = self._cache_of(priced), self._scaled(priced), self._grown, self._marks
         self._grown = grown.copy()
-        read = cache.lookup(self._prompt_of(scaled, _AS_BILLED), call.exchange.at).read_tokens
+        read = cache.lookup(self._prompt_of(scaled, _AS_BILLED), priced.call.at).read_tokens
         self._grown, self._marks = grown, marks
         return AdjustedCall(read != scaled.read, read > scaled.read)
 
-    def add(self, call: Call, adjusted: AdjustedCall) -> Usage:
+    def add(self, priced: PricedCall, adjusted: AdjustedCall) -> Usage:
         """Replay the next call and return its bill."""
-        at = call.exchange.at
+        at = priced.call.at
         self._settle(at)
-        cache, scaled = self._cache_of(call), self._scaled(call)
+        cache, scaled = self._cache_of(priced), self._scaled(priced)
         prompt = self._prompt_of(scaled, adjusted)
         if adjusted.is_read_seeded and cache.lookup(prompt, at).read_tokens < scaled.read:
             place = (scaled.read, self._ttl(scaled, is_long=bool(scaled.long)), True)
             cache.publish(cache.begin(self._grown.prompt(scaled.read, [place], scaled.row.name.encode()), at), at)
         lease = cache.begin(prompt, at)
-        self._pending.append((call.begins, call.ends, scaled.row.name, lease))
+        self._pending.append((priced.begins, priced.ends, scaled.row.name, lease))
         return lease.usage.with_output(scaled.usage.output)
 
-    def _prompt_of(self, call: Call, adjusted: AdjustedCall) -> Prompt:
+    def _prompt_of(self, priced: PricedCall, adjusted: AdjustedCall) -> Prompt:
         """Build the prompt of a call on what is left of the one before."""
-        is_routed = self._change.is_keyed and call.cause == "other_server"
-        repeats = call.read if adjusted.is_unexplained and not is_routed else call.repeats
-        if self._change.model and call.cause == "model_changed":
-            repeats = max(call.expected, call.read)
-        n_repeated = min(repeats, call.size, self._grown.n_tokens)
+        is_routed = self._change.is_keyed and priced.cause == "other_server" and priced.row.takes_routing_key
+        repeats = priced.read if adjusted.is_unexplained and not is_routed else priced.repeats
+        if self._change.model and priced.cause == "model_changed":
+            repeats = max(priced.expected, priced.read)
+        n_repeated = min(repeats, priced.size, self._grown.n_tokens)
         self._grown.cut(n_repeated)
         self._marks = {is_long: place for is_long, place in self._marks.items() if place <= n_repeated}
-        places = [(place, self._ttl(call, is_long=is_long), False) for is_long, place in self._marks.items()]
-        places += [(call.read, self._ttl(call, is_long=False), False)] if call.read else []
-        return self._grown.prompt(call.size, [*places, *self._billed_breakpoints(call)], call.row.name.encode())
+        places = [(place, self._ttl(priced, is_long=is_long), False) for is_long, place in self._marks.items()]
+        places += [(priced.read, self._ttl(priced, is_long=False), False)] if priced.read else []
+        return self._grown.prompt(priced.size, [*places, *self._billed_breakpoints(priced)], priced.row.name.encode())
 
-    def _billed_breakpoints(self, call: Call) -> Iterator[tuple[int, int, bool]]:
+    def _billed_breakpoints(self, priced: PricedCall) -> Iterator[tuple[int, int, bool]]:
         """Yield breakpoints where the bill implies that they stood."""
-        long, short = call.long, call.short
+        long, short = priced.long, priced.short
         is_unmarked = not long and not short
-        place = call.read if is_unmarked else call.read + long
-        if not call.is_marked:  # another model's breakpoints would stand at the end
-            long, short, is_unmarked, place = 0, call.size, False, 0
+        place = priced.read if is_unmarked else priced.read + long
+        if not priced.is_marked:  # another model's breakpoints would stand at the end
+            long, short, is_unmarked, place = 0, priced.size, False, 0
         if long or (is_unmarked and place):
             is_long = bool(long) or (True in self._marks and False not in self._marks)
             self._marks[is_long] = place
-            yield place, self._ttl(call, is_long=is_long), True
+            yield place, self._ttl(priced, is_long=is_long), True
         if short:
             self._marks[False] = place + short
-            yield place + short, self._ttl(call, is_long=False), True
+            yield place + short, self._ttl(priced, is_long=False), True
 
-    def _ttl(self, call: Call, *, is_long: bool) -> int:
-        row, changed = call.row, self._change.is_long
+    def _ttl(self, priced: PricedCall, *, is_long: bool) -> int:
+        row = priced.row
+        changed = self._change.is_long if has_lifetime_choice(row) else None
         return _requested_ttl(row.ttls_seconds, row.default_ttl_seconds, is_long if changed is None else changed)
 
     def _settle(self, now: float) -> None:
@@ -172,25 +173,30 @@ class LaneRun:
             else:
                 self._pending.append((float("inf") if begins <= now else begins, ends, name, lease))
 
-    def _cache_of(self, call: Call) -> PrefixCache[Prompt]:
+    def _cache_of(self, priced: PricedCall) -> PrefixCache[Prompt]:
         """Return the reference cache that sees the call; the bill says how much was read, so nothing of the recorded
         model's own is rounded.
         """
-        model = self._change.model or call.row
+        model = self._change.model or priced.row
         if model.name not in self._cache:
             self._cache[model.name] = cache_for(self._change.model or _unrounded(model), self._lifetime)
         return self._cache[model.name]
 
-    def _scaled(self, call: Call) -> Call:
+    def _scaled(self, priced: PricedCall) -> PricedCall:
         """Return the call in the tokens of the model that is asked."""
-        row = self._change.model or call.row
+        row = self._change.model or priced.row
         if self._scale == 1.0:
-            return replace(call, row=row) if self._change.model else call
-        ends = [call.read, call.read + call.long, call.size - (call.usage.fresh or 0), call.size]
+            return replace(priced, row=row) if self._change.model else priced
+        ends = [priced.read, priced.read + priced.long, priced.size - (priced.usage.fresh or 0), priced.size]
         read, long, short, size = (round(end * self._scale) for end in ends)
-        output = call.usage.output and round(call.usage.output * self._scale)
+        output = priced.usage.output and round(priced.usage.output * self._scale)
         usage = Usage(size - short, read, short - long, long - read, output, True)
-        return replace(call, row=row, usage=usage, expected=min(round(call.expected * self._scale), size))
+        return replace(priced, row=row, usage=usage, expected=min(round(priced.expected * self._scale), size))
+
+
+def has_lifetime_choice(row: Model) -> bool:
+    """Return whether a request to a model chooses between lifetimes of its cache entries."""
+    return row.cache in ("breakpoints", "billed") and len(row.ttls_seconds) > 1
 
 
 @lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ from contextkit.whatif.fix import Fix, readings_of
 from contextkit.whatif.fixes import fixes_named
 from contextkit.whatif.lanes import Lanes, call_of
 from contextkit.whatif.prompts import Prompts, Watch
-from contextkit.whatif.timed_lane import Call
+from contextkit.whatif.timed_lane import PricedCall
 
 SUMMED = "a row that adds up several calls"
 
@@ -31,8 +31,8 @@ def what_if(
     *,
     watch: Watch = iter,
 ) -> WhatIf:
-    """The bill of `records`, and what it would have been with each of `fixes` (all for none), or with each of `models`
-    asked instead.
+    """Compute the bill of `records`, and what it would have been with each of `fixes` (all for none), or with each of
+    `models` asked instead.
 
     Calls that are replayed from their prompts pass `watch`; where it stops, what was replayed so far is answered. Raises
     `UsageError` for a fix there is not, `UnknownModel` for a model without a price.
@@ -40,18 +40,18 @@ def what_if(
     work = _Work(fixes_named(fixes, models))
     analyzer = LedgerAnalyzer(work.predict)
     for record in work.noting_sums(records):
-        call = analyzer.feed(record)
-        if call is not None:
-            work.see(call)
+        analyzed = analyzer.feed(record)
+        if analyzed is not None:
+            work.see(analyzed)
     work.finish(watch)
     return work.result()
 
 
 def what_if_judged(calls: Iterable[AnalyzedCall], fixes: Sequence[str]) -> WhatIf:
-    """The same for calls that were judged before; raises `UsageError` for a fix there is not."""
+    """Answer fixes for calls that were judged before; raises `UsageError` for a fix there is not."""
     work = _Work(fixes_named(fixes))
-    for call in calls:
-        work.see(call)
+    for analyzed in calls:
+        work.see(analyzed)
     work.finish(iter)
     return work.result()
 
@@ -70,11 +70,11 @@ class _Work:
 
     def predict(self, pair: CallPair, expected_tokens: int) -> None:
         """Predict a call from what was known before its bill, and compare."""
-        exchange, usage = pair.now.exchange, pair.now.usage
+        call, usage = pair.now.call, pair.now.usage
         read, _ = predicted_read(pair, expected_tokens)
-        billed = list_cost_usd(exchange, usage)
+        billed = list_cost_usd(call, usage)
         is_same = read == (usage.read or 0)
-        predicted = billed if is_same else list_cost_usd(exchange, predicted_usage(pair, read))
+        predicted = billed if is_same else list_cost_usd(call, predicted_usage(pair, read))
         if billed is None or predicted is None:
             return
         self._predicted["recorded"] += billed
@@ -97,22 +97,22 @@ class _Work:
             yield record
 
     def see(self, row: AnalyzedCall) -> None:
-        """One more call."""
-        exchange = row.exchange
-        call: Call | str = SUMMED if f"{exchange.session}/{exchange.lane}" in self._sums else call_of(row)
+        """Add the next call."""
+        call = row.call
+        analyzed: PricedCall | str = SUMMED if f"{call.session}/{call.lane}" in self._sums else call_of(row)
         self._counts["calls"] += 1
         usd = row.list_cost_usd or 0.0
-        if isinstance(call, str):
-            self._left[call] += 1
+        if isinstance(analyzed, str):
+            self._left[analyzed] += 1
         else:
             self._counts["priced"] += 1
             self._recorded_usd += usd
-            self._lanes.add(call, usd)
+            self._lanes.add(analyzed, usd)
         if self._prompts.is_wanted:
-            self._prompts.see(exchange, call, usd)
+            self._prompts.see(call, analyzed, usd)
 
     def finish(self, watch: Watch) -> None:
-        """The recording is over."""
+        """Complete the sums: the recording is over."""
         self._lanes.finish()
         self._prompts.finish(watch)
 
@@ -151,5 +151,5 @@ class _Work:
 
 
 def _reasons_text(reasons: Counter[str]) -> str:
-    """`412 calls: no request body in the record; 3 calls: the bill is unknown`."""
+    """Format reasons: `412 calls: no request body in the record; 3 calls: the bill is unknown`."""
     return "; ".join(f"{n:,} call{'s' * (n != 1)}: {reason}" for reason, n in reasons.most_common())

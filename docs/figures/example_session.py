@@ -134,7 +134,7 @@ def main(out: Path = OUT) -> None:
     chance, records, n_rows = Random(7), list[Record](), 0
     with LocalServer(list(scripts(chance)), now=START) as server:
         for name in conversations(chance, server):
-            rows = server.ledger.exchanges[n_rows:]
+            rows = server.ledger.calls[n_rows:]
             n_rows += len(rows)
             records += [replace(row, session=name) for row in rows]
     out.unlink(missing_ok=True)

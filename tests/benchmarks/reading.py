@@ -188,14 +188,14 @@ def read_all(folder: Path) -> dict[str, Any]:
     from contextkit.importers.collecting import seldom_collecting
     from contextkit.importers.registry import records_in
     from contextkit.importers.source import Faults
-    from contextkit.ledger.calls import Exchange
+    from contextkit.ledger.calls import ModelCall
     from contextkit.prices import bills_writes
 
     bills_writes("anthropic", MODELS[0])  # loads the price list, which is done once however much is read
     start, calls = time.process_time(), 0
     with seldom_collecting():  # as the command does
         for record in records_in([str(folder)], Faults()):
-            calls += isinstance(record, Exchange)
+            calls += isinstance(record, ModelCall)
     return {"seconds": time.process_time() - start, "calls": calls}
 
 
@@ -215,11 +215,11 @@ def report(folder: Path) -> dict[str, Any]:
 def bills_alone(folder: Path) -> dict[str, Any]:
     """Making a call and its bill out of values that are at hand, 100,000 times: what no reader in Python can save."""
     from contextkit.cache.usage import Usage
-    from contextkit.ledger.calls import Exchange
+    from contextkit.ledger.calls import ModelCall
 
     start = time.process_time()
     for n in range(100_000):
-        Exchange(
+        ModelCall(
             "id",
             "session",
             "main",

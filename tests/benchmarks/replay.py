@@ -38,7 +38,7 @@ from contextkit.importers.recording import (
     ToolResultTurn,
     UserTurn,
 )
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import is_base64
@@ -68,7 +68,7 @@ SYSTEM = "You are a coding agent. (This recording does not hold its system promp
 class ReplayTransport(Protocol):
     """How a request gets its answer and its bill."""
 
-    def send(self, context: Context, request: Request, script: Json, now: float) -> Exchange:
+    def send(self, context: Context, request: Request, script: Json, now: float) -> ModelCall:
         """Answer `request` with `script` at `now`, keep the reply in `context` when it is whole, and give the
         provider's row.
         """
@@ -105,7 +105,7 @@ class Replay:
     """Where large results go; None: they stay in the window."""
     variation: Variation | None = None
     """In which forms results are told; None: as they are."""
-    bills: list[Exchange] = field(default_factory=list)
+    bills: list[ModelCall] = field(default_factory=list)
     _entries: list[int | None] = field(default_factory=list)
     """Event → entry it became."""
 
@@ -237,7 +237,7 @@ class Direct:
     def __init__(self) -> None:
         self._state = State(Clock(0.0, is_frozen=True))
 
-    def send(self, context: Context, request: Request, script: Json, now: float) -> Exchange:
+    def send(self, context: Context, request: Request, script: Json, now: float) -> ModelCall:
         """Body in, body out."""
         self._state.clock.set(max(now, self._state.clock.now()))
         self._state.replies.extend([script])
@@ -258,7 +258,7 @@ class Sdk:
     def __init__(self, server: LocalServer, client: Any, errors: tuple[type[Exception], ...]) -> None:
         self._server, self._client, self._errors = server, client, errors
 
-    def send(self, context: Context, request: Request, script: Json, now: float) -> Exchange:
+    def send(self, context: Context, request: Request, script: Json, now: float) -> ModelCall:
         """Through `client.post`."""
         self._server.clock.set(max(now, self._server.clock.now()))
         self._server.script([script])
@@ -418,7 +418,7 @@ def compared(plain: Replayed, offloaded: Replayed) -> Offloading:
 def windows(ledger: Ledger) -> Windows:
     """What the calls of a ledger held."""
     summary = summarise(ledger)
-    sizes = [exchange.usage.prompt or 0 for exchange in ledger if exchange.usage is not None]
+    sizes = [call.usage.prompt or 0 for call in ledger if call.usage is not None]
     return Windows(len(sizes), sum(sizes), summary.cost_usd, len(summary.losses))
 
 
@@ -435,7 +435,7 @@ def figures_of(summary: Summary, ledger: Ledger) -> Json:
         "cost_usd": summary.cost_usd,
         "cost_usd_uncached": summary.cost_uncached_usd,
         "misses": [asdict(miss) for miss in summary.misses],
-        "per_call": [{name: getattr(exchange.usage, name) for name in counters} for exchange in ledger],
+        "per_call": [{name: getattr(call.usage, name) for name in counters} for call in ledger],
     }
 
 

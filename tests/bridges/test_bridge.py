@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,13 +50,13 @@ def test_a_plain_loop_gets_its_markers_and_its_bill(server: Any) -> None:
         client = bridge.client(plain)
         for turn in range(1, 6):
             client.messages.create(**body(turn))
-    assert [exchange.usage for exchange in bridge.ledger] == [exchange.usage for exchange in server.ledger]
-    for exchange in bridge.ledger:
-        assert isinstance(exchange.prompt, Outline) and exchange.predicted is not None and exchange.usage is not None
-        assert exchange.predicted.read == exchange.usage.read
+    assert [call.usage for call in bridge.ledger] == [call.usage for call in server.ledger]
+    for call in bridge.ledger:
+        assert isinstance(call.prompt, Outline) and call.predicted is not None and call.usage is not None
+        assert call.predicted.read == call.usage.read
     rate = bridge.summary().total.hit_rate
     assert rate is not None and rate > 0.7 and bridge.repaired == {"sort-tools": 5, "place-breakpoints": 5}
-    assert len({exchange.session for exchange in bridge.ledger}) == 1
+    assert len({call.session for call in bridge.ledger}) == 1
 
 
 def test_async_clients_and_streams_cross_too(server: Any) -> None:
@@ -76,8 +77,8 @@ def test_async_clients_and_streams_cross_too(server: Any) -> None:
                     pass
 
     asyncio.run(turns())
-    assert [exchange.usage for exchange in bridge.ledger] == [exchange.usage for exchange in server.ledger]
-    assert all(exchange.first_byte_at is not None for exchange in bridge.ledger)
+    assert [call.usage for call in bridge.ledger] == [call.usage for call in server.ledger]
+    assert all(call.first_byte_at is not None for call in bridge.ledger)
 
 
 def test_a_chain_of_responses_is_predicted_with_what_it_goes_on_from(server: Any) -> None:
@@ -89,12 +90,8 @@ def test_a_chain_of_responses_is_predicted_with_what_it_goes_on_from(server: Any
             last = client.responses.create(
                 model="gpt-6.1-sol", instructions=SYSTEM, input=f"question {turn}", **past
             ).id
-    assert all(isinstance(exchange.prompt, Outline) and exchange.predicted is not None for exchange in bridge.ledger)
-    read = [
-        (exchange.predicted.read, exchange.usage.read)
-        for exchange in bridge.ledger
-        if exchange.predicted and exchange.usage
-    ]
+    assert all(isinstance(call.prompt, Outline) and call.predicted is not None for call in bridge.ledger)
+    read = [(call.predicted.read, call.usage.read) for call in bridge.ledger if call.predicted and call.usage]
     assert read == [(billed, billed) for _, billed in read] and read[-1][1] > 1_000
 
 
@@ -120,6 +117,84 @@ def test_a_date_is_frozen_where_that_was_asked_for(server: Any) -> None:
         for turn, minute in enumerate((30, 31, 32), 1):
             client.messages.create(**body(turn, f"{SYSTEM}It is 10:{minute}."))
     assert bridge.summary().total.n_misses == 0 and bridge.repaired["freeze-date"] == 2
+
+
+def test_without_markers_the_report_says_why_nothing_is_read(server: Any) -> None:
+    bridge = Bridge(repairs=())
+    with anthropic.Anthropic(base_url=server.url, api_key="any") as plain:
+        client = bridge.client(plain)
+        for turn in (1, 2):
+            client.messages.create(**body(turn))
+        client.messages.create(**body(1, "Be brief.", []))
+    assert "! CKB01 2 of 3 calls were long enough" in bridge.report() and not bridge.repaired
+
+
+def test_a_request_that_is_not_recorded_is_repaired_nevertheless() -> None:
+    """The guard follows neither a response that was not observed nor the second request that continues one."""
+    from contextkit.server import LocalServer
+
+    tools: list[Any] = [{"type": "function", "name": name, "parameters": {"type": "object"}} for name in ("b", "a")]
+    sent: list[list[str]] = []
+
+    def reply(parsed: Any, fields: Any) -> dict[str, Any]:
+        sent.append([tool["name"] for tool in fields.get("tools", ())])
+        return {"parts": [{"type": "text", "text": "ok"}]}
+
+    bridge = Bridge(repairs=("sort-tools",), on_break=lambda finding: None)
+    with LocalServer(replies=reply) as server, openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as plain:
+        client = bridge.client(plain)
+        unseen = plain.responses.create(model="gpt-6.1-sol", input="hi").id
+        seen = client.responses.create(model="gpt-6.1-sol", input="hi").id
+        for past in (unseen, seen, seen):
+            client.responses.create(model="gpt-6.1-sol", input="and?", tools=tools, previous_response_id=past)
+    assert sent[2:] == [["a", "b"]] * 3 and bridge.repaired == {"sort-tools": 3} and len(bridge.ledger) == 2
+
+
+@pytest.mark.parametrize("how", ["close", "with"])
+@pytest.mark.parametrize("is_predicted", [True, False])
+def test_what_is_sent_after_the_recording_ended_is_not_counted(
+    server: Any, tmp_path: Path, how: str, is_predicted: bool
+) -> None:
+    bridge = Bridge(tmp_path / "runs.jsonl", on_break=lambda finding: None)
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as plain:
+        client = bridge.client(plain)
+        if how == "close":
+            ask(client, is_predicted=True)
+            bridge.close()
+        else:
+            with bridge:
+                ask(client, is_predicted=True)
+        ask(client, is_predicted=is_predicted)
+    assert len(bridge.ledger) == len(Ledger.read(tmp_path / "runs.jsonl")) == bridge.summary().calls == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody move a file that is open")
+@pytest.mark.parametrize("is_predicted", [True, False])
+def test_the_ledger_is_the_one_that_is_written_after_its_file_was_rotated(
+    server: Any, tmp_path: Path, is_predicted: bool
+) -> None:
+    path = tmp_path / "runs.jsonl"
+    with (
+        Bridge(path, on_break=lambda finding: None) as bridge,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any") as plain,
+    ):
+        client = bridge.client(plain)
+        ask(client, is_predicted=True)
+        path.rename(tmp_path / "runs.1.jsonl")
+        ask(client, is_predicted=is_predicted)
+        assert len(bridge.ledger) == len(Ledger.read(path)) == 1
+        ask(client, is_predicted=True)
+    written = Ledger.read(path)
+    assert list(bridge.ledger) == list(written) and [isinstance(call.prompt, Outline) for call in written] == [
+        is_predicted,
+        True,
+    ]
+
+
+def ask(client: openai.OpenAI, *, is_predicted: bool) -> None:
+    """Send a request; what a conversation of the provider's holds is not known, so its bill is not predicted."""
+    stored: Any = {} if is_predicted else {"conversation": client.conversations.create().id}
+    client.responses.create(model="gpt-6.1-sol", input="hi", **stored)
 
 
 def test_the_file_is_a_ledger_without_text(server: Any, tmp_path: Path) -> None:
@@ -152,7 +227,7 @@ def test_a_failed_call_is_recorded_and_raised(server: Any) -> None:
         pytest.raises(anthropic.APIStatusError),
     ):
         bridge.client(plain).messages.create(**body(1))
-    assert [exchange.error for exchange in bridge.ledger] == ["overloaded_error"]
+    assert [call.error for call in bridge.ledger] == ["overloaded_error"]
 
 
 def test_only_a_client_of_the_two_sdks_can_be_followed() -> None:

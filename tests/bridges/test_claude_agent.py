@@ -64,8 +64,8 @@ def test_a_session_is_reported_from_its_own_transcript(tmp_path: Path) -> None:
     transcripts = Transcripts()
     with LocalServer(script(6, tool="mcp__shop__search")) as server:
         session(server.url, tmp_path, transcripts)
-        served = [exchange.usage for exchange in server.ledger]
-    assert [exchange.usage for exchange in transcripts.ledger] == served and len(served) == 6
+        served = [call.usage for call in server.ledger]
+    assert [call.usage for call in transcripts.ledger] == served and len(served) == 6
     assert transcripts.summary().total.hit_rate and "of input read from cache" in transcripts.report()
     assert len(transcripts.paths) == 1
 

@@ -69,18 +69,13 @@ def run(name: str, wire: str, way: str, bridge: Bridge | None, n_calls: int = 6,
 def test_every_call_is_recorded_with_its_bill_its_outline_and_its_prediction(name: str, wire: str, way: str) -> None:
     bridge = Bridge()
     served = run(name, wire, way, bridge)
-    assert [exchange.usage for exchange in bridge.ledger] == [exchange.usage for exchange in served]
-    for exchange in bridge.ledger:
-        predicted, usage = exchange.predicted, exchange.usage
-        assert (
-            isinstance(exchange.prompt, Outline)
-            and exchange.error is None
-            and predicted is not None
-            and usage is not None
-        )
+    assert [call.usage for call in bridge.ledger] == [call.usage for call in served]
+    for call in bridge.ledger:
+        predicted, usage = call.predicted, call.usage
+        assert isinstance(call.prompt, Outline) and call.error is None and predicted is not None and usage is not None
         assert (predicted.fresh, predicted.read, predicted.write_5m) == (usage.fresh, usage.read, usage.write_5m)
     assert not bridge.findings and bridge.summary().total.n_misses == 0
-    assert len({exchange.session for exchange in bridge.ledger}) == 1
+    assert len({call.session for call in bridge.ledger}) == 1
 
 
 @pytest.mark.parametrize(("name", "wire"), [(name, wire) for name in LOOPS for wire in WIRES[name]])
@@ -164,7 +159,7 @@ def test_a_session_of_the_agents_sdk_goes_on_where_it_was() -> None:
     with provider(iter([*script(4), *script(4)])) as server:
         asyncio.run(runs(server.url))
     assert len(bridge.ledger) == 8 and not bridge.findings and bridge.summary().total.n_misses == 0
-    assert len({exchange.session for exchange in bridge.ledger}) == 1
+    assert len({call.session for call in bridge.ledger}) == 1
 
 
 def test_a_recorded_run_is_a_ledger_without_text(tmp_path: Path) -> None:

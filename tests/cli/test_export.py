@@ -11,12 +11,15 @@ import stat
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import urlretrieve
 
+import anthropic
 import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.cli import export
-from contextkit.ledger.calls import HEADER, Bodies, Exchange, Record, encode
+from contextkit.ledger.calls import HEADER, Bodies, ModelCall, Record, encode
+from contextkit.server import LocalServer
 from tests.cli.conftest import Run, pi_session
 from tests.ledger.test_bounds import a_ledger
 
@@ -32,10 +35,10 @@ def ledger_at(path: Path, records: list[Record], tail: bytes = b"") -> Path:
     return path
 
 
-def a_call(number: int, usage: Usage | None, **fields: Any) -> Exchange:
+def a_call(number: int, usage: Usage | None, **fields: Any) -> ModelCall:
     values = {"prompt": None, "error": None, "model": "claude-sonnet-4-5", "billed_usd": None} | fields
     prompt, error, model, billed = values["prompt"], values["error"], values["model"], values["billed_usd"]
-    return Exchange(
+    return ModelCall(
         f"c{number}", "s", "main", AT + number, None, None, "anthropic", model, prompt, usage, None, error, billed
     )
 
@@ -140,6 +143,23 @@ def test_what_is_unknown_is_null_and_never_zero(run: Run, tmp_path: Path) -> Non
     assert rows[5]["prompt_digest"] == rows[6]["prompt_digest"] != rows[0]["prompt_digest"] is None
     assert rows[6]["error"] == "aborted" and not rows[6]["is_refused"]
     assert rows[0]["started_at"].isoformat() == "2026-05-28T20:26:40"
+
+
+def test_a_filter_does_not_change_the_rows_that_it_leaves(run: Run, tmp_path: Path) -> None:
+    ledger, messages = tmp_path / "ledger.jsonl", []
+    with LocalServer(now=AT) as server, anthropic.Anthropic(base_url=server.url, api_key="any") as client:
+        for number in range(4):
+            messages.append({"role": "user", "content": f"Question {number}"})
+            client.messages.create(
+                model="claude-sonnet-4-5", max_tokens=9, messages=messages, cache_control={"type": "ephemeral"}
+            )
+            messages.append({"role": "assistant", "content": "An answer."})
+            server.clock.advance(100)
+        urlretrieve(f"{server.url}/_contextkit/ledger", ledger)
+    rows = exported(run, tmp_path / "all.parquet", ledger)
+    later = exported(run, tmp_path / "later.parquet", ledger, "--since", "2026-05-28T20:29:00")
+    assert len({row["prompt_digest"] for row in rows} - {None}) == 4
+    assert later == rows[2:]
 
 
 def test_no_text_of_a_prompt_is_in_the_file(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from contextkit.importers.registry import records_at
-from contextkit.ledger.calls import Bodies, Exchange, Remark
+from contextkit.ledger.calls import Bodies, ModelCall, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.lint.catalogue import hazards, page
 from tests.cli.conftest import Run
@@ -43,7 +43,7 @@ def recording(path: Path, *systems: str, **fields: Any) -> Path:
             body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "system": [block], "messages": messages, **fields}
             raw, at = json.dumps(body).encode(), 1_790_000_000.0 + 20 * number
             ledger.append(
-                Exchange(
+                ModelCall(
                     f"m{number}",
                     "s",
                     "main",
@@ -135,7 +135,7 @@ def test_a_recording_without_bodies_is_told_about(tmp_path: Path, run: Run) -> N
     path = tmp_path / "bare.jsonl"
     with Ledger(path) as ledger:
         ledger.append(
-            Exchange("m", "s", "main", 1.0, 2.0, 3.0, "anthropic", "claude-sonnet-5-5", None, None, None, None)
+            ModelCall("m", "s", "main", 1.0, 2.0, 3.0, "anthropic", "claude-sonnet-5-5", None, None, None, None)
         )
     ended = run("lint", path)
     assert (ended.code, ended.out) == (0, "Nothing to look at: no call recorded with its body.\n")
@@ -147,7 +147,7 @@ def test_what_the_provider_said_of_a_call_stands_beside_its_finding(folder: Path
     for name, order in (("behind.jsonl", (1, 0)), ("before.jsonl", (0, 1))):
         with Ledger(folder / name) as ledger:
             for record in records:
-                assert isinstance(record, Exchange)
+                assert isinstance(record, ModelCall)
                 verdict = Remark("verdict", record.id, "system_changed" if record.id == "m1" else "unavailable")
                 for kind in order:
                     ledger.append(record) if kind else ledger.remark(verdict)

@@ -221,6 +221,16 @@ def test_no_settings_no_lock_no_agents(project: Path, run: Run, tmp_path: Path) 
     assert 'write "module:attribute"' in run("lock", "write", "--project", project).err
 
 
+@pytest.mark.parametrize("text", ["[tool.contextkit]\n{} = 3", "tool = 3", '[tool]\ncontextkit = "x"', "[[tool]]"])
+@pytest.mark.parametrize("command", ["lock", "lint"])
+def test_a_table_that_is_none(project: Path, run: Run, command: str, text: str) -> None:
+    (project / "pyproject.toml").write_text(text.format(command), "utf-8")
+    (project / "source.py").write_text("", "utf-8")
+    ended = run("lock", "check", "--project", project) if command == "lock" else run("lint", project / "source.py")
+    assert ended.code == 2 and ended.err.count("\n") == 1
+    assert f"[tool.contextkit.{command}] must be a table, not" in ended.err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [

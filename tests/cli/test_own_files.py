@@ -116,6 +116,11 @@ def session(folder: Path, run: Run) -> None:
     pi_session(folder / "session.jsonl", 6)
 
 
+def exported(folder: Path, run: Run) -> None:
+    pytest.importorskip("pyarrow", reason='the extra is not installed: pip install "contextkit-sdk[export]"')
+    command("export", "@/session.jsonl", "--out", "@/calls.parquet")(folder, run)
+
+
 PROXY = ("proxy", "--upstream", "http://127.0.0.1:9", "--port", "0", "--record", "@/calls.jsonl")
 DATABASE = "sqlite:///@/logs.db?session=a"
 LOCK = "logs.db.40f89e395b66422f.lock"
@@ -138,6 +143,10 @@ PLACES = {
     "search database's wal": Place("search.db-wal", remembered, remembered),
     "page of report": Place("page.html", command("report", "@/session.jsonl", "--html", "@/page.html"), session),
     "ledger of report": Place("all.jsonl", command("report", "@/session.jsonl", "--to", "@/all.jsonl"), session),
+    "anonymized ledger of report": Place(
+        "all.jsonl", command("report", "@/session.jsonl", "--anonymize", "@/all.jsonl"), session
+    ),
+    "rows of export": Place("calls.parquet", exported, session),
     "page of simulate": Place(
         "page.html", command("simulate", "@/trace.jsonl", "--capacity", "10,100", "--html", "@/page.html"), trace
     ),
@@ -198,7 +207,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-WRITERS = ("log", "torn line of a ledger", "SQLite", "page of report", "prompt.lock")
+WRITERS = ("log", "torn line of a ledger", "SQLite", "page of report", "ledger of report", "prompt.lock")
 """A place for each way to write, on which every obstacle is put; on the others a link is."""
 PAIRS = [(name, obstacle) for name in PLACES for obstacle in (OBSTACLES if name in WRITERS else ["link"])]
 
@@ -217,7 +226,7 @@ def test_nothing_but_a_file_of_ours_is_written(name: str, obstacle: str, run: Ru
     status, before = os.lstat(path), contents(tmp_path)
     with pytest.raises((StorageError, Refused)) as raised:
         place.write(below, run)
-    if name == "ledger of report":
+    if name.endswith("ledger of report"):
         what = "there already; name a new file|is a directory"
     assert str(path) in str(raised.value)
     assert re.search(what, str(raised.value))

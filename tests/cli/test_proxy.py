@@ -170,7 +170,7 @@ def test_proxy_report_and_lint_agree_on_what_is_no_part_of_the_prompt(
         rows_at(path, 8)
         _, lines = proxy.end()
     reports = [json.loads(line) for line in lines]
-    calls = [report for report in reports if "exchange" in report]
+    calls = [report for report in reports if "call" in report]
     assert [(call["cause"], call["findings"]) for call in calls] == [("first_write", []), *[(None, [])] * 3] * 2
     assert [bool(call.usage and call.usage.read) for call in server.ledger] == [False, True, True, True] * 2
     assert [call.usage for call in Ledger.read(path)] == [call.usage for call in server.ledger]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.ledger.calls import Record, encode
+from contextkit.ledger.calls import Record, Remark, encode
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
 from tests.report.made_up import many_sessions, one_session
 
@@ -348,3 +348,38 @@ def is_running(pid: int) -> bool:
 def test_watching_is_for_the_terminal(run: Run, many: Path, name: str, options: list[str]) -> None:
     ended = run("report", many, name, *options)
     assert ended.code == 2 and "--live (or --follow) draws on the terminal" in ended.err and not ended.out
+
+
+def test_a_ledger_made_of_a_recording_gives_the_same_report(run: Run, tmp_path: Path) -> None:
+    session, ledger = pi_session(tmp_path / "session.jsonl", 6), tmp_path / "ledger.jsonl"
+    title = {"type": "session_info", "id": "i", "timestamp": "2025-12-08T22:45:00Z", "name": "Reading"}
+    session.write_text(session.read_text("utf-8") + json.dumps(title) + "\n", "utf-8")
+    assert run("report", session, "--to", ledger).out == f"6 calls written to {ledger}\n"
+    of_session, of_ledger = (json.loads(run("report", path, "--json").out) for path in (session, ledger))
+    assert of_ledger == of_session
+    (row,) = of_ledger["sessions"]
+    assert (row["program"], row["title"]) == ("pi", "Reading")
+    assert "is there already" in run("report", session, "--to", ledger).err
+
+
+@pytest.mark.parametrize("command", [("report", "--to"), ("report", "--anonymize"), ("export", "--out")])
+@pytest.mark.parametrize("records", [[], [Remark("project", "s", "/srv")]])
+def test_a_recording_without_calls_is_written_to_no_file(
+    command: tuple[str, str], records: list[Record], run: Run, tmp_path: Path
+) -> None:
+    if command[0] == "export":
+        pytest.importorskip("pyarrow")
+    recording, out = ledger(tmp_path / "ledger.jsonl", records), tmp_path / "out"
+    ended = run(command[0], recording, command[1], out)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert f"the recordings hold no call: {out} was not written" in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "command", [("report", "--to"), ("report", "--anonymize"), ("report", "--html"), ("export", "--out")]
+)
+def test_an_empty_file_name_is_refused(command: tuple[str, str], run: Run, tmp_path: Path) -> None:
+    ended = run(command[0], pi_session(tmp_path / "session.jsonl", 6), command[1], "")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert f"{command[1]} names no file" in ended.err

@@ -21,7 +21,7 @@ import pytest
 
 from contextkit.engines.hosted import PROVIDERS
 from contextkit.engines.registry import engine
-from contextkit.importers.block_trace import BlockTraces, exchanges_of
+from contextkit.importers.block_trace import BlockTraces, calls_of
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
@@ -105,8 +105,8 @@ def test_standard_input_and_a_ledger_say_what_the_file_says(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(trace).read_bytes())))
     assert said(run, "-", "--capacity", 50) == expected
     with Ledger(tmp_path / "kept" / "ledger.jsonl") as ledger:
-        for exchange in exchanges_of(BlockTraces().read(trace)):
-            ledger.append(exchange)
+        for call in calls_of(BlockTraces().read(trace)):
+            ledger.append(call)
     from_ledger = said(run, tmp_path / "kept", "--capacity", 50)
     assert (from_ledger["hit_blocks"], from_ledger["evictions"]) == (expected["hit_blocks"], expected["evictions"])
 
@@ -375,14 +375,14 @@ def served(path: Path, cache: Any, words: int = 60) -> Ledger:
             talk.append({"role": "user", "content": f"question {turn} of {number} " * 10})
             talk.append(client.chat.completions.create(model="my/own-model", messages=talk).choices[0].message)
         with Ledger(path) as kept:
-            for exchange in server.ledger:
-                kept.append(exchange)
+            for call in server.ledger:
+                kept.append(call)
         return server.ledger
 
 
 def billed(ledger: Ledger) -> tuple[int, int, int]:
     """(calls, tokens of prompts, tokens read)."""
-    usages = [exchange.usage for exchange in ledger if exchange.usage]
+    usages = [call.usage for call in ledger if call.usage]
     return len(usages), sum(usage.prompt or 0 for usage in usages), sum(usage.read or 0 for usage in usages)
 
 
@@ -430,12 +430,31 @@ def test_two_served_ledgers_of_one_name_keep_their_conversations_apart(run: Run,
     assert document["tokens"] == billed(one)[1] + billed(other)[1]
 
 
+def test_an_option_goes_to_the_engines_that_have_it(run: Run, tmp_path: Path) -> None:
+    """As with a block trace."""
+    served(tmp_path / "ledger.jsonl", "vllm")
+    given = ["--slots", "2", "--host-capacity", "40", "--block-size", "16", "--capacity", "30"]
+    document = said(run, tmp_path / "ledger.jsonl", "--cache", "vllm,llamacpp,tiered", *given)
+    sizes = {"vllm": ["--block-size", "16"], "llamacpp": ["--slots", "2"], "tiered": ["--block-size", "16"]}
+    for row in document["per_capacity"]:
+        more = ["--host-capacity", "40"] if row["cache"] == "tiered" else []
+        alone = ["--cache", row["cache"], *sizes[row["cache"]], *more, "--capacity", "30"]
+        assert figures(row) == figures(said(run, tmp_path / "ledger.jsonl", *alone))
+
+
+def test_the_host_tier_holds_twice_the_capacity(run: Run, tmp_path: Path) -> None:
+    served(tmp_path / "ledger.jsonl", "vllm")
+    asked = tmp_path / "ledger.jsonl", "--cache", "tiered", "--block-size", "16", "--capacity", "20"
+    rows = [said(run, *asked, *more) for more in ([], ["--host-capacity", "40"], ["--host-capacity", "4000"])]
+    assert figures(rows[0]) == figures(rows[1]) != figures(rows[2])
+
+
 SERVED_MISTAKES = {
     "another engine's option": (
         ["--cache", "llamacpp", "--block-size", "4"],
-        "has no block_size: it takes --slots, --host-tokens",
+        "--block-size says nothing to llamacpp: leave it out",
     ),
-    "another engine's policy": (["--policy", "lfu"], "vllm has no policy: it takes --block-size"),
+    "another engine's policy": (["--policy", "lfu"], "vllm has no policy 'lfu': use one of lru"),
     "no end": (["--capacity", "unbounded"], "give a number of blocks"),
     "many instances": (["--instances", "2"], "--instances says nothing to a ledger of token ids"),
     "a hosted cache": (["--cache", "openai"], "no call of this trace has the outline"),

@@ -148,3 +148,24 @@ def test_what_the_caller_changed_is_attributed_to_the_caller(
 def test_a_mistake_is_one_line(args: list[str], says: str, files: Path, run: Run) -> None:
     ended = run("template", "check", *args)
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1) and says in ended.err
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"messages": ["hi"]}, 'messages[0] must be an object, not "hi"'),
+        ({"messages": [None]}, "messages[0] must be an object, not null"),
+        ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content must be text or a list, not 3"),
+        ({"messages": [{"role": "user", "content": ["a"]}]}, 'messages[0].content[0] must be an object, not "a"'),
+        ({"messages": [{"content": [{"type": "text", "text": 3}]}]}, "messages[0].content[0].text must be text, not 3"),
+        ({"messages": [{"role": "assistant", "tool_calls": 3}]}, "messages[0].tool_calls must be a list, not 3"),
+        ({"messages": [{"tool_calls": [{"function": 3}]}]}, "messages[0].tool_calls[0].function must be an object"),
+        ({"chat_template_kwargs": 3}, "chat_template_kwargs must be an object, not 3"),
+        ({"tools": ["search"]}, 'tools[0] must be an object, not "search"'),
+    ],
+)
+def test_a_malformed_body_is_refused_with_its_place(fields: Any, says: str, files: Path, run: Run) -> None:
+    (files / "bodies.jsonl").write_text(json.dumps(BODY) + "\n" + json.dumps({**BODY, **fields}), "utf-8")
+    ended = run("template", "check", "drops.jinja", "bodies.jsonl")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert f"bodies.jsonl, body 2: {says}" in ended.err

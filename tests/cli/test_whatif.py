@@ -9,7 +9,7 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.cli.whatif import text
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.whatif.what_if import what_if
 from tests.cli.conftest import Run
@@ -22,7 +22,7 @@ def recorded(tmp_path: Path) -> Path:
         for number, (after, read, written) in enumerate([(0, 0, 20_000), (60, 20_000, 1_000), (460, 0, 22_000)]):
             usage, at = Usage(10, read, written, 0, 100), 1_765_000_000 + after
             ledger.append(
-                Exchange(
+                ModelCall(
                     f"a/{number}",
                     "a",
                     "main",

@@ -9,7 +9,7 @@ import pytest
 
 from contextkit import OpenAICompatible
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.providers.usage import usage_of
@@ -18,11 +18,11 @@ from tests.cli.conftest import Run
 PRICED, UNPRICED = ("anthropic", "claude-sonnet-5-5"), ("openai", "our-azure-deployment")
 
 
-def call(n: int, who: tuple[str, str], usage: Usage | None, session: str = "s") -> Exchange:
-    return Exchange(f"c{n}", session, "main", 1_795_132_800.0 + 30 * n, None, None, *who, None, usage, None, None)
+def call(n: int, who: tuple[str, str], usage: Usage | None, session: str = "s") -> ModelCall:
+    return ModelCall(f"c{n}", session, "main", 1_795_132_800.0 + 30 * n, None, None, *who, None, usage, None, None)
 
 
-def recorded(folder: Path, *calls: Exchange) -> Path:
+def recorded(folder: Path, *calls: ModelCall) -> Path:
     path = folder / "ledger.jsonl"
     with Ledger.open(path) as ledger:
         for one in calls:

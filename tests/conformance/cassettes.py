@@ -23,7 +23,7 @@ import httpx2
 
 from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.models import find_model
 from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
 from contextkit.providers.notices import BLOCKS, FIELDS
@@ -121,7 +121,7 @@ def compared(path: Path, *, is_full: bool = True, start: float = 1_790_000_000.0
 
 def _parse(report: Report, name: str, calls: list[dict[str, Any]], file: Path) -> None:
     file.write_text("".join(json.dumps(call) + "\n" for call in calls), "utf-8")
-    records = [record for record in records_at(file, Faults())[1] if isinstance(record, Exchange)] if calls else []
+    records = [record for record in records_at(file, Faults())[1] if isinstance(record, ModelCall)] if calls else []
     report.n_calls += len(calls)
     bills = [bill for call in calls if (bill := bill_of(call["response"])) is not None]
     report.n_billed += len(bills)
@@ -141,7 +141,7 @@ def _parse(report: Report, name: str, calls: list[dict[str, Any]], file: Path) -
             report.other_usage.append(f"{name}: {bill} is not in {list(left)}")
 
 
-def _whole(call: Exchange) -> Bill:
+def _whole(call: ModelCall) -> Bill:
     usage = call.usage
     assert usage is not None
     parts = (usage.fresh, usage.read, usage.write_5m or 0, usage.write_1h or 0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from contextkit.engines.llamacpp_server import Model, SlotRequest, SlotServer, SlotShape, Window
-from contextkit.engines.token_ids import N_BYTES, pack, unpack
+from contextkit.engines.token_ids import N_BYTES, pack
 from tests.conformance.scenario import token_ids
 
 Op = dict[str, Any]
@@ -105,8 +106,8 @@ _OPS: dict[str, Callable[[SlotReplay, Op], Op]] = {
 }
 
 _STATE: dict[str, Callable[[SlotServer], Any]] = {
-    "slots": lambda server: [unpack(slot.content.tokens) for slot in server.slots],
+    "slots": lambda server: [array("i", slot.content.tokens).tolist() for slot in server.slots],
     "slot_tokens": lambda server: [len(slot.content) for slot in server.slots],
-    "host": lambda server: [unpack(state.tokens) for state in server.host.states],
+    "host": lambda server: [array("i", state.tokens).tolist() for state in server.host.states],
     "host_tokens": lambda server: sum(map(len, server.host.states)),
 }

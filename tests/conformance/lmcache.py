@@ -24,7 +24,7 @@ class LmcacheReplay:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.store = TierStore(Tier("host", policy=config.get("policy", "LRU").lower()))
-        self.chunking = TokenChunks(1, config.get("chunk_size", 256), config.get("save_unfull_chunk", False))
+        self.chunking = TokenChunks(config.get("chunk_size", 256), config.get("save_unfull_chunk", False))
         self.pinned: set[bytes] = set()
         self.names: dict[bytes, Any] = {}
 
@@ -35,7 +35,7 @@ class LmcacheReplay:
         return _STATE[name](self)
 
     def put(self, op: Op) -> Op:
-        chunk = Chunk(self._key(op), b"", 256, 256)
+        chunk = Chunk(self._key(op), b"", 256)
         self.store.put([chunk], ())
         if op.get("pinned", False):
             self.pinned.add(chunk.key)

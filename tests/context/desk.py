@@ -143,16 +143,16 @@ def bill(usage: Usage | None) -> tuple[Any, ...] | None:
 
 def honest(desk: Desk, context: Context) -> None:
     """Every reply the server completed is in the ledger with its bill, once; nothing is there that it did not do."""
-    kept = [exchange for exchange in context.ledger if exchange.error is None]
-    served = {exchange.id: exchange for exchange in desk.server.ledger if exchange.error is None}
-    assert [exchange.id for exchange in kept] == list(served)
-    for exchange in kept:
-        assert exchange.usage is not None and served[exchange.id].usage is not None
-        assert (bill(exchange.usage), exchange.usage.output) == (
-            bill(served[exchange.id].usage),
-            served[exchange.id].usage.output,
+    kept = [call for call in context.ledger if call.error is None]
+    served = {call.id: call for call in desk.server.ledger if call.error is None}
+    assert [call.id for call in kept] == list(served)
+    for call in kept:
+        assert call.usage is not None and served[call.id].usage is not None
+        assert (bill(call.usage), call.usage.output) == (
+            bill(served[call.id].usage),
+            served[call.id].usage.output,
         )
-        assert not exchange.usage.estimated
+        assert not call.usage.estimated
 
 
 def goes_on(desk: Desk, context: Context, *, says_something: bool = True) -> Request:

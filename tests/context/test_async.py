@@ -53,9 +53,7 @@ def test_the_loop_ends_by_replies_and_by_streams(desk: Desk) -> None:
 
     run(desk, story)
     assert len(counts) == 2 and min(counts) > 3
-    assert [bill(exchange.usage) for exchange in context.ledger] == [
-        bill(exchange.predicted) for exchange in context.ledger
-    ]
+    assert [bill(call.usage) for call in context.ledger] == [bill(call.predicted) for call in context.ledger]
     goes_on(desk, context)
     honest(desk, context)
 
@@ -70,9 +68,7 @@ def test_an_error_is_raised_and_noted(desk: Desk) -> None:
                 await send(client)
 
     run(desk, story)
-    assert [(exchange.usage, exchange.first_byte_at, bool(exchange.error)) for exchange in context.ledger] == [
-        (None, None, True)
-    ] * 4
+    assert [(call.usage, call.first_byte_at, bool(call.error)) for call in context.ledger] == [(None, None, True)] * 4
     goes_on(desk, context)
     honest(desk, context)
 
@@ -110,7 +106,7 @@ def test_the_reader_leaves_the_stream(claude: Desk) -> None:
         await asyncio.sleep(0.01)
 
     run(claude, story)
-    assert [exchange.error for exchange in context.ledger] == ["aborted"] and len(context.log) == 2
+    assert [call.error for call in context.ledger] == ["aborted"] and len(context.log) == 2
     goes_on(claude, context)
 
 
@@ -162,7 +158,7 @@ def test_a_task_cancelled_inside_a_stream(claude: Desk) -> None:
             await task
 
     run(claude, story)
-    assert [exchange.error for exchange in context.ledger] == ["aborted"] and len(context.log) == 2
+    assert [call.error for call in context.ledger] == ["aborted"] and len(context.log) == 2
     goes_on(claude, context)
 
 
@@ -236,7 +232,7 @@ def test_an_async_stream_of_nothing_is_a_cut_one(claude: Desk) -> None:
                 pass
 
     run(claude, story)
-    assert [(exchange.error, exchange.usage) for exchange in context.ledger] == [("cut", None)]
+    assert [(call.error, call.usage) for call in context.ledger] == [("cut", None)]
     goes_on(claude, context)
 
 

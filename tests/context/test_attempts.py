@@ -65,7 +65,7 @@ def test_attempts_that_nobody_told_of_stay_charged_and_are_found_again(claude: D
             claude.wire.create(client)(**request)
         lost = budget.reserved.tokens
         context.receive(claude.wire.create(client)(**request), request)
-        usage = context.ledger.exchanges[-1].usage
+        usage = context.ledger.calls[-1].usage
         assert usage is not None
         bill = (usage.with_unknown_writes_as_zero().prompt or 0) + (usage.output or 0)
         assert (budget.spent.tokens, budget.reserved.tokens) == (lost + bill, 0)
@@ -167,7 +167,7 @@ def test_a_client_whose_attempts_are_not_seen_sets_all_of_them_aside(claude: Des
         before = budget.spent.tokens
         request = context.request()
         context.receive(request.send(client), request)
-    usage = context.ledger.exchanges[-1].usage
+    usage = context.ledger.calls[-1].usage
     assert usage is not None and budget.reserved.tokens == 0
     assert budget.spent.tokens == before + (usage.prompt or 0) + (usage.output or 0)
 

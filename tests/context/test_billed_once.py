@@ -120,7 +120,7 @@ def test_a_stream_that_could_not_be_kept_is_no_failed_call_beside_its_bill(
     with claude.client() as client, disk.failing(FULL), pytest.raises(OSError, match="No space left") as caught:
         list(context.stream(context.request().stream(client)))
     context.failed(caught.value)
-    assert [exchange.error for exchange in context.ledger] == [None]
+    assert [call.error for call in context.ledger] == [None]
     goes_on(claude, context, says_something=False)  # asked again: that is another response, and another bill
     assert len(context.ledger) == len(claude.server.ledger) == 2
     context.close()

@@ -38,7 +38,7 @@ def test_regenerate_edit_and_undo(claude: Desk, tmp_path: Path, is_on_disk: bool
         again = claude.open(tmp_path / "branch-0")
         assert len(again.ledger) == 1 and again.finished
         goes_on(claude, again)
-        assert {exchange.lane for exchange in again.ledger} == {"fork@3"}
+        assert {call.lane for call in again.ledger} == {"fork@3"}
         again.close()
     goes_on(claude, context)
     context.close()

@@ -14,7 +14,7 @@ import pytest
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
 from contextkit.canonical import parse
 from contextkit.errors import InvalidCall, UsageError
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.server import LocalServer
 from tests.context.desk import WIRES, Desk, asks, bill, goes_on, honest, refuses, says
 from tests.context.head import SYSTEM, add, shout
@@ -68,12 +68,12 @@ def work(desk: Desk, context: Context, turns: int) -> list[int]:
     return sizes
 
 
-def prompts(exchanges: Any) -> list[Any]:
+def prompts(calls: Any) -> list[Any]:
     """What a cache sees of each call that was answered: every digest, size and place."""
     found = []
-    for exchange, prompt in exchanges.prompts():
-        assert isinstance(exchange, Exchange)
-        if exchange.error is None:
+    for call, prompt in calls.prompts():
+        assert isinstance(call, ModelCall)
+        if call.error is None:
             assert prompt is not None
             seen = (
                 tuple(prompt.digests[: prompt.n]),
@@ -81,7 +81,7 @@ def prompts(exchanges: Any) -> list[Any]:
                 prompt.namespaces,
                 prompt.level_ends,
             )
-            found.append((*seen, bill(exchange.usage)))
+            found.append((*seen, bill(call.usage)))
     return found
 
 
@@ -89,16 +89,12 @@ def prompts(exchanges: Any) -> list[Any]:
 def test_ten_turns_with_tools_are_read_and_billed_as_if_everything_had_been_sent(desk: Desk, way: str) -> None:
     whole = begun(desk, "whole")
     sent = work(desk, whole, 10)
-    predicted = [bill(exchange.predicted) for exchange in whole.ledger]
+    predicted = [bill(call.predicted) for call in whole.ledger]
     desk.server.reset()
     context = begun(desk, way)
     sizes = work(desk, context, 10)
-    assert [bill(exchange.predicted) for exchange in context.ledger] == predicted
-    assert (
-        [bill(exchange.usage) for exchange in context.ledger]
-        == predicted
-        == [bill(exchange.usage) for exchange in whole.ledger]
-    )
+    assert [bill(call.predicted) for call in context.ledger] == predicted
+    assert [bill(call.usage) for call in context.ledger] == predicted == [bill(call.usage) for call in whole.ledger]
     assert prompts(context.ledger) == prompts(desk.server.ledger), "what the server understood is what the log says"
     assert sizes[0] > len(SYSTEM) and max(sizes[1:]) < 2_000 < min(sent)
     assert context.summary().misses[1:] == () and len(context.log) == len(whole.log)
@@ -256,7 +252,7 @@ def test_a_response_that_is_gone_is_an_error_once_and_the_next_request_says_ever
             made.responses.create(**fields)
         context.failed(caught.value)  # who sends with the typed method says so
         goes_on(desk, context, says_something=False)
-    assert [exchange.error for exchange in context.ledger if exchange.error] == ["400 invalid_request_error"] * 2
+    assert [call.error for call in context.ledger if call.error] == ["400 invalid_request_error"] * 2
 
 
 def test_a_project_that_keeps_nothing_is_asked_twice_and_then_told_everything(desk: Desk) -> None:
@@ -440,7 +436,7 @@ def test_a_prewarm_is_billed_as_a_write_and_says_nothing(desk: Desk, way: str) -
             request = context.prewarm()
             assert context.receive(request.send(made), request) is None
         assert request["prompt_cache_options"] == {"ttl": "12h", "prewarm": True}
-        written, read = (exchange.usage for exchange in context.ledger)
+        written, read = (call.usage for call in context.ledger)
         assert written is not None and read is not None
         assert (
             (written.write_1h or 0) > 1_000 and written.output == 0 == read.write_1h and read.read == written.write_1h
@@ -449,9 +445,7 @@ def test_a_prewarm_is_billed_as_a_write_and_says_nothing(desk: Desk, way: str) -
         context.user("two")
         request = context.prewarm()
         context.receive(request.send(made), request)
-        assert [bill(exchange.usage) for exchange in context.ledger] == [
-            bill(exchange.predicted) for exchange in context.ledger
-        ]
+        assert [bill(call.usage) for call in context.ledger] == [bill(call.predicted) for call in context.ledger]
     assert [entry.kind for entry in context.log] == ["opened", "user", "assistant", "user"]
     assert len(goes_on(desk, context, says_something=False).body) < 1_500 or way == "whole"
 

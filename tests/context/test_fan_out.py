@@ -83,9 +83,9 @@ def test_siblings_start_at_the_first_byte_of_the_leader_and_all_at_once() -> Non
     with LocalServer(replies) as slow, client("anthropic", slow) as one:
         context = Context(PROVIDERS["anthropic"](), system=HEAD)
         context.fan_out(["Tell me all."] * 6).send(one)
-    leader, *siblings = sorted(context.ledger, key=lambda exchange: exchange.at)
-    assert leader.first_byte_at and all(leader.first_byte_at <= exchange.at for exchange in siblings)
-    assert max(exchange.at for exchange in siblings) < min(exchange.ended_at or 0 for exchange in siblings)
+    leader, *siblings = sorted(context.ledger, key=lambda call: call.at)
+    assert leader.first_byte_at and all(leader.first_byte_at <= call.at for call in siblings)
+    assert max(call.at for call in siblings) < min(call.ended_at or 0 for call in siblings)
     assert sum(cost > 40_000 for cost in written(context)) == 1
 
 

@@ -28,12 +28,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-def test_an_attempt_the_sdk_repeats_is_one_exchange(desk: Desk) -> None:
+def test_an_attempt_the_sdk_repeats_is_one_call(desk: Desk) -> None:
     context = desk.context("one")
     desk.server.script([refuses(529), CUT_BEFORE, says("at last")])
     with desk.client(max_retries=2) as client:
         context.receive(context.request().send(client))
-    assert [exchange.error is None for exchange in desk.server.ledger] == [False, False, True]
+    assert [call.error is None for call in desk.server.ledger] == [False, False, True]
     assert len(context.ledger) == 1 and len(context.log) == 3
     goes_on(desk, context)
 
@@ -63,7 +63,7 @@ def test_an_error_of_the_typed_method_is_noted_when_it_is_told(desk: Desk) -> No
         desk.wire.create(client)(**context.request())
     assert len(context.ledger) == 0
     context.failed(caught.value)
-    assert [exchange.error for exchange in context.ledger] == ["429 rate_limit_error"]
+    assert [call.error for call in context.ledger] == ["429 rate_limit_error"]
     goes_on(desk, context)
 
 
@@ -174,7 +174,7 @@ def test_the_reader_leaves_the_stream(claude: Desk, n_events: int) -> None:
         stream.close()
     del request
     gc.collect()
-    assert [exchange.error for exchange in context.ledger] == ["aborted"] and len(context.log) == 2
+    assert [call.error for call in context.ledger] == ["aborted"] and len(context.log) == 2
     goes_on(claude, context)
 
 
@@ -186,7 +186,7 @@ def test_a_reader_who_leaves_at_the_very_end_has_the_reply(claude: Desk) -> None
         if index == len(events) - 1:
             break
     gc.collect()
-    assert context.finished and [exchange.error for exchange in context.ledger] == [None]
+    assert context.finished and [call.error for call in context.ledger] == [None]
     goes_on(claude, context)
 
 
@@ -202,7 +202,7 @@ def test_ctrl_c_inside_a_stream(claude: Desk) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         read()
-    assert [exchange.error for exchange in context.ledger] == ["aborted"] and len(context.log) == 2
+    assert [call.error for call in context.ledger] == ["aborted"] and len(context.log) == 2
     goes_on(claude, context)
 
 
@@ -217,7 +217,7 @@ def test_ctrl_c_between_request_and_reply(claude: Desk) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         context.request().send(Interrupted())
-    assert [exchange.error for exchange in context.ledger] == ["aborted"] and len(context.log) == 2
+    assert [call.error for call in context.ledger] == ["aborted"] and len(context.log) == 2
     goes_on(claude, context)
     honest(claude, context)
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from contextkit import AnthropicMessages, Context, Tool
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from tests.laws.wires import PROVIDERS, answer
 from tests.scale import n_examples
 

@@ -163,7 +163,7 @@ def test_a_tool_that_comes_between_turns_waits_for_the_user(road: Road, desk: De
     ).sequence
     context.user("three")
     desk.ask(context, says("ok"))
-    assert not [exchange.error for exchange in desk.server.ledger if exchange.error]
+    assert not [call.error for call in desk.server.ledger if call.error]
 
 
 @pytest.mark.parametrize("road", ["inline", "chat"], indirect=True)

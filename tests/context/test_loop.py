@@ -29,7 +29,7 @@ def test_the_loop_ends_and_every_bill_is_as_predicted(desk: Desk, is_typed: bool
             context.receive(desk.wire.create(client)(**request) if is_typed else request.send(client))
             for call in context.calls:
                 context.result(call, call.run())
-    assert predictions == [bill(exchange.usage) for exchange in desk.server.ledger]
+    assert predictions == [bill(recorded.usage) for recorded in desk.server.ledger]
     ran = ["begun", "result"]
     kinds = ["opened", "user", "assistant", *ran, *ran, "assistant", *ran, "assistant"]
     assert [entry.kind for entry in context.log] == kinds
@@ -68,7 +68,7 @@ def test_of_two_requests_the_older_may_be_the_one_that_was_answered(claude: Desk
         with pytest.raises(InvalidCall, match="before entry 3"):
             context.receive(late, newer)
     assert len(context.log) == 4
-    assert [exchange.error for exchange in context.ledger] == [None, "not kept"]
+    assert [call.error for call in context.ledger] == [None, "not kept"]
     assert bill(context.ledger[1].usage) == bill(claude.server.ledger[1].usage)
     goes_on(claude, context)
 

@@ -252,8 +252,10 @@ def test_what_left_the_window_is_found_again_and_said_at_the_tail() -> None:
     before = loop.context.request()
     loop.context.compact("Two shops were visited.")
     loop.context.user("What about Osprey shipping?")
+    memory.facts.learn("Osprey", "is made in", "Oslo", episode="entry/2", at=loop.now + 3_600)
     entry = loop.context.recall("Osprey shipping days")
     assert entry is not None and b"nineteen days" in entry.body and b"Ghent" in entry.body
+    assert b"Oslo" not in entry.body  # nobody knows it yet
     shown = loop.context.request()
     assert "nineteen days" in str(shown["messages"][-1]) and b"nineteen days" not in before.body[:200]
     loop.reply(("call", "s", "memory_search", {"query": "Kestrel price"}))

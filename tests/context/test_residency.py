@@ -53,7 +53,7 @@ def sent(context: Context) -> str:
 
 
 def predicted_is_billed(context: Context) -> None:
-    for call in context.ledger.exchanges:
+    for call in context.ledger.calls:
         assert call.predicted is not None and call.usage is not None
         assert (call.predicted.read, call.predicted.prompt) == (call.usage.read, call.usage.prompt)
 
@@ -78,7 +78,7 @@ def test_a_passing_result_is_never_written(claude: Desk) -> None:
     context = research(claude, PASSING, 4)
     claude.ask(context, says())
     whole = len(PAGE) // 4
-    for call in context.ledger.exchanges[1:]:
+    for call in context.ledger.calls[1:]:
         assert call.usage is not None and (call.usage.fresh or 0) > 0.8 * whole
         assert (call.usage.write_5m or 0) < 0.5 * whole
     staying = research(claude, "stay", 4)
@@ -183,6 +183,9 @@ def test_a_side_call_reads_a_result_whole_and_its_extract_is_the_result(claude: 
         side = context.delegate(call, value)
         assert MIDDLE_ROW in sent(side)
         claude.ask(side, says("Squares of 0 to 1999."))
+        for options in ({"source": "https://example.com"}, {"is_error": True}):
+            with pytest.raises(UsageError, match="leave them out"):
+                context.result(call, side, **options)
         entry = context.result(call, side)
         assert context.restore(entry) == [{"type": "text", "text": f"{call.arguments['url']}\n{PAGE}"}]
     body = sent(context)

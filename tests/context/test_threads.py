@@ -81,7 +81,7 @@ def test_sub_agents_side_by_side_are_billed_once_each(claude: Desk) -> None:
             helper.user(f"and then? {number}-{turn}")
 
     together(*[lambda number=number: work(number) for number in range(6)])  # type: ignore[misc]
-    assert len({exchange.id for exchange in context.ledger}) == len(context.ledger) == 48
+    assert len({call.id for call in context.ledger}) == len(context.ledger) == 48
     assert len(context.summary().lanes) == 6
 
 

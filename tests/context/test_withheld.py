@@ -69,11 +69,9 @@ def test_the_context_of_reasoning_decides_what_stays_in_the_prompt(
     assert [(one.id, one.reason) for one in removed] == (
         [(name, "turn_boundary") for name in thought] if is_stripped else []
     )
-    assert [bill(exchange.usage) for exchange in context.ledger] == [
-        bill(exchange.predicted) for exchange in context.ledger
-    ]
+    assert [bill(call.usage) for call in context.ledger] == [bill(call.predicted) for call in context.ledger]
     assert context.ledger.remarks == [], "what the rule says needs no remark"
-    sizes = [exchange.usage.prompt or 0 for exchange in context.ledger if exchange.usage]
+    sizes = [call.usage.prompt or 0 for call in context.ledger if call.usage]
     assert (sizes[2] < sizes[1]) == is_stripped
 
 

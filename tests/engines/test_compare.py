@@ -12,8 +12,8 @@ from contextkit.engines.compare import compare
 from contextkit.engines.hosted import replay_hosted
 from contextkit.engines.trace_engines import POLICIES, Setting, build
 from contextkit.errors import UsageError
-from contextkit.importers.block_trace import exchanges_of
-from contextkit.ledger.calls import Exchange
+from contextkit.importers.block_trace import calls_of
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 
 
@@ -94,13 +94,13 @@ def test_what_there_is_not_is_refused_naming_what_there_is(setting: Setting, sai
 
 def test_a_ledger_of_block_ids_is_a_trace() -> None:
     assert (
-        compare(requests_of(exchanges_of(TRACE)), [Setting(capacity=40)]).outcomes
+        compare(requests_of(calls_of(TRACE)), [Setting(capacity=40)]).outcomes
         == compare(TRACE, [Setting(capacity=40)]).outcomes
     )
 
 
 def test_a_hosted_cache_wants_outlines() -> None:
     ledger = Ledger()
-    ledger.append(Exchange("a", "s", "main", 0.0, 1.0, 2.0, "anthropic", "claude-opus-4-5", None, Usage(), None, None))
+    ledger.append(ModelCall("a", "s", "main", 0.0, 1.0, 2.0, "anthropic", "claude-opus-4-5", None, Usage(), None, None))
     with pytest.raises(UsageError, match="no call of this trace has the outline"):
         replay_hosted(ledger, "anthropic")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import astuple, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contextkit.engines.llamacpp_server import Content, Model, SlotRequest, SlotServer, SlotShape, Window, keep
-from contextkit.engines.token_ids import pack, unpack
+from contextkit.engines.token_ids import pack
 from contextkit.errors import UsageError
 from tests.engines.naive_slots import NaiveServer
 
@@ -68,7 +69,9 @@ def servers(
 
 def held(server: SlotServer) -> list[Any]:
     contents = [*(slot.content for slot in server.slots), *server.host.states]
-    return [(unpack(content.tokens), [astuple(point) for point in content.checkpoints]) for content in contents]
+    return [
+        (array("i", content.tokens).tolist(), [astuple(point) for point in content.checkpoints]) for content in contents
+    ]
 
 
 def held_naively(server: NaiveServer) -> list[Any]:

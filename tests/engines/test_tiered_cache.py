@@ -19,7 +19,7 @@ from contextkit.errors import UsageError
 
 GPU = Tier("gpu", capacity_tokens=1024)
 HOST = Tier("host", capacity_tokens=8192)
-CHUNKS = TokenChunks(bytes_per_token=1)
+CHUNKS = TokenChunks()
 
 
 def ids(start: int, n: int) -> TokenIds:
@@ -38,8 +38,8 @@ def reads(cache: TieredCache[TokenIds], prompt: TokenIds) -> dict[str, int]:
     other = deepcopy(cache)
     other.begin(prompt, 0.0)
     before, after = cache.stats(), other.stats()
-    names = [name for name in after if name.startswith("read_bytes_")]
-    return {name.removeprefix("read_bytes_"): after[name] - before[name] for name in names}
+    names = [name for name in after if name.startswith("read_tokens_")]
+    return {name.removeprefix("read_tokens_"): after[name] - before[name] for name in names}
 
 
 def test_it_is_a_prefix_cache() -> None:
@@ -53,7 +53,7 @@ def test_it_is_a_prefix_cache() -> None:
 
 
 def test_only_full_chunks_are_kept_unless_asked() -> None:
-    full, partial = TieredCache(CHUNKS, [GPU]), TieredCache(TokenChunks(1, saves_partial=True), [GPU])
+    full, partial = TieredCache(CHUNKS, [GPU]), TieredCache(TokenChunks(saves_partial=True), [GPU])
     assert (call(full, ids(0, 600)), call(full, ids(0, 600))) == (0, 512)
     assert (call(partial, ids(0, 600)), call(partial, ids(0, 600)), call(partial, ids(0, 700))) == (0, 599, 512)
 
@@ -158,7 +158,7 @@ def test_what_differs_is_not_shared(other: TokenIds) -> None:
 
 
 def test_lmcache_forgets_the_adapter_in_its_keys_but_not_the_picture() -> None:
-    cache = TieredCache(TokenChunks(1, is_isolating=False), [GPU])
+    cache = TieredCache(TokenChunks(is_isolating=False), [GPU])
     call(cache, ids(0, 300))
     assert cache.lookup(TokenIds(range(300), adapter=Adapter("a", "p")), 0.0).read_tokens == 256
     assert cache.lookup(TokenIds(range(300), items=(Item(3, 9, "cat"),)), 0.0).read_tokens == 0
@@ -182,24 +182,20 @@ def test_instances_share_what_lies_below_and_nothing_else() -> None:
     call(one, ids(0, 600))
     assert reads(other, ids(0, 600)) == {"gpu": 0, "host": 0, "remote": 512}
     assert call(other, ids(0, 600)) == 512
-    assert (other.stats()["read_bytes_remote"], one.stats()["read_bytes_remote"]) == (512, 0)
+    assert (other.stats()["read_tokens_remote"], one.stats()["read_tokens_remote"]) == (512, 0)
 
 
 def test_two_models_share_no_chunk() -> None:
     remote = TierStore(Tier("remote"))
-    one, other = (TieredCache(TokenChunks(1, namespace=name), [GPU], [remote]) for name in (b"a", b"b"))
+    one, other = (TieredCache(TokenChunks(namespace=name), [GPU], [remote]) for name in (b"a", b"b"))
     call(one, ids(0, 600))
     assert call(other, ids(0, 600)) == 0 and remote.n_tokens == 1024
-
-
-# --- bytes and seconds
-# -----------------------------------------------------------------------------------------------------------
 
 
 # --- re-use at another place
 # -----------------------------------------------------------------------------------------------------
 
-BLEND = TokenChunks(1, saves_partial=True, separator=(7, 7), reuse=Reuse(0.15, 256))
+BLEND = TokenChunks(saves_partial=True, separator=(7, 7), reuse=Reuse(0.15, 256))
 
 
 def document(number: int, n: int) -> list[int]:
@@ -222,7 +218,7 @@ def test_a_chunk_behind_another_beginning_is_approximate_and_no_hit() -> None:
 
 def test_short_chunks_are_not_re_used_and_all_recomputed_is_nothing_saved() -> None:
     for reuse, kept in ((Reuse(0.15, 256), 0), (Reuse(1.0, 10), 0), (Reuse(0.0, 10), 100)):
-        cache = TieredCache(TokenChunks(1, separator=(7, 7), reuse=reuse), [Tier("gpu")])
+        cache = TieredCache(TokenChunks(separator=(7, 7), reuse=reuse), [Tier("gpu")])
         call(cache, TokenIds([*document(1, 50), *document(2, 100)]))
         assert cache.lookup(TokenIds([*document(2, 100), 5]), 0.0).approximate_tokens == kept
 
@@ -253,7 +249,7 @@ def test_one_tier_gives_the_rates_of_an_lru_on_mooncakes_trace(
     mooncake: list[list[int]], blocks: int | None, rate: float
 ) -> None:
     """Prefix blocks over all blocks, counted on the same trace by another program."""
-    cache = TieredCache(BlockChunks(1), [Tier("gpu", capacity_tokens=blocks and 512 * blocks, policy="tail_first")])
+    cache = TieredCache(BlockChunks(), [Tier("gpu", capacity_tokens=blocks and 512 * blocks, policy="tail_first")])
     read = sum(replayed(cache, row) for row in mooncake)
     assert round(read / 512 / sum(map(len, mooncake)), 4) == rate
 
@@ -265,7 +261,7 @@ def replayed(cache: TieredCache[BlockIds], row: Sequence[int]) -> int:
 
 
 def test_one_tier_equals_the_cache_of_runs_request_by_request(mooncake: list[list[int]]) -> None:
-    cache = TieredCache(BlockChunks(1), [Tier("gpu", capacity_tokens=512 * 300, policy="tail_first")])
+    cache = TieredCache(BlockChunks(), [Tier("gpu", capacity_tokens=512 * 300, policy="tail_first")])
     runs = Runs(300)
     for row in mooncake[:600]:
         assert replayed(cache, row) == 512 * runs.admit(row)
@@ -273,11 +269,11 @@ def test_one_tier_equals_the_cache_of_runs_request_by_request(mooncake: list[lis
 
 def test_two_tiers_that_hold_all_between_them_read_as_one(mooncake: list[list[int]]) -> None:
     """Nothing is lost while the tiers below have room for it, whatever the first one forgets."""
-    whole = TieredCache(BlockChunks(1), [Tier("gpu")])
-    small = TieredCache(BlockChunks(1), [Tier("gpu", capacity_tokens=512 * 50), Tier("host")])
+    whole = TieredCache(BlockChunks(), [Tier("gpu")])
+    small = TieredCache(BlockChunks(), [Tier("gpu", capacity_tokens=512 * 50), Tier("host")])
     for row in mooncake[:300]:
         assert replayed(small, row) == replayed(whole, row)
-    assert small.stats()["read_bytes_host"] > 0
+    assert small.stats()["read_tokens_host"] > 0
 
 
 # --- mistakes

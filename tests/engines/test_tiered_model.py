@@ -193,7 +193,7 @@ def test_tiers_equal_lists_that_are_searched(pytestconfig: pytest.Config) -> Non
     def stream(tiers: tuple[Tier, ...], cut: Any, steps: list[tuple[str, int, str]]) -> None:
         *own, last = tiers
         remote, far = TierStore(last), Shelf(last)
-        caches = [TieredCache(TokenChunks(1, cut[0], cut[1], reuse=cut[2]), own, [remote]) for _ in range(2)]
+        caches = [TieredCache(TokenChunks(cut[0], cut[1], reuse=cut[2]), own, [remote]) for _ in range(2)]
         naives = [Naive([*map(Shelf, own), far], *cut) for _ in range(2)]
         under_way: list[Any] = []
         for what, number, path in steps:

@@ -13,7 +13,7 @@ import pytest
 from contextkit.errors import UsageError
 from contextkit.facts import load
 from contextkit.facts.parameters import Keying, keying
-from contextkit.providers.codecs import BODIES, reader_of
+from contextkit.providers.endpoints import BODIES, reader_of
 from contextkit.providers.request_fields import unlisted_fields
 from contextkit.server.endpoints.table import CODECS
 

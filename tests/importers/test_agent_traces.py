@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from contextkit.cli.main import cli
 from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.prompts import prompts_of
 
 FIXTURE = Path(__file__).parent / "fixtures" / "agent_traces" / "greenhouse.jsonl"
@@ -21,11 +21,11 @@ PUBLIC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "agent
 needs_public = pytest.mark.skipif(not PUBLIC.is_dir(), reason="the public agent traces are not beside the repository")
 
 
-def read(path: Path) -> tuple[list[Exchange], Faults]:
+def read(path: Path) -> tuple[list[ModelCall], Faults]:
     faults = Faults()
     known, records = records_at(str(path), faults)
     assert known.name == "agent trace"
-    return [one for one in records if isinstance(one, Exchange)], faults
+    return [one for one in records if isinstance(one, ModelCall)], faults
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

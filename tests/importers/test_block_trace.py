@@ -15,7 +15,7 @@ from contextkit.errors import UnreadableLog
 from contextkit.importers.block_trace import BlockTraces, content_of, is_block_trace, trace_files
 from contextkit.importers.registry import ledger_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import BlockIds, Exchange
+from contextkit.ledger.calls import BlockIds, ModelCall
 
 LINES = [
     {"timestamp": 0, "input_length": 1000, "output_length": 6, "hash_ids": [0, 1]},
@@ -181,7 +181,7 @@ def test_real_traces(shared: Path) -> None:
         61_194_628,
     )
     told = [
-        record.prompt for record in records_in([str(folder / "mooncake")], Faults()) if isinstance(record, Exchange)
+        record.prompt for record in records_in([str(folder / "mooncake")], Faults()) if isinstance(record, ModelCall)
     ]
     assert (len(told), sum(len(prompt.ids) for prompt in told if isinstance(prompt, BlockIds))) == (3_993, 121_877)
     names = trace_files([str(folder / "claude-code-blocks")])

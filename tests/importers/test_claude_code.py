@@ -14,7 +14,7 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import ModelCall, Remark
 from contextkit.ledger.summary import summarise
 
 FIXTURES = Path(__file__).parent / "fixtures" / "claude_code"
@@ -27,11 +27,11 @@ REAL = (  # a real record, ids left out (shared facts on log formats)
 )
 
 
-def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
+def calls(path: Path, faults: Faults | None = None) -> list[ModelCall]:
     return [
         record
         for record in records_in([str(path)], Faults() if faults is None else faults)
-        if isinstance(record, Exchange)
+        if isinstance(record, ModelCall)
     ]
 
 
@@ -80,7 +80,7 @@ def counted(paths: Iterator[Path]) -> tuple[int, ...]:
     return (len(last), *(sum(usage[name] for usage in last.values()) for name in names))
 
 
-def totals(found: list[Exchange]) -> tuple[int, ...]:
+def totals(found: list[ModelCall]) -> tuple[int, ...]:
     usages = [call.usage for call in found if call.usage]
     written = sum((usage.write_5m or 0) + (usage.write_1h or 0) for usage in usages)
     return (
@@ -120,7 +120,7 @@ def test_a_resumed_session_repeats_its_history_which_is_counted_once(tmp_path: P
     put(tmp_path / "logs" / "resumed.jsonl", [*resumed, reply(99, "2026-04-09T02:00:00.000Z", usage)])
     faults = Faults()
     records = list(records_in([str(tmp_path / "logs")], faults))
-    assert [record.id for record in records if isinstance(record, Exchange)][-1] == "msg_99"
+    assert [record.id for record in records if isinstance(record, ModelCall)][-1] == "msg_99"
     assert summarise(records).calls == 6
     assert not [
         record
@@ -164,7 +164,7 @@ def test_settings_and_surcharges(tmp_path: Path) -> None:
     assert [(remark.kind, remark.about, remark.text) for remark in found] == [
         ("setting", "msg_2", "effort medium → high")
     ]
-    tiers = [record.usage.service_tier for record in records if isinstance(record, Exchange) and record.usage]
+    tiers = [record.usage.service_tier for record in records if isinstance(record, ModelCall) and record.usage]
     assert (tiers, len(faults)) == (["", "", "priority + fast"], 0)
 
 

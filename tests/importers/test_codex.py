@@ -12,7 +12,7 @@ import pytest
 from contextkit.cache.usage import NO_COUNT, Usage
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import ModelCall, Remark
 from contextkit.ledger.summary import summarise
 
 ROLLOUT = Path(__file__).parent / "fixtures" / "codex" / "rollout-2026-07-03T18-15-10-019c846c.jsonl"
@@ -28,12 +28,12 @@ def put(path: Path, rows: list[str]) -> Path:
     return path
 
 
-def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
+def calls(path: Path, faults: Faults | None = None) -> list[ModelCall]:
     records = records_in([str(path)], Faults() if faults is None else faults)
-    return [record for record in records if isinstance(record, Exchange)]
+    return [record for record in records if isinstance(record, ModelCall)]
 
 
-def totals(found: list[Exchange]) -> tuple[int, int, int]:
+def totals(found: list[ModelCall]) -> tuple[int, int, int]:
     usages = [call.usage for call in found if call.usage]
     read = sum(usage.read or 0 for usage in usages)
     return sum(usage.fresh or 0 for usage in usages) + read, read, sum(usage.output or 0 for usage in usages)
@@ -107,7 +107,7 @@ def test_a_sub_agent_is_a_lane_of_who_started_it(tmp_path: Path) -> None:
     )
     records = list(records_in([str(path)], Faults()))
     assert Remark("agent", f"{SESSION}/child", "Basil") in records
-    assert [(call.session, call.lane) for call in records if isinstance(call, Exchange)] == [(SESSION, "child")]
+    assert [(call.session, call.lane) for call in records if isinstance(call, ModelCall)] == [(SESSION, "child")]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 from contextkit.importers.registry import FORMATS, records_at
 from contextkit.importers.source import Faults
 from contextkit.importers.transcript import CUT
-from contextkit.ledger.calls import Exchange, encode
+from contextkit.ledger.calls import ModelCall, encode
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.log.sqlite import CallLines
@@ -63,7 +63,7 @@ def ours(tmp_path: Path) -> bytes:
     path = tmp_path / "made.jsonl"
     with Ledger.open(path) as ledger:
         for record in one_session(9):
-            ledger.append(record) if isinstance(record, Exchange) else ledger.remark(record)
+            ledger.append(record) if isinstance(record, ModelCall) else ledger.remark(record)
     return re.sub(
         rb',"sequence":\d+,"prev":"[0-9a-f]{16}","sum":"[0-9a-f]{16}"\}', b"}", path.read_bytes()
     )  # what these tests change is to be read
@@ -121,10 +121,10 @@ def totals(data: bytes, tmp_path: Path) -> tuple[int, int, int, Faults]:
     path.write_bytes(data)
     records = list(records_at(str(path), faults)[1])
     summarise(records)
-    usages = [record.usage for record in records if isinstance(record, Exchange) and record.usage]
+    usages = [record.usage for record in records if isinstance(record, ModelCall) and record.usage]
     known = sum(sum(count or 0 for count in (one.fresh, one.read, one.write_5m, one.write_1h)) for one in usages)
     return (
-        sum(isinstance(record, Exchange) for record in records),
+        sum(isinstance(record, ModelCall) for record in records),
         known,
         sum(one.output or 0 for one in usages),
         faults,

@@ -1,4 +1,4 @@
-"""The examples of the formats that need no fixture of their own run as they stand."""
+"""The examples that need no fixture of their own run as they stand."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 SHOWS = {
+    "whatif": "lifetime: $0.99 ($0.99 to $0.99)",
     "report_claude_code": "ttl_expired",
     "report_codex": "2 calls",
     "report_prometheus": "93.8 %",

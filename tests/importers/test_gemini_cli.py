@@ -11,23 +11,23 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 
 FIXTURES = Path(__file__).parent / "fixtures" / "gemini_cli"
 BILLS = [Usage(11_000, 0, 0, 0, 130), Usage(425, 10_900, 0, 0, 60), Usage(300, 11_200, 0, 0, 45)]
 
 
-def read(path: Path) -> tuple[list[Exchange], Faults]:
+def read(path: Path) -> tuple[list[ModelCall], Faults]:
     faults = Faults()
     known, records = records_at(str(path), faults)
     assert known.name == "Gemini CLI session"
-    return [one for one in records if isinstance(one, Exchange)], faults
+    return [one for one in records if isinstance(one, ModelCall)], faults
 
 
 def test_a_session_resumed_in_another_file_is_counted_once() -> None:
     faults = Faults()
     records = list(records_in([str(FIXTURES / "session.json"), str(FIXTURES / "session.jsonl")], faults))
-    assert len([one for one in records if isinstance(one, Exchange)]) == 3
+    assert len([one for one in records if isinstance(one, ModelCall)]) == 3
     assert faults.kept[-1].what == "3 of its calls were read before; counted once"
 
 

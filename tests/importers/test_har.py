@@ -16,16 +16,16 @@ from contextkit.cache.usage import Usage
 from contextkit.importers import har
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, encode
+from contextkit.ledger.calls import ModelCall, encode
 
 ARCHIVE = Path(__file__).parent / "fixtures" / "har" / "session.har"
 
 
-def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
+def calls(path: Path, faults: Faults | None = None) -> list[ModelCall]:
     return [
         record
         for record in records_in([str(path)], Faults() if faults is None else faults)
-        if isinstance(record, Exchange)
+        if isinstance(record, ModelCall)
     ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from tests.importers.reading import read_as
 
 FIXTURES = Path(__file__).parent / "fixtures" / "inspect_logs"
@@ -23,7 +23,7 @@ read = partial(read_as, "Inspect log")
 def test_a_log_in_both_forms_is_counted_once() -> None:
     faults = Faults()
     records = list(records_in([str(LOG), str(ARCHIVE)], faults))
-    assert len([one for one in records if isinstance(one, Exchange)]) == 4
+    assert len([one for one in records if isinstance(one, ModelCall)]) == 4
     assert "4 of its calls were read before; counted once" in [fault.what for fault in faults.kept]
 
 

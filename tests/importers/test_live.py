@@ -15,7 +15,7 @@ import pytest
 from contextkit.importers.live import LiveFiles
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Record
+from contextkit.ledger.calls import ModelCall, Record
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from tests.importers.test_codex import count, use
@@ -58,8 +58,8 @@ def test_a_file_that_grows_anyhow_is_read_like_the_whole(file: Path, seed: int, 
         assert not files.is_past([str(path)])
         records += files.news([str(path)])
         told([*records, *files.waiting()])
-    known = {record.id for record in records if isinstance(record, Exchange)}
-    assert not known & {record.id for record in files.waiting() if isinstance(record, Exchange)}
+    known = {record.id for record in records if isinstance(record, ModelCall)}
+    assert not known & {record.id for record in files.waiting() if isinstance(record, ModelCall)}
     records += files.rest()
     assert (told(records), len(files.faults)) == whole(path)
 
@@ -122,11 +122,11 @@ def test_a_file_that_was_cut_replaced_or_removed_is_another_one(tmp_path: Path) 
 def test_files_that_come_later_join_and_calls_told_twice_count_once(tmp_path: Path) -> None:
     one, other, files = tmp_path / "one.jsonl", tmp_path / "other.jsonl", LiveFiles()
     one.write_bytes(lines_of("a", 3))
-    assert sum(isinstance(record, Exchange) for record in files.news([str(one)])) == 3
+    assert sum(isinstance(record, ModelCall) for record in files.news([str(one)])) == 3
     other.write_bytes(lines_of("a", 5))
     names = [str(one), str(other)]
     assert not files.is_past(names)
-    assert sum(isinstance(record, Exchange) for record in files.news(names)) == 2
+    assert sum(isinstance(record, ModelCall) for record in files.news(names)) == 2
     assert len(files.faults) == 0  # what is said of a file as a whole is said at its end
     list(files.rest())
     assert any("counted once" in what for what in files.faults.counts)
@@ -136,7 +136,7 @@ def test_a_broken_line_in_a_live_ledger_is_said_where_it_would_be(tmp_path: Path
     path, files = tmp_path / "ledger.jsonl", LiveFiles()
     with Ledger.open(path) as kept:
         for record in one_session(3):
-            kept.append(record) if isinstance(record, Exchange) else kept.remark(record)
+            kept.append(record) if isinstance(record, ModelCall) else kept.remark(record)
     with path.open("ab") as file:
         file.write(b'{"id":"torn')
     assert len(list(files.news([str(path)]))) >= 3 and not len(files.faults)
@@ -152,7 +152,7 @@ def test_following_a_large_file_costs_what_was_added(tmp_path: Path, pytestconfi
         for _ in range(MEGABYTES[pytestconfig.getoption("--full")]):
             file.write(filler % (b"x" * 1_000) * 900)
     start = time.process_time()
-    assert sum(isinstance(record, Exchange) for record in files.news([str(path)])) == 3
+    assert sum(isinstance(record, ModelCall) for record in files.news([str(path)])) == 3
     all_of_it = time.process_time() - start
     start = time.process_time()
     for _ in range(20):

@@ -25,7 +25,7 @@ from contextkit.cli.main import cli
 from contextkit.errors import ContextKitError
 from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from tests.importers.test_damage import SAMPLES, sample
 from tests.mutations import NO_COUNTS, damage, dumped, mutate, places
 
@@ -164,7 +164,7 @@ def objects(data: bytes) -> list[Any]:
 class Counted:
     """What was read of a file."""
 
-    def __init__(self, calls: list[Exchange], faults: Faults) -> None:
+    def __init__(self, calls: list[ModelCall], faults: Faults) -> None:
         usages = [call.usage for call in calls if call.usage]
         counts = [count for one in usages for count in (one.fresh, one.read, one.write_5m, one.write_1h, one.output)]
         self.calls, self.kinds, self.n_faults = len(calls), set(faults.counts), len(faults)
@@ -179,9 +179,9 @@ def counted(data: bytes, tmp_path: Path) -> Counted:
     """Reads a file; one that is refused as a whole is one fault more."""
     path, faults = tmp_path / "counted.log", Faults()
     path.write_bytes(data)
-    calls = list[Exchange]()
+    calls = list[ModelCall]()
     try:
-        calls += [record for record in records_at(str(path), faults)[1] if isinstance(record, Exchange)]
+        calls += [record for record in records_at(str(path), faults)[1] if isinstance(record, ModelCall)]
     except ContextKitError as error:
         faults.add(str(path), 0, str(error))
     return Counted(calls, faults)

@@ -10,20 +10,20 @@ import pytest
 
 from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 
 FIXTURE = Path(__file__).parent / "fixtures" / "openai_runs" / "runs.json"
 PUBLIC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "tau-bench" / "gpt-4o-airline.json.gz"
 
 
-def read(path: Path) -> tuple[list[Exchange], Faults]:
+def read(path: Path) -> tuple[list[ModelCall], Faults]:
     faults = Faults()
     known, records = records_at(str(path), faults)
     assert known.name == "OpenAI-format runs"
-    return [one for one in records if isinstance(one, Exchange)], faults
+    return [one for one in records if isinstance(one, ModelCall)], faults
 
 
-def sent(call: Exchange) -> list[dict[str, object]]:
+def sent(call: ModelCall) -> list[dict[str, object]]:
     assert isinstance(call.prompt, Bodies)
     return list(json.loads(call.prompt.request)["messages"])
 

@@ -14,16 +14,16 @@ from contextkit.cache.usage import Usage
 from contextkit.errors import UnreadableLog
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import ModelCall, Remark
 
 FIXTURES = Path(__file__).parent / "fixtures" / "opencode"
 DATABASE, FOLDER = FIXTURES / "opencode.db", FIXTURES / "storage"
 
 
-def read(*paths: Path) -> tuple[list[Exchange], list[Remark], Faults]:
+def read(*paths: Path) -> tuple[list[ModelCall], list[Remark], Faults]:
     faults = Faults()
     held = list(records_in([str(path) for path in paths], faults))
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+    return [one for one in held if isinstance(one, ModelCall)], [one for one in held if isinstance(one, Remark)], faults
 
 
 def test_what_stands_in_the_folder_and_in_the_database_is_counted_once(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import ModelCall, Remark
 
 
-def read(*paths: Path) -> tuple[list[Exchange], list[Remark], Faults]:
+def read(*paths: Path) -> tuple[list[ModelCall], list[Remark], Faults]:
     faults = Faults()
     held = list(records_in([str(path) for path in paths], faults))
-    return [one for one in held if isinstance(one, Exchange)], [one for one in held if isinstance(one, Remark)], faults
+    return [one for one in held if isinstance(one, ModelCall)], [one for one in held if isinstance(one, Remark)], faults
 
 
 def test_an_event_without_metrics_is_no_fault(tmp_path: Path) -> None:

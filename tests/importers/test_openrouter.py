@@ -11,7 +11,7 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.openrouter import is_openrouter
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.contents import Gathering
 from contextkit.report.html.columns import Columns
@@ -23,11 +23,11 @@ from contextkit.report.terminal import text
 GENERATIONS = Path(__file__).parent / "fixtures" / "openrouter" / "generations.jsonl"
 
 
-def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
+def calls(path: Path, faults: Faults | None = None) -> list[ModelCall]:
     return [
         record
         for record in records_in([str(path)], Faults() if faults is None else faults)
-        if isinstance(record, Exchange)
+        if isinstance(record, ModelCall)
     ]
 
 

@@ -16,7 +16,7 @@ from contextkit.cache.usage import NO_COUNT, Usage
 from contextkit.importers.otel import ATTRIBUTES
 from contextkit.importers.registry import records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.summary import summarise
 from tests.importers.reading import read_as
 
@@ -134,6 +134,6 @@ def test_a_number_of_hundreds_of_digits_is_no_time_and_no_count(tmp_path: Path, 
     }
     path, faults = tmp_path / "spans.jsonl", Faults()
     path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}) + "\n", "utf-8")
-    (call,) = (record for record in records_at(str(path), faults)[1] if isinstance(record, Exchange))
+    (call,) = (record for record in records_at(str(path), faults)[1] if isinstance(record, ModelCall))
     assert call.at == 1775696615.0 and (call.usage is None or call.usage.output is None)
     assert {(fault.line, fault.what) for fault in faults.kept} >= {(1, NO_COUNT)}

@@ -25,7 +25,7 @@ from contextkit.importers.recording import (
     UserTurn,
 )
 from contextkit.importers.registry import records_at
-from contextkit.ledger.calls import Exchange, Outline
+from contextkit.ledger.calls import ModelCall, Outline
 from contextkit.ledger.misses import misses
 from contextkit.ledger.summary import summarise
 
@@ -172,9 +172,9 @@ def test_an_error_of_the_provider_stands_in_the_ledger_without_its_words(tmp_pat
     path = write(
         tmp_path / "pi.jsonl", HEAD, user("secret"), assistant(stop="error", billed=(0, 0, 0, 0), errorMessage=said)
     )
-    exchange = ledger_of(read_pi(path))[0]
-    assert (exchange.error, exchange.usage) == ("invalid_request_error", None)
-    assert "secret" not in repr(exchange)
+    call = ledger_of(read_pi(path))[0]
+    assert (call.error, call.usage) == ("invalid_request_error", None)
+    assert "secret" not in repr(call)
 
 
 def test_calls_that_nobody_answered_are_not_sent_again(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_calls_that_nobody_answered_are_not_sent_again(tmp_path: Path) -> None:
         result("done", "x"),
         assistant({"type": "text", "text": "ok"}),
     )
-    outlines = [exchange.prompt for exchange in ledger_of(read_pi(path))]
+    outlines = [recorded.prompt for recorded in ledger_of(read_pi(path))]
     assert [o.entries for o in outlines if isinstance(o, Outline)] == [(0,), (1, 2), (3, 4)]
 
 
@@ -208,7 +208,7 @@ def test_the_real_session_adds_up_to_its_own_bills(real: Path) -> None:
     records = [json.loads(line) for line in real.read_text("utf-8").splitlines()]
     bills = [record["message"]["usage"]["cost"]["total"] for record in records if "usage" in record.get("message", {})]
     assert summary.cost_usd == pytest.approx(sum(bills), rel=1e-9)
-    calls = [record for record in records_at(str(real))[1] if isinstance(record, Exchange)]
+    calls = [record for record in records_at(str(real))[1] if isinstance(record, ModelCall)]
     assert sum(call.billed_usd or 0 for call in calls) == pytest.approx(sum(bills), rel=1e-9)
 
 
@@ -271,14 +271,14 @@ def test_compactions_keep_what_the_bills_say_they_kept(real: Path) -> None:
 
 def test_sizes_of_outlines_follow_the_bills(real: Path) -> None:
     head, ratios = 2_600, []
-    for exchange, prompt in ledger_of(read_pi(real)).prompts():
-        tokens = (exchange.usage or ZERO).prompt
+    for call, prompt in ledger_of(read_pi(real)).prompts():
+        tokens = (call.usage or ZERO).prompt
         if prompt and tokens and tokens > 20_000:
             ratios.append((tokens - head) / prompt.n_tokens)
     assert 0.85 < min(ratios) < max(ratios) < 1.15
 
 
 def test_an_outline_costs_what_was_added(real: Path) -> None:
-    outlines = [exchange.prompt for exchange in ledger_of(read_pi(real)) if isinstance(exchange.prompt, Outline)]
+    outlines = [call.prompt for call in ledger_of(read_pi(real)) if isinstance(call.prompt, Outline)]
     assert sum(len(outline.digests) for outline in outlines) < 2_000
     assert [outline.epoch for outline in outlines][-1] == 2

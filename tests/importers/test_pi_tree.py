@@ -16,7 +16,7 @@ from contextkit.importers.pi import read_pi
 from contextkit.importers.recording import AssistantTurn, Compacted, EffortChanged, Text, UserTurn
 from contextkit.importers.registry import ledger_at, records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.misses import misses
 from contextkit.ledger.summary import summarise
 
@@ -72,8 +72,8 @@ def session(tmp_path: Path) -> Session:
     return Session(tmp_path / "session.jsonl")
 
 
-def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
-    return [record for record in records_at(str(path), faults)[1] if isinstance(record, Exchange)]
+def calls(path: Path, faults: Faults | None = None) -> list[ModelCall]:
+    return [record for record in records_at(str(path), faults)[1] if isinstance(record, ModelCall)]
 
 
 def prompts(path: Path) -> list[list[bytes]]:
@@ -327,7 +327,7 @@ def grown(session: Session, seed: int) -> Path:
     return session.write()
 
 
-def lanes(path: Path) -> Iterator[list[Exchange]]:
+def lanes(path: Path) -> Iterator[list[ModelCall]]:
     found = calls(path)
     for name in dict.fromkeys(call.lane for call in found):
         yield [call for call in found if call.lane == name]

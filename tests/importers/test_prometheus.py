@@ -9,15 +9,15 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import ModelCall, Remark
 from contextkit.ledger.misses import analyzed_calls
 
 LABELS = '{engine="0",model_name="m"}'
 
 
-def rows(path: Path, faults: Faults | None = None) -> list[Exchange]:
+def rows(path: Path, faults: Faults | None = None) -> list[ModelCall]:
     records = records_in([str(path)], Faults() if faults is None else faults)
-    return [record for record in records if isinstance(record, Exchange)]
+    return [record for record in records if isinstance(record, ModelCall)]
 
 
 def page(sent: float, read: float, output: float, labels: str = LABELS, when: str = "") -> str:

@@ -11,7 +11,7 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from tests.importers.reading import read_as
 
 CHAT = Path(__file__).parent / "fixtures" / "qwen_code" / "chat.jsonl"
@@ -25,7 +25,7 @@ def test_a_branch_copies_its_lines_and_they_are_counted_once(tmp_path: Path) -> 
     path.write_text(CHAT.read_text("utf-8").replace('"sessionId":"greenhouse"', '"sessionId":"branch"'), "utf-8")
     faults = Faults()
     records = list(records_in([str(CHAT), str(path)], faults))
-    assert len([one for one in records if isinstance(one, Exchange)]) == 4
+    assert len([one for one in records if isinstance(one, ModelCall)]) == 4
     assert faults.kept[-1].what == "4 of its calls were read before; counted once"
 
 

@@ -17,9 +17,11 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.billed import provider_of
 from contextkit.importers.registry import records_at, records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Bodies, Exchange, Record, encode
+from contextkit.ledger.calls import Bodies, ModelCall, Record, encode
 from contextkit.ledger.misses import analyzed_calls
+from contextkit.providers.endpoints import endpoint_of
 from contextkit.providers.usage import usage_of
+from contextkit.report.faults import summary_of
 
 FIXTURES = Path(__file__).parent / "fixtures" / "raw_pairs"
 ANTHROPIC, EVERY_WIRE = FIXTURES / "anthropic.jsonl", FIXTURES / "every_wire.jsonl"
@@ -39,8 +41,8 @@ def read(path: Path, faults: Faults | None = None) -> list[Record]:
     return list(records_in([str(path)], Faults() if faults is None else faults))
 
 
-def calls(path: Path, faults: Faults | None = None) -> list[Exchange]:
-    return [record for record in read(path, faults) if isinstance(record, Exchange)]
+def calls(path: Path, faults: Faults | None = None) -> list[ModelCall]:
+    return [record for record in read(path, faults) if isinstance(record, ModelCall)]
 
 
 def pair(number: int, said: list[Any], **usage: Any) -> dict[str, Any]:
@@ -268,7 +270,7 @@ def test_what_is_recorded_twice_counts_once_and_is_said(tmp_path: Path) -> None:
     lines = ANTHROPIC.read_text("utf-8").splitlines()
     path, faults = put(tmp_path / "a", *lines, lines[2], *lines[:2]), Faults()
     put(tmp_path / "b", lines[0])
-    found = [call for call in records_in([str(path), str(tmp_path / "b")], faults) if isinstance(call, Exchange)]
+    found = [call for call in records_in([str(path), str(tmp_path / "b")], faults) if isinstance(call, ModelCall)]
     assert len(found) == len(lines)
     assert [(Path(fault.file).name, fault.what.split(" ")[0]) for fault in faults.kept] == [("a", "3"), ("b", "1")]
 
@@ -356,7 +358,7 @@ def test_a_time_and_a_session_before_the_request_are_no_agent_trace(tmp_path: Pa
     (tmp_path / "log.jsonl").write_text(json.dumps(row) + "\n")
     known, records = records_at(str(tmp_path / "log.jsonl"))
     assert known.name == "request and response bodies"
-    assert [record.session for record in records if isinstance(record, Exchange)] == ["s1"]
+    assert [record.session for record in records if isinstance(record, ModelCall)] == ["s1"]
 
 
 @pytest.mark.parametrize(
@@ -378,3 +380,26 @@ def test_what_bedrock_wrote_lasts_as_long_as_was_asked_where_its_bill_does_not_s
     usage = {"inputTokens": 5, "outputTokens": 3, "cacheReadInputTokens": 0, "cacheWriteInputTokens": 900, **details}
     (found,) = calls(put(tmp_path / "a", {"at": AT, "request": request, "response": {"usage": usage}}))
     assert found.usage is not None and (found.usage.write_5m, found.usage.write_1h) == expected
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"response": {"usage": {"total_input_tokens": 7}}}], ids=["a request", "with its response"]
+)
+def test_gemini_interactions_are_named_as_a_format_that_is_not_read(more: dict[str, Any], tmp_path: Path) -> None:
+    body = {"model": "gemini-3.8-flash", "input": "Hi."}
+    path, faults = put(tmp_path / "pairs.jsonl", *[{"request": body, **more}] * 2), Faults()
+    assert not calls(path, faults)
+    assert list(faults.counts) == ["a call of Gemini's Interactions API, a format that is not read; passed over"]
+    assert "2 calls of Gemini's Interactions API, a format that is not read" in summary_of(faults.counts)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"model": "google/gemini-3.8-flash", "input": "Hi."},
+        {"model": "gemini-3.8-flash", "input": "Hi.", "instructions": "Be brief."},
+        {"model": "gpt-5.2", "input": "Hi."},
+    ],
+)
+def test_responses_bodies_for_a_gateway_are_read(body: dict[str, Any]) -> None:
+    assert endpoint_of(body, "") == "openai_responses"

@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.prompts import read_body
 from contextkit.server import LocalServer
@@ -50,7 +50,7 @@ def recorded() -> tuple[list[dict[str, Any]], list[bytes]]:
         return rows, [prompt.digests[prompt.n - 1] for _, prompt in server.ledger.prompts() if prompt]
 
 
-def ends(found: list[Exchange]) -> list[bytes | None]:
+def ends(found: list[ModelCall]) -> list[bytes | None]:
     """The end of each prompt, None where its body cannot be read alone."""
     bodies = [call.prompt.request for call in found if isinstance(call.prompt, Bodies)]
     assert len(bodies) == len(found)

@@ -44,7 +44,7 @@ def read(path: Path, folder: Path) -> str:
     told += [f"fault {fault.line}: {fault.what}" for fault in faults.kept]
     for row in calls:
         miss = row.miss and [row.miss.cause, row.miss.where, row.miss.certain]
-        told.append(f"miss {row.exchange.id}: {json.dumps([miss, row.verdict], ensure_ascii=False)}")
+        told.append(f"miss {row.call.id}: {json.dumps([miss, row.verdict], ensure_ascii=False)}")
     return "\n".join(told) + "\n"
 
 

@@ -15,15 +15,15 @@ import pytest
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.summary import summarise
 
 FIXTURES = Path(__file__).parent / "fixtures"
 AT = "2026-11-20T10:00:00Z"
 
 
-def calls(path: Path) -> list[Exchange]:
-    return [record for record in records_in([str(path)], Faults()) if isinstance(record, Exchange)]
+def calls(path: Path) -> list[ModelCall]:
+    return [record for record in records_in([str(path)], Faults()) if isinstance(record, ModelCall)]
 
 
 def put(path: Path, *rows: dict[str, Any]) -> Path:

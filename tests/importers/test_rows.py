@@ -18,7 +18,7 @@ from contextkit.importers import rows as ordering
 from contextkit.importers.registry import records_in
 from contextkit.importers.rows import in_time, rows
 from contextkit.importers.source import Faults, Source
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.summary import summarise
 
 ROWS: list[dict[str, Any]] = [{"a": 1, "text": 'x"}]{\\'}, {"a": 2, "inner": [{"b": [1, {}]}]}, {"a": 3}]
@@ -87,9 +87,9 @@ def test_a_cut_file_is_never_fatal_and_never_counts_more(tmp_path: Path, path: P
     cut = tmp_path / path.name
     data = path.read_bytes()
     cut.write_bytes(data[: int(len(data) * share)])
-    ids = [record.id for record in records_in([str(path)], Faults()) if isinstance(record, Exchange)]
+    ids = [record.id for record in records_in([str(path)], Faults()) if isinstance(record, ModelCall)]
     faults = Faults()
-    found = [record.id for record in records_in([str(cut), str(path)], faults) if isinstance(record, Exchange)]
+    found = [record.id for record in records_in([str(cut), str(path)], faults) if isinstance(record, ModelCall)]
     assert len(found) == len(set(found)) and set(ids) >= {name for name in found if cut.stem not in name}
     assert len(faults)
 

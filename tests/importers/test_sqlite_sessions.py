@@ -18,7 +18,7 @@ from contextkit.cli.main import cli
 from contextkit.errors import LogCorrupt, UnreadableLog
 from contextkit.importers.registry import ledger_at, records_in
 from contextkit.importers.source import DAMAGED, Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.prompts import prompts_of
 
 SYSTEM = "You are careful. " * 500
@@ -65,9 +65,9 @@ def shown(*arguments: object) -> Any:
     return json.loads(report(*arguments, "--json").stdout)
 
 
-def prompts(exchanges: Iterable[Exchange]) -> list[int | None]:
+def prompts(calls: Iterable[ModelCall]) -> list[int | None]:
     """Size of each call's prompt, rebuilt from the rows before it."""
-    return [None if prompt is None else prompt.n_tokens for _, prompt in prompts_of(exchanges)]
+    return [None if prompt is None else prompt.n_tokens for _, prompt in prompts_of(calls)]
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_sessions_that_take_turns_keep_their_prompts_apart(file: Path) -> None:
                 context.user(f"Question {number}.")
                 context.receive(reply(number, 0, 2_000), context.request())
         alone = [prompts(context.ledger) for context in (one, other)]
-    ours = prompts(record for record in records_in([str(file)], Faults()) if isinstance(record, Exchange))
+    ours = prompts(record for record in records_in([str(file)], Faults()) if isinstance(record, ModelCall))
     assert None not in ours and (ours[::2], ours[1::2]) == tuple(alone) and alone[0][0] != alone[1][0]
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.summary import summarise
 
 Totals = dict[tuple[str, str], tuple[int, ...]]
@@ -27,7 +27,7 @@ Totals = dict[tuple[str, str], tuple[int, ...]]
 def ours(paths: list[str]) -> Totals:
     found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * 5)
     for record in records_in(paths, Faults()):
-        if not isinstance(record, Exchange) or record.usage is None:
+        if not isinstance(record, ModelCall) or record.usage is None:
             continue
         usage, row = record.usage, found[_day(record.at), record.model]
         counts = (1, usage.fresh or 0, usage.read or 0, usage.written or 0, usage.output or 0)
@@ -211,8 +211,8 @@ def test_ccusage_counts_the_same_of_other_agents(agent: str, shared: Path, tmp_p
     found: dict[str, list[int]] = defaultdict(lambda: [0] * 3)
     total = 0
     for record in records_in([str(path) for path in paths], Faults()):
-        usage = record.usage if isinstance(record, Exchange) else None
-        if isinstance(record, Exchange) and usage is not None and usage.prompt is not None:
+        usage = record.usage if isinstance(record, ModelCall) else None
+        if isinstance(record, ModelCall) and usage is not None and usage.prompt is not None:
             counts = (usage.fresh or 0, usage.read or 0, usage.written or 0)
             found[record.model] = [one + other for one, other in zip(found[record.model], counts, strict=True)]
             total += sum(counts) + (usage.output or 0)

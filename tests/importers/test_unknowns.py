@@ -16,7 +16,7 @@ import zstandard
 from contextkit import Usage
 from contextkit.importers.registry import ledger_at, records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.providers import BedrockConverse
 from tests.cli.conftest import Run, run
 
@@ -33,9 +33,9 @@ GIVEN = {
 """File → calls and tokens read, as the README of the data counts them."""
 
 
-def read(path: Path) -> tuple[list[Exchange], Faults]:
+def read(path: Path) -> tuple[list[ModelCall], Faults]:
     faults = Faults()
-    return [record for record in records_at(str(path), faults)[1] if isinstance(record, Exchange)], faults
+    return [record for record in records_at(str(path), faults)[1] if isinstance(record, ModelCall)], faults
 
 
 def totals(path: Path) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from contextkit import Context
 from contextkit.cache.usage import ZERO
 from contextkit.canonical import parse
 from contextkit.engines.simulate import simulate
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from tests.laws.conversations import BREAKING, SAYING, Conversation, Sent, operations
 from tests.laws.wires import PROVIDERS, Server, atoms, common
 
@@ -88,10 +88,8 @@ def _marked(sent: Sent) -> int:
 def test_the_ledger_alone_gives_the_same_bills_again(name: str, data: st.DataObject) -> None:
     conversation = Conversation(PROVIDERS[name]())
     conversation.run(data.draw(operations(*SAYING, *BREAKING)))
-    recorded = {exchange.id: exchange.usage for exchange in conversation.context.ledger if exchange.usage is not None}
-    replayed = {
-        exchange.id: exchange.usage for exchange in simulate(conversation.context.ledger) if exchange.id in recorded
-    }
+    recorded = {call.id: call.usage for call in conversation.context.ledger if call.usage is not None}
+    replayed = {call.id: call.usage for call in simulate(conversation.context.ledger) if call.id in recorded}
     assert [(u.read, u.fresh) for u in replayed.values() if u] == [(u.read, u.fresh) for u in recorded.values() if u]
 
 
@@ -131,7 +129,7 @@ def test_calls_that_overlap_are_replayed_in_the_order_they_started() -> None:
     short = context.request()
     context._account.received(short, _reply(), clock.clock_at)
     context._account._note(long, "long", ZERO, long.at + 1, clock.clock_at, None, is_billed=True)
-    by_start = {exchange.at: exchange.usage for exchange in simulate(context.ledger)}
+    by_start = {call.at: call.usage for call in simulate(context.ledger)}
     assert by_start[long.at].read == 0 and by_start[short.at].read == short.prompt.n_tokens  # type: ignore[union-attr]
 
 

@@ -35,7 +35,7 @@ import pytest
 
 from contextkit import Ledger, watch
 from contextkit.importers.registry import records_at
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import Finding, RequestPlace
@@ -130,12 +130,12 @@ def before_of(names: Sequence[object]) -> list[int | None]:
     return before
 
 
-def ledger_view(calls: Sequence[Exchange]) -> View:
+def ledger_view(calls: Sequence[ModelCall]) -> View:
     causes = [{call.miss.cause} if call.miss else set() for call in analyzed_calls(calls)]
     return View(before_of([(call.session, call.lane) for call in calls]), causes)
 
 
-def lint_view(calls: Sequence[Exchange]) -> View:
+def lint_view(calls: Sequence[ModelCall]) -> View:
     names: dict[int, str] = {}
 
     def conversations(recorded: Calls) -> list[Evidence]:
@@ -205,8 +205,8 @@ def replay(
         [*analyzer.analysis.close(time.time())]
     recording = folder / "pairs.jsonl"
     recording.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), "utf-8")
-    reported = [record for record in records_at(str(recording))[1] if isinstance(record, Exchange)]
-    rows = [report["exchange"] for report in analyzer.reports]
+    reported = [record for record in records_at(str(recording))[1] if isinstance(record, ModelCall)]
+    rows = [report["call"] for report in analyzer.reports]
     views = {
         "ledger": ledger_view([*stage.server.ledger]),
         "proxy": View(
@@ -225,7 +225,7 @@ def replay(
     return views
 
 
-def pair_of(row: Exchange, url: str, body: dict[str, Any], answer: str) -> dict[str, Any]:
+def pair_of(row: ModelCall, url: str, body: dict[str, Any], answer: str) -> dict[str, Any]:
     response = json.loads(answer) if answer.startswith(("{", "[")) else answer
     times = {"at": row.at, "first_byte": row.first_byte_at, "ended_at": row.ended_at}
     return {"url": url, **times, "request": body, "response": response}

@@ -25,7 +25,7 @@ from openai.types.responses import ResponseInputItemParam
 
 from contextkit import Context
 from contextkit.canonical import canonical, parse
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.openai_compatible import HOSTS
 from contextkit.providers.request import Request
 from contextkit.server import LocalServer

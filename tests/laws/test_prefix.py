@@ -14,7 +14,7 @@ from contextkit.canonical import parse
 from contextkit.errors import HeadChanged
 from contextkit.prompt.diff import divergence
 from contextkit.prompt.prompt import PromptLayout
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from tests.laws.conversations import BREAKING, MORE_TOOLS, SAYING, SYSTEM, TOOLS, Conversation, Operation, operations
 from tests.laws.wires import PROVIDERS, TRIED, atoms, common
 

@@ -25,7 +25,7 @@ from contextkit.importers.recording import (
     UserTurn,
 )
 from contextkit.prompt.diff import divergence
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from tests.laws.wires import Server, answer, atoms, common
 
 Json = Any

@@ -14,7 +14,7 @@ from contextkit import AnthropicMessages, Context
 from contextkit.canonical import canonical, parse
 from contextkit.errors import UnreadableRequest
 from contextkit.prompt.normal_form import VERBATIM, normal
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from tests.laws.conversations import ARGUMENTS, BREAKING, PNG, SAYING, TEXT, TOOLS, Conversation, operations
 from tests.laws.every_block import ROWS
 from tests.laws.wires import PROVIDERS, TRIED

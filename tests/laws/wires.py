@@ -17,7 +17,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.models import model_named
 from contextkit.providers import BedrockConverse, Gemini
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.providers.provider import Provider
 from tests.scale import cases

@@ -21,7 +21,7 @@ from contextkit.ledger.anonymize import PROGRAMS, VERDICTS, Anonymizer
 from contextkit.ledger.calls import (
     BlockIds,
     Bodies,
-    Exchange,
+    ModelCall,
     Outline,
     Record,
     Remark,
@@ -32,6 +32,7 @@ from contextkit.ledger.calls import (
 )
 from contextkit.ledger.prompts import prompts_of, read_body
 from contextkit.ledger.summary import Summary, summarise
+from contextkit.prices import register_price
 from contextkit.server.endpoints import diagnostics
 from tests.report.made_up import many_sessions, with_bodies
 from tests.scale import n_examples
@@ -80,7 +81,7 @@ def bodies_of_clients(folder: Path, random: Random) -> Iterator[Record]:
             read = random.choice((0, 40_000))
             usage = None if random.random() < 0.1 else Usage(9, read, writes={300: 40_000 - read}, output=5)
             name, prompt = f"{path.name}-{number}", Bodies(json.dumps(request).encode())
-            yield Exchange(name, path.name, "main", at, at + 1, at + 2, provider, model, prompt, usage, None, None)
+            yield ModelCall(name, path.name, "main", at, at + 1, at + 2, provider, model, prompt, usage, None, None)
 
 
 def test_the_report_is_the_same_and_no_text_is_in_it(shared: Path) -> None:
@@ -88,24 +89,52 @@ def test_the_report_is_the_same_and_no_text_is_in_it(shared: Path) -> None:
     for records in recordings(shared):
         check_same_report(records)
         check_only_public_strings(anonymized(records))
-        n_calls += sum(isinstance(record, Exchange) for record in records)
+        n_calls += sum(isinstance(record, ModelCall) for record in records)
     assert n_calls > n_examples(1_000, 6_000)
 
 
-@pytest.mark.parametrize("model", ["gpt-4o-acme", "claude-acme", "acme-prod", "ft:gpt-4o-mini-2024-07-18:acme::id"])
-def test_a_model_of_somebody_s_own_keeps_its_dollars_and_not_its_name(model: str) -> None:
-    usage = Usage(10_000, 40_000, writes={300: 0}, output=500)
-    calls = [
-        Exchange(f"c{n}", "s", "main", 20.0 * n, None, None, "openai", model, None, usage, None, None) for n in range(3)
-    ]
+OWN_MODELS = [
+    ("openai", "gpt-4o-acme"),
+    ("openai", "claude-acme"),
+    ("openai", "acme-prod"),
+    ("openai", "ft:gpt-4o-mini-2024-07-18:acme::id"),
+    ("openai", "ft:GPT-4o-mini:ACME::id"),
+    ("anthropic", "claude-opus-4-5-acme"),
+    ("google", "gemini-2.5-pro-acme"),
+]
+
+
+@pytest.mark.parametrize(("provider", "model"), OWN_MODELS)
+def test_a_model_of_somebody_s_own_keeps_its_list_price_and_not_its_name(provider: str, model: str) -> None:
+    calls = own_calls(provider, model)
     hidden = anonymized(calls)
-    assert b"acme" not in b"".join(map(encode, hidden))
-    assert summarise(hidden).total.cost_usd == pytest.approx(summarise(calls).total.cost_usd)
-    assert summarise(hidden).total.calls_with_price == summarise(calls).total.calls_with_price
+    assert b"acme" not in b"".join(map(encode, hidden)).lower()
+    check_same_report(calls)
+    was, now = summarise(calls).total, summarise(hidden).total
+    assert (now.recorded, now.calls_with_price) == (was.recorded, was.calls_with_price)
+    assert now.recorded.calls == 0
+    assert not any(isinstance(call, ModelCall) and call.computed_usd for call in hidden)
+
+
+def own_calls(provider: str, model: str) -> list[Record]:
+    usages = [Usage(10_000, read, writes={300: 40_000 - read}, output=500) for read in (0, 40_000, 0)]
+    return [
+        ModelCall(f"c{n}", "s", "main", 1_790_000_000.0 + 20 * n, None, None, provider, model, None, usage, None, None)
+        for n, usage in enumerate(usages)
+    ]
+
+
+def test_a_price_that_no_public_name_has_stays_as_computed_dollars() -> None:
+    register_price("openai", "acme-registered", input=3.0, cache_read=0.25, output=9.0)
+    calls = own_calls("openai", "acme-registered")
+    hidden = anonymized(anonymized(calls))
+    was, now = summarise(calls).total, summarise(hidden).total
+    assert now.cost_usd == pytest.approx(was.cost_usd) and now.cost_usd
+    assert (now.calls_with_price, now.recorded.calls, now.cost_uncached_usd) == (3, 0, None)
 
 
 def test_blocks_keep_their_sizes_and_which_are_equal() -> None:
-    calls = [record for record in with_bodies() if isinstance(record, Exchange)]
+    calls = [record for record in with_bodies() if isinstance(record, ModelCall)]
     one, other = anonymized(calls), anonymized(calls)
     names: dict[bytes, bytes] = {}
     for call, (_, now), (_, again) in zip(calls, prompts_of(one), prompts_of(other), strict=True):  # type: ignore[arg-type]
@@ -138,7 +167,7 @@ def planted() -> Iterator[Record]:
     for number, prompt in enumerate(prompts):
         times, bill = ([WORD] * 3, damaged) if number % 2 else ([1.0, 2.0, 3.0], usage)
         call: tuple[Any, ...] = (f"{WORD} {number}", WORD, WORD, *times, WORD, f"claude-{WORD}", prompt, bill, bill)
-        yield Exchange(*call, WORD, WORD, WORD)  # type: ignore[arg-type]
+        yield ModelCall(*call, WORD, WORD, WORD)  # type: ignore[arg-type]
 
 
 def test_no_planted_word_of_any_record_is_left() -> None:

@@ -28,7 +28,7 @@ def conversation(turns: int) -> Ledger:
 
 
 def reads(ledger: Ledger, rule: Rule = HOSTED["deepseek"]) -> list[int | None]:
-    return [exchange.usage.read if exchange.usage else None for exchange in simulate(ledger, hosted_cache(rule))]
+    return [call.usage.read if call.usage else None for call in simulate(ledger, hosted_cache(rule))]
 
 
 def test_the_next_turn_reads_the_answer_too() -> None:
@@ -39,8 +39,8 @@ def test_the_next_turn_reads_the_answer_too() -> None:
 
 def test_an_answer_that_was_cut_is_no_unit() -> None:
     ledger, cut = conversation(3), Ledger()
-    for index, exchange in enumerate(ledger):
-        cut.append(replace(exchange, error="cut") if index == 1 else exchange)
+    for index, call in enumerate(ledger):
+        cut.append(replace(call, error="cut") if index == 1 else call)
     sizes = [prompt.n_tokens for _, prompt in ledger.prompts() if prompt]
     assert reads(cut) == [0, reads(ledger)[1], sizes[1]]
 

@@ -10,10 +10,10 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger import misses as comparing
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.misses import MissDetector, misses
 from contextkit.ledger.prompts import outline, read_body
-from contextkit.providers.codecs import endpoint_of
+from contextkit.providers.endpoints import endpoint_of
 
 MARKED = {"cache_control": {"type": "ephemeral"}}
 
@@ -25,10 +25,10 @@ def body(*said: str, model: str = "claude-sonnet-4-6", **more: Any) -> bytes:
 
 def call(
     number: int, raw: bytes, read: int, written: int, *, lane: str = "main", at: float | None = None, model: str = ""
-) -> Exchange:
+) -> ModelCall:
     at = 30.0 * number if at is None else at
     usage, model = Usage(1, read, written, 0, 1), model or "claude-sonnet-4-6"
-    return Exchange(f"c{number}", "s", lane, at, at + 2, at + 4, "anthropic", model, Bodies(raw), usage, None, None)
+    return ModelCall(f"c{number}", "s", lane, at, at + 2, at + 4, "anthropic", model, Bodies(raw), usage, None, None)
 
 
 @pytest.mark.parametrize(

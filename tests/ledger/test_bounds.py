@@ -12,7 +12,7 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.errors import LogCorrupt
 from contextkit.ledger import summary as summary_module
-from contextkit.ledger.calls import Exchange, Record, Remark, decode, encode
+from contextkit.ledger.calls import ModelCall, Record, Remark, decode, encode
 from contextkit.ledger.misses import Miss, analyzed_calls
 from contextkit.ledger.summary import Tally, dearest, summarise
 
@@ -55,18 +55,18 @@ def a_ledger(n_sessions: int = 12) -> list[Record]:
         estimate = 450 if number % 14 == 0 else None
         if draw.random() < 0.05:
             records.append(Remark(draw.choice(("verdict", "compaction", "setting")), f"c{number}", "system_changed"))
-        call = Exchange(f"c{number}", session, lane, at, at + 1, at + 9, provider, model, None, usage, None, None)
+        call = ModelCall(f"c{number}", session, lane, at, at + 1, at + 9, provider, model, None, usage, None, None)
         records.append(replace(call, billed_usd=billed_usd, output_estimate=estimate))
     return records
 
 
 def test_a_count_that_no_call_has_is_a_damaged_line() -> None:
     whole, line = (
-        encode(Exchange("a", "s", "main", START, None, None, "", "m", None, Usage(fresh, 0, 0, 0, 1), None, None))
+        encode(ModelCall("a", "s", "main", START, None, None, "", "m", None, Usage(fresh, 0, 0, 0, 1), None, None))
         for fresh in (10**15, 10**25)
     )
     again = decode(whole)
-    assert isinstance(again, Exchange)
+    assert isinstance(again, ModelCall)
     assert again.usage is not None
     assert again.usage.fresh == 10**15
     with pytest.raises(LogCorrupt, match="no natural number"):

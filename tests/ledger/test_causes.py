@@ -12,7 +12,7 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.facts.observed import EventRates, ReadStep, event_rates, read_steps
-from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 from contextkit.ledger.causes import MOST_EARLIER, CallPair, LaneState, predicted_read
 from contextkit.ledger.misses import LedgerAnalyzer, Miss
 
@@ -39,7 +39,7 @@ class Session:
         name = f"call {self.n}"
         self.records += [Remark(kind, name, text) for kind, text in remarks]  # type: ignore[arg-type]
         call = {**ROW, "id": name, "at": self.at, "ended_at": self.at + lasts, "usage": usage}
-        self.records.append(Exchange(**call, provider=self.provider, model=self.model))
+        self.records.append(ModelCall(**call, provider=self.provider, model=self.model))
         return self
 
     @property

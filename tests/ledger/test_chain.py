@@ -16,7 +16,7 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.errors import LogCorrupt, NewerFormat, StorageError, UnreadableLog
-from contextkit.ledger.calls import Chain, Exchange, Remark, encode
+from contextkit.ledger.calls import Chain, ModelCall, Remark, encode
 from contextkit.ledger.ledger import Ledger
 from contextkit.log.sqlite import CallLines, SQLiteStorage
 from contextkit.proxy.journal import Journal
@@ -25,9 +25,9 @@ from tests.cli.conftest import Run, run
 __all__ = ["run"]
 
 
-def row(number: int) -> Exchange:
+def row(number: int) -> ModelCall:
     usage = Usage(10**number, 0, 0, 0, 5)
-    return Exchange(
+    return ModelCall(
         f"msg_{number}", "s", "main", 1.0, None, None, "anthropic", "claude-opus-5", None, usage, None, None
     )
 
@@ -48,7 +48,7 @@ def older(lines: list[bytes]) -> list[bytes]:
     return [b'{"contextkit_ledger":1}\n', *(b'%b,"sum":"%b"}\n' % pair for pair in zip(rows, sums, strict=True))]
 
 
-def exchanged(line: bytes) -> bytes:
+def calld(line: bytes) -> bytes:
     """The row with other tokens, and the sum of what it says now."""
     covered = line.replace(b'"fresh":100,', b'"fresh":900,').rpartition(b',"sum"')[0]
     return b'%b,"sum":"%b"}\n' % (covered, sha256(covered).hexdigest()[:16].encode())
@@ -81,7 +81,7 @@ EDITS: dict[str, tuple[Edit, list[str], str]] = {
         "111011",
     ),
     "edited, with the sum of it": (
-        lambda rows: [*rows[:2], exchanged(rows[2]), *rows[3:]],
+        lambda rows: [*rows[:2], calld(rows[2]), *rows[3:]],
         ["5: the row before it is another than when it was written"],
         "111911",
     ),
@@ -112,7 +112,7 @@ def test_rows_that_are_not_as_they_were_written_are_noticed_and_the_others_count
     ledger = Ledger.read(path, on_corrupt=lambda error: found.append(str(error)))
     assert len(found) == len(told)
     assert all(f"ledger.jsonl line {one}" in text for one, text in zip(told, found, strict=True))
-    assert sum(exchange.usage.fresh or 0 for exchange in ledger if exchange.usage) == int(counted)
+    assert sum(call.usage.fresh or 0 for call in ledger if call.usage) == int(counted)
     report = run("report", path, "--json", "--verbose")
     assert report.code == 0
     figures = json.loads(report.out)
@@ -193,7 +193,7 @@ def test_a_ledger_of_version_1_is_continued_and_named_to_older_readers(
     lines = path.read_bytes().splitlines(keepends=True)
     assert lines[0] == b'{"contextkit_ledger":2}\n' and lines[1:7] == was[1:]
     assert [json.loads(line).get("sequence") for line in lines[1:]] == [None] * 6 + [6, 7]
-    assert [exchange.id for exchange in Ledger.read(path)] == [f"msg_{n}" for n in range(8)]
+    assert [call.id for call in Ledger.read(path)] == [f"msg_{n}" for n in range(8)]
     for edit, told in (
         (lines[:3] + lines[4:], "line 7: 1 row before it is missing"),
         (lines[:3] + lines[2:], "line 9: more rows stand before it than when it was written"),
@@ -210,7 +210,7 @@ def test_rows_that_an_older_version_still_writes_are_counted(path: Path) -> None
         with path.open("ab") as file:
             file.write(late)
         ledger.append(row(7))
-    assert [exchange.id for exchange in Ledger.read(path)] == [f"msg_{n}" for n in range(8)]
+    assert [call.id for call in Ledger.read(path)] == [f"msg_{n}" for n in range(8)]
     path.write_bytes(path.read_bytes().replace(late, b""))
     with pytest.raises(LogCorrupt, match="line 8: 1 row before it is missing"):
         Ledger.read(path)

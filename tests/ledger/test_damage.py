@@ -13,7 +13,7 @@ import pytest
 from contextkit import AnthropicMessages, Context
 from contextkit.cache.usage import Usage
 from contextkit.errors import ContextKitError, LogCorrupt, UnreadableLog
-from contextkit.ledger.calls import Exchange, Outline, encode
+from contextkit.ledger.calls import ModelCall, Outline, encode
 from contextkit.ledger.ledger import HEADER, Ledger
 from contextkit.ledger.summary import summarise
 from tests.cli.conftest import Run, run
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def figures(ledger: Ledger) -> list[Any]:
-    return [*ledger.exchanges, *ledger.remarks]
+    return [*ledger.calls, *ledger.remarks]
 
 
 def test_a_byte_that_is_flipped_is_found(folder: Path, request: pytest.FixtureRequest) -> None:
@@ -105,7 +105,7 @@ def test_garbage_behind_the_last_row_is_no_unfinished_row(folder: Path, end: byt
     path = folder / "ledger.jsonl"
     with path.open("ab") as file:
         file.write(b"what is this?" + end)
-    with pytest.raises(LogCorrupt, match=r"ledger\.jsonl line 6: not an exchange"):
+    with pytest.raises(LogCorrupt, match=r"ledger\.jsonl line 6: not a call"):
         opened(folder)
     assert not folder.joinpath("ledger.jsonl.torn").exists()
 
@@ -188,13 +188,13 @@ def test_prompts_behind_a_damaged_row_are_right_or_unknown(folder: Path, is_old:
     from contextkit.ledger.prompts import Growing
 
     whole = Ledger.read(folder / "ledger.jsonl").prompts()
-    prompts = {exchange.id: (prompt.n, list(prompt.digests)) for exchange, prompt in whole if prompt}
+    prompts = {call.id: (prompt.n, list(prompt.digests)) for call, prompt in whole if prompt}
     assert len(prompts) == 4
     growing, known = Growing(), 0
-    for exchange in without(folder, 1, is_old=is_old):
-        prompt = growing.prompt(exchange)
+    for call in without(folder, 1, is_old=is_old):
+        prompt = growing.prompt(call)
         known += prompt is not None
-        assert prompt is None or (prompt.n, list(prompt.digests)) == prompts[exchange.id]
+        assert prompt is None or (prompt.n, list(prompt.digests)) == prompts[call.id]
     assert known == 1  # what came before; the others continue the row that is lost
 
 
@@ -240,7 +240,7 @@ def test_a_damaged_ledger_never_raises_a_bare_error(folder: Path) -> None:
             warnings.simplefilter("ignore")
             try:
                 ledger = Ledger.read(path, on_corrupt=lambda error: None)
-                assert all(isinstance(row, Exchange) and isinstance(row.prompt, Outline | None) for row in ledger)
+                assert all(isinstance(row, ModelCall) and isinstance(row.prompt, Outline | None) for row in ledger)
                 summarise(ledger)
                 list(Ledger.read(path).prompts())
             except ContextKitError:
@@ -249,9 +249,9 @@ def test_a_damaged_ledger_never_raises_a_bare_error(folder: Path) -> None:
 
 @pytest.mark.parametrize("at", [-1e17])
 def test_a_row_with_a_time_that_has_no_date_is_left_out_of_a_report(at: float, tmp_path: Path, run: Run) -> None:
-    def call(name: str, when: float) -> Exchange:
+    def call(name: str, when: float) -> ModelCall:
         usage = Usage(10, 0, 9_000, 0, 5)
-        return Exchange(name, "s", "main", when, None, None, "anthropic", "claude-opus-4-5", None, usage, None, None)
+        return ModelCall(name, "s", "main", when, None, None, "anthropic", "claude-opus-4-5", None, usage, None, None)
 
     path = tmp_path / "ledger.jsonl"
     lines = [encode(call("a", at)), encode(call("b", 1_780_000_000.0))]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
 from contextkit.errors import LogCorrupt, UnreadableLog
-from contextkit.ledger.calls import BlockIds, Bodies, Chain, Exchange, Outline, decode, encode
+from contextkit.ledger.calls import BlockIds, Bodies, Chain, ModelCall, Outline, decode, encode
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.prompts import outline
 
@@ -39,8 +39,8 @@ outlines = st.builds(
 )
 blocks = st.builds(BlockIds, st.integers(1, 512), st.lists(st.integers(-(2**70), 2**70), max_size=4).map(tuple))
 prompts = st.none() | outlines | st.builds(Bodies, st.binary(max_size=20) | words.map(str.encode)) | blocks
-exchanges = st.builds(
-    Exchange,
+calls = st.builds(
+    ModelCall,
     words,
     words,
     words,
@@ -56,7 +56,7 @@ exchanges = st.builds(
 )
 
 
-def an_exchange(number: int = 0, **more: Any) -> Exchange:
+def an_call(number: int = 0, **more: Any) -> ModelCall:
     row: dict[str, Any] = {
         "id": f"msg_{number}",
         "session": "s",
@@ -71,7 +71,7 @@ def an_exchange(number: int = 0, **more: Any) -> Exchange:
         "predicted": None,
         "error": None,
     }
-    return Exchange(**{**row, **more})
+    return ModelCall(**{**row, **more})
 
 
 def a_prompt(bodies: list[str], namespaces: tuple[bytes, bytes, bytes] = (b"t", b"s", b"m")) -> Prompt:
@@ -90,23 +90,23 @@ def a_prompt(bodies: list[str], namespaces: tuple[bytes, bytes, bytes] = (b"t", 
     )
 
 
-@given(exchanges)
-def test_a_row_reads_back_as_it_was(exchange: Exchange) -> None:
-    line = Chain().add(encode(exchange))[0].rstrip(b"\n")
+@given(calls)
+def test_a_row_reads_back_as_it_was(call: ModelCall) -> None:
+    line = Chain().add(encode(call))[0].rstrip(b"\n")
     assert b"\n" not in line
-    assert decode(line) == exchange
+    assert decode(line) == call
     assert Chain().add(encode(decode(line)))[0] == line + b"\n"
 
 
-def test_a_file_holds_the_same_exchanges_after_reopening(tmp_path: Path) -> None:
+def test_a_file_holds_the_same_calls_after_reopening(tmp_path: Path) -> None:
     path = tmp_path / "runs" / "ledger.jsonl"
     with Ledger.open(path) as ledger:
-        ledger.append(an_exchange(0, usage=Usage(1, 2, 3, 4, 5)))
+        ledger.append(an_call(0, usage=Usage(1, 2, 3, 4, 5)))
     with Ledger.open(path) as ledger:
-        ledger.append(an_exchange(1, prompt=Bodies(b'{"model":"m"}')))
-        assert [exchange.id for exchange in ledger] == ["msg_0", "msg_1"]
+        ledger.append(an_call(1, prompt=Bodies(b'{"model":"m"}')))
+        assert [call.id for call in ledger] == ["msg_0", "msg_1"]
     read = Ledger.read(path)
-    assert list(read) == list(ledger.exchanges)
+    assert list(read) == list(ledger.calls)
     assert len(read) == 2 and read.torn is None
     assert path.read_text("utf-8").splitlines()[0] == '{"contextkit_ledger":2}'
     assert all(json.loads(line) for line in path.read_text("utf-8").splitlines())
@@ -116,7 +116,7 @@ def test_each_append_is_in_the_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     with Ledger.open(path) as ledger:
         for number in range(3):
-            ledger.append(an_exchange(number))
+            ledger.append(an_call(number))
             assert len(Ledger.read(path)) == number + 1
 
 
@@ -124,18 +124,18 @@ def test_each_append_is_in_the_file_at_once(tmp_path: Path) -> None:
 def test_a_torn_last_line_is_set_aside(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "ledger.jsonl"
     with Ledger.open(path) as ledger:
-        ledger.append(an_exchange(0))
-        ledger.append(an_exchange(1))
+        ledger.append(an_call(0))
+        ledger.append(an_call(1))
     path.write_bytes(path.read_bytes()[:-cut])
     torn = path.read_bytes().splitlines()[-1]
 
-    assert [exchange.id for exchange in Ledger.read(path)] == ["msg_0"]
+    assert [call.id for call in Ledger.read(path)] == ["msg_0"]
     with pytest.warns(UserWarning, match=r"unfinished line.*ledger\.jsonl\.torn"):
         ledger = Ledger.open(path)
     with ledger:
         assert ledger.torn == torn == (tmp_path / "ledger.jsonl.torn").read_bytes()
-        ledger.append(an_exchange(2))
-    assert [exchange.id for exchange in Ledger.read(path)] == ["msg_0", "msg_2"]
+        ledger.append(an_call(2))
+    assert [call.id for call in Ledger.read(path)] == ["msg_0", "msg_2"]
 
 
 @pytest.mark.parametrize("left", [b"", b'{"contextk'])
@@ -171,7 +171,7 @@ def test_prompts_come_back_from_their_differences(history: list[tuple[str, list[
     recorder = Recorder(Ledger())
     sent = [(lane, a_prompt(bodies)) for lane, bodies in history]
     for number, (lane, prompt) in enumerate(sent):
-        recorder.record(an_exchange(number, lane=lane), prompt, list(range(prompt.n)), epoch=0)
+        recorder.record(an_call(number, lane=lane), prompt, list(range(prompt.n)), epoch=0)
     for (_, prompt), (_, found) in zip(sent, recorder.ledger.prompts(), strict=True):
         assert found is not None
         assert (found.n, found.namespaces, found.level_ends, found.breakpoints) == (
@@ -196,19 +196,19 @@ def test_an_outline_keeps_the_common_words_whatever_the_settings(one: list[str],
 def test_a_recorder_continues_a_ledger_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     with Ledger.open(path) as ledger:
-        Recorder(ledger).record(an_exchange(0), a_prompt(["t", "s", "a"]), [0, 0, 1])
+        Recorder(ledger).record(an_call(0), a_prompt(["t", "s", "a"]), [0, 0, 1])
     with Ledger.open(path) as ledger:
-        row = Recorder(ledger).record(an_exchange(1), a_prompt(["t", "s", "a", "b"]), [0, 0, 1, 2])
+        row = Recorder(ledger).record(an_call(1), a_prompt(["t", "s", "a", "b"]), [0, 0, 1, 2])
     assert isinstance(row.prompt, Outline)
     assert (row.prompt.keep, row.prompt.entries) == (3, (2,))
 
 
 def test_an_outline_without_its_lane_is_named() -> None:
     ledger = Ledger()
-    Recorder(ledger).record(an_exchange(0), a_prompt(["a"]), [0])
+    Recorder(ledger).record(an_call(0), a_prompt(["a"]), [0])
     prompt = ledger[0].prompt
     assert isinstance(prompt, Outline)
     stray = Ledger()
-    stray.append(an_exchange(7, prompt=Outline(3, *[getattr(prompt, name) for name in prompt.__slots__[1:]])))
+    stray.append(an_call(7, prompt=Outline(3, *[getattr(prompt, name) for name in prompt.__slots__[1:]])))
     with pytest.raises(LogCorrupt, match="'msg_7' keeps 3 segments of a lane that has 0"):
         list(stray.prompts())

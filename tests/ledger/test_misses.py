@@ -10,7 +10,7 @@ import pytest
 
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger, Recorder
 from contextkit.ledger.misses import Miss, misses
 
@@ -57,7 +57,7 @@ class Story:
             "predicted": None,
             "error": None,
         }
-        self.recorder.record(Exchange(**{**row, **more}), sent, range(100, 100 + sent.n) if sent else (), epoch)
+        self.recorder.record(ModelCall(**{**row, **more}), sent, range(100, 100 + sent.n) if sent else (), epoch)
         return self
 
     @property

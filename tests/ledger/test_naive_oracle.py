@@ -97,7 +97,7 @@ def test_a_real_session_is_billed_as_the_rules_say(
         context, ledger = replayed(session, provider, observe=watch)
     assert figures == json.loads(canonical(figures_of(summarise(ledger), ledger)))
     assert figures["calls"] == 484
-    ours = [bill_of(exchange.usage) for exchange in ledger]
+    ours = [bill_of(recorded.usage) for recorded in ledger]
     assert len(ours) == len(recorded) == 484
     assert [
         (call, *pair) for call, pair in enumerate(zip(ours, watch.bills, strict=True), 1) if pair[0] != pair[1]
@@ -116,7 +116,7 @@ def test_the_beginning_of_a_real_session_is_billed_as_the_rules_say(
     path.write_bytes(b"".join(session.read_bytes().splitlines(keepends=True)[:150]))
     watch = Watch(oracle_of(provider), recorded)
     _, ledger = replayed(path, provider, observe=watch)
-    ours = [bill_of(exchange.usage) for exchange in ledger]
+    ours = [bill_of(recorded.usage) for recorded in ledger]
     assert (len(ours), watch.moved) == (68, []) and any(bill[1] for bill in ours)
     failed = [said.stop in ("aborted", "error") for said in recorded[:68]]
     assert [exchange.error is not None for exchange in ledger] == failed
@@ -150,7 +150,7 @@ def check_that_failed_replies_are_billed_and_not_kept(
 ) -> None:
     failed = [call for call, said in enumerate(recorded) if said.stop in ("aborted", "error")]
     assert len(failed) == 19
-    assert [call for call, exchange in enumerate(ledger) if exchange.error is not None] == failed
+    assert [call for call, recorded in enumerate(ledger) if recorded.error is not None] == failed
     assert all((ledger[call].usage.prompt or 0) > 0 for call in failed)  # type: ignore[union-attr]
     assert sum(entry.kind == "assistant" for entry in context.log) == 465
 

@@ -12,7 +12,7 @@ import pytest
 from contextkit.cli.validate import command
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Record
+from contextkit.ledger.calls import ModelCall, Record
 from contextkit.ledger.summary import summarise
 from tests.ledger.test_anonymize import check_only_public_strings
 from tests.scale import cases
@@ -33,7 +33,7 @@ def test_the_page_lists_what_is_there() -> None:
     assert sorted(rows) == sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.gz")) == sorted(NAMES)
     for name, said in rows.items():
         records = read(FOLDER / f"{name}.jsonl.gz")
-        calls = [record for record in records if isinstance(record, Exchange)]
+        calls = [record for record in records if isinstance(record, ModelCall)]
         sessions, billed = len({call.session for call in calls}), summarise(records).calls_with_usage
         days = [datetime.fromtimestamp(end(call.at for call in calls), UTC).date().isoformat() for end in (min, max)]
         assert said == (*(f"{n:,}" for n in (sessions, len(calls), billed)), *days)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 
@@ -19,7 +19,7 @@ def ledger(*calls: tuple[str, Usage | None], lane: str = "main") -> Ledger:
     made = Ledger()
     for number, (model, usage) in enumerate(calls):
         at = 1_764_000_000.0 + 30 * number
-        made.append(Exchange(f"m{number}", "s", lane, at, at + 1, at + 2, "anthropic", model, None, usage, None, None))
+        made.append(ModelCall(f"m{number}", "s", lane, at, at + 1, at + 2, "anthropic", model, None, usage, None, None))
     return made
 
 
@@ -47,7 +47,7 @@ def test_unknown_usage_is_counted_as_unknown() -> None:
 
 def test_rows_by_model_and_lane() -> None:
     made = ledger((OPUS, FIRST), ("claude-sonnet-4-5", FIRST), (OPUS, SECOND))
-    made.append(Exchange("x", "t", "side", 0.0, None, None, "anthropic", OPUS, None, SECOND, None, None))
+    made.append(ModelCall("x", "t", "side", 0.0, None, None, "anthropic", OPUS, None, SECOND, None, None))
     summary = summarise(made)
     assert [(row.name, row.calls) for row in summary.models] == [(OPUS, 3), ("claude-sonnet-4-5", 1)]
     assert [(row.name, row.calls) for row in summary.lanes] == [("s/main", 3), ("t/side", 1)]
@@ -81,7 +81,7 @@ def recorded(*calls: tuple[str, Usage | None, float | None]) -> Ledger:
     made = Ledger()
     for number, (model, usage, usd) in enumerate(calls):
         at = 1_764_000_000.0 + 30 * number
-        call = Exchange(f"m{number}", "s", "main", at, at + 1, at + 2, "anthropic", model, None, usage, None, None)
+        call = ModelCall(f"m{number}", "s", "main", at, at + 1, at + 2, "anthropic", model, None, usage, None, None)
         made.append(replace(call, billed_usd=usd))
     return made
 
@@ -135,7 +135,7 @@ def test_placeholder_outputs_are_counted_beside_the_sums_and_not_in_them() -> No
     made = Ledger()
     for number, (usage, estimate) in enumerate([(whole, None), (cut, 2_010), (cut, None)]):
         at = 1_764_000_000.0 + 30 * number
-        call = Exchange(f"m{number}", "s", "main", at, at + 1, at + 2, "anthropic", OPUS, None, usage, None, None)
+        call = ModelCall(f"m{number}", "s", "main", at, at + 1, at + 2, "anthropic", OPUS, None, usage, None, None)
         made.append(replace(call, output_estimate=estimate))
     summary = summarise(made)
     sums = summary.total.placeholders
@@ -149,7 +149,7 @@ def test_placeholder_outputs_are_counted_beside_the_sums_and_not_in_them() -> No
 
 def test_a_placeholder_whose_cost_is_recorded_makes_no_lower_bound_of_the_dollars() -> None:
     cut = Usage(0, 0, 100_000, 0, 10).with_partial_output()
-    call = Exchange("m", "s", "main", 1_764_000_000.0, None, None, "anthropic", OPUS, None, cut, None, None)
+    call = ModelCall("m", "s", "main", 1_764_000_000.0, None, None, "anthropic", OPUS, None, cut, None, None)
     made = Ledger()
     made.append(replace(call, output_estimate=2_010, billed_usd=0.7))
     row = summarise(made).total

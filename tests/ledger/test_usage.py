@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.cache.usage import OLD_TTLS, ZERO, Usage
-from contextkit.ledger.calls import Exchange, decode, encode
+from contextkit.ledger.calls import ModelCall, decode, encode
 
 counts = st.none() | st.integers(0, 10**9)
 usages = st.builds(
@@ -84,7 +84,7 @@ OLD_ROW = (
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_a_row_of_before_has_the_lifetimes_of_its_provider(provider: str) -> None:
     call = decode(OLD_ROW % provider.encode())
-    assert isinstance(call, Exchange)
+    assert isinstance(call, ModelCall)
     short, long = OLD_TTLS.get(provider, (300, 3600))
     assert call.usage == Usage(1, 2, output=5, writes={short: 3, long: 4})
     assert decode(encode(call)) == call

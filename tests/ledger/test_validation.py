@@ -11,7 +11,7 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import files_at, records_at
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.validation import Lifetime, Scoreboard, validate
 from tests.ledger.test_causes import HEAD_ONLY, Session, claude, codex
 
@@ -69,7 +69,7 @@ def test_recorded_requests_are_counted_beside_their_bills() -> None:
         "messages": [{"role": "user", "content": "Read the notes. " * 200}],
     }
     (call,) = Session("anthropic", "claude-opus-4-5").call(Usage(800, 0, 0, 0, 5)).records
-    assert isinstance(call, Exchange)
+    assert isinstance(call, ModelCall)
     (size,) = validate([("pairs", [replace(call, prompt=Bodies(json.dumps(body).encode()))])]).sizes
     assert (size.model, size.has_tools, size.calls) == ("claude-opus-4-5", False, 1)
     assert 0.5 < size.median_ratio < 2 and size.median_difference == pytest.approx(800 * (size.median_ratio - 1))

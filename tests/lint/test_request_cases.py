@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.requests.detect import find_in_requests
@@ -44,24 +44,23 @@ def cases() -> list[Any]:
     ]
 
 
-def exchanges(shared: dict[str, Any], case: dict[str, Any]) -> list[Exchange]:
+def recorded_calls(shared: dict[str, Any], case: dict[str, Any]) -> list[ModelCall]:
     """The calls of a case."""
     bodies = [*case.get("earlier", ()), *([case["before"]] if "before" in case else ()), case["after"]]
     n = len(bodies)
     starts, usages = case.get("seconds", [10.0 * i for i in range(n)]), case.get("usages", [None] * n)
     sessions, lanes = case.get("sessions", ["s"] * n), case.get("lanes", ["main"] * n)
     return [
-        _exchange(f"r{i + 1}", {**shared, **bodies[i]}, starts[i], sessions[i], lanes[i], usages[i], case)
-        for i in range(n)
+        _call(f"r{i + 1}", {**shared, **bodies[i]}, starts[i], sessions[i], lanes[i], usages[i], case) for i in range(n)
     ]
 
 
-def _exchange(
+def _call(
     name: str, body: dict[str, Any], at: float, session: str, lane: str, usage: Any, case: dict[str, Any]
-) -> Exchange:
+) -> ModelCall:
     raw = json.dumps(body, ensure_ascii=False, separators=(",", ":")).replace("{filler}", FILLER).encode()
     billed = Usage(**usage) if usage else None
-    return Exchange(
+    return ModelCall(
         name,
         session,
         lane,
@@ -79,7 +78,7 @@ def _exchange(
 
 @pytest.mark.parametrize(("code", "shared", "case"), cases())
 def test_a_case_shows_what_it_says(code: str, shared: dict[str, Any], case: dict[str, Any]) -> None:
-    calls = exchanges(shared, case)
+    calls = recorded_calls(shared, case)
     found = [
         one
         for one in find_in_requests(calls, hazards())

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from contextkit.errors import LogCorrupt, LogLocked, NotSerialisable, UsageError
 from contextkit.log.log import Log
 from contextkit.memory.facts.facts import Facts
+from contextkit.memory.recall import recall
+from contextkit.memory.search.index import Index
 from tests.scale import n_examples
 
 
@@ -205,3 +207,30 @@ def test_what_says_nothing_is_refused_and_not_kept(changed: dict[str, Any], erro
     with pytest.raises(error):
         facts.learn(given_.pop("subject"), given_.pop("relation"), given_.pop("value"), **given_)
     assert len(facts) == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "subjects"),
+    [
+        ("what do H100s cost", ["H100"]),
+        ("which queries are slow", ["query"]),
+        ("北京天气", ["北京"]),
+        ("京", ["京都", "东京", "北京"]),
+        ("काम", ["काम"]),
+        ("is a", []),
+    ],
+)
+def test_facts_are_recalled_by_their_words(query: str, subjects: list[str]) -> None:
+    facts = Facts()
+    for subject in ("H100", "query", "北京", "东京", "京都", "काम", "कलम"):
+        facts.learn(subject, "is a", "thing", episode="entry/1", at=1.0)
+    lines = recall(Index(), facts, query).splitlines()[1:]
+    assert [line.split(" is a ")[0].removeprefix("- ") for line in lines] == subjects
+
+
+def test_facts_learned_later_are_not_recalled() -> None:
+    facts = Facts()
+    facts.learn("H100", "costs", "2.10", episode="entry/1", at=1.0)
+    facts.learn("H100", "costs", "1.80", episode="entry/2", at=9.0)
+    assert "2.10" in recall(Index(), facts, "H100", at=5.0) and "1.80" in recall(Index(), facts, "H100", at=9.0)
+    assert "1.80" not in recall(Index(), facts, "H100", at=5.0) and "1.80" in recall(Index(), facts, "H100")

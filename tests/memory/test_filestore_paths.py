@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given, settings
@@ -124,6 +124,8 @@ UPS = [
     "%c0%2e%c0%2e",
     "%uff0e%uff0e",
     "%u002e%u002e",
+    "%ef%bc%8e%ef%bc%8e",
+    "%e2%80%a5",
     "\uff0e\uff0e",
     "\u2024\u2024",
     "\u2025",
@@ -173,6 +175,7 @@ SEPARATORS = [
     "%c0%af",
     "%c1%9c",
     "%e0%80%af",
+    "%ef%bc%8f",
     "\uff0f",
     "\u2044",
     "\u2215",
@@ -444,7 +447,10 @@ def test_whatever_is_accepted_is_one_plain_name_everywhere(request: pytest.Fixtu
             assert text.isascii() and len(text) < 800
             return
         assert "/".join(names) == path
-        folded = [unicodedata.normalize(form, name) for name in names for form in ("NFC", "NFD", "NFKC", "NFKD")]
+        decoded = [unquote(name) for name in names]
+        folded = [
+            unicodedata.normalize(form, name) for name in [*names, *decoded] for form in ("NFC", "NFD", "NFKC", "NFKD")
+        ]
         for name in [*names, *folded, *map(str.casefold, folded)]:
             assert (
                 name.strip(" .")
@@ -468,7 +474,41 @@ PLAIN = [
     "console.log",
     "😀.md",
     "x&y=z,(1)[2]{3}#@!+~.md",
+    "É",
+    "«VOILÀ».md",
+    "50%c3%a9",
 ]
+
+
+ENCODED = [
+    "../x",
+    "%2e%2e/x",
+    "%252e%252e/x",
+    "%c0%ae%c0%ae/x",
+    "．．/x",
+    "a\\..\\x",
+    "%ef%bc%8e%ef%bc%8e/x",
+    "%e2%80%a5/x",
+    "%e2%80%a4%e2%80%a4/x",
+    "a%ef%bc%8fb",
+    "%EF%BC%BCx",
+    "%ef%bc%852e%ef%bc%852e/x",
+    "\xc0\xae\xc0\xae/x",
+    "%c3%80%c2%ae%c3%80%c2%ae/x",
+    "a\xc0\xafx",
+    "\xef\xbc\xbcx",
+    "%20/x",
+    ".%63ontextkit/x",
+    ".％63ontextkit/x",
+    "%ef%bc%8econtextkit/x",
+]
+"""Ways out of the root, and into the store's own folder, in other encodings."""
+
+
+@pytest.mark.parametrize("path", ENCODED, ids=ascii)
+def test_a_way_out_is_refused_in_any_encoding(path: str) -> None:
+    with pytest.raises(PathRefused, match=r"way out|another folder|own folder"):
+        names_of(path)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -480,7 +520,7 @@ def test_plain_names_pass(name: str) -> None:
 # ------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not HAS_HANDLES, reason="no folder handles here: exchanges are found out, not made impossible")
+@pytest.mark.skipif(not HAS_HANDLES, reason="no folder handles here: calls are found out, not made impossible")
 def test_a_folder_that_turns_into_a_link_while_it_is_walked_leads_nowhere(
     outside: Outside, request: pytest.FixtureRequest
 ) -> None:
@@ -518,7 +558,7 @@ def test_a_folder_that_turns_into_a_link_while_it_is_walked_leads_nowhere(
         done.set()
         flipper.join()
     outside.check()
-    print(f"{n:,} walks against {flips['done']:,} exchanges: {dict(outcomes.most_common())}")
+    print(f"{n:,} walks against {flips['done']:,} calls: {dict(outcomes.most_common())}")
     assert flips["done"] > n // 100 and outcomes["done"] and outcomes["PathRefused"]
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from contextkit.errors import InvalidCall, NotSerialisable, StorageError, UsageError
 from contextkit.memory.recall import search_tools
 from contextkit.memory.search.document import Document
-from contextkit.memory.search.index import Index, require_module
+from contextkit.memory.search.index import PASSAGE_CHARACTERS, Index, require_module, terms
 from tests.scale import n_examples
 
 HOSTILE = [
@@ -99,13 +99,58 @@ def test_no_query_is_an_error(query: str) -> None:
 
 @settings(max_examples=n_examples(20, 500), deadline=None)
 @given(st.text(), st.lists(st.text(max_size=40), max_size=6))
-def test_any_text_can_be_asked_for_and_what_it_says_is_found(query: str, texts: list[str]) -> None:
+def test_any_text_can_be_asked_for(query: str, texts: list[str]) -> None:
     with Index() as index:
         kept = [Document(str(number), text) for number, text in enumerate(texts) if text.isprintable()]
         index.add_all(kept)
-        found = ids(index, query)
-        assert set(found) <= {document.id for document in kept}
+        assert set(ids(index, query)) <= {document.id for document in kept}
         assert all(index.read(document.id) == document.text for document in kept)
+
+
+SPOKEN = st.lists(
+    st.sampled_from(
+        [*WORDS[:8], "query", "queries", "Cafés", "x86_64", "readReference", "缓存", "存缓", "कलम", "काम", "한국어"]
+    ),
+    max_size=6,
+).flatmap(lambda words: st.sampled_from([" ", "/", "\n", ""]).map(lambda gap: gap.join(words)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(SPOKEN, st.lists(SPOKEN, max_size=8))
+def test_what_shares_a_word_with_a_query_is_found(query: str, texts: list[str]) -> None:
+    with Index() as index:
+        kept = [Document(str(number), text) for number, text in enumerate(texts)]
+        index.add_all(kept)
+        asked = set(terms(query))
+        sharing = {document.id for document in kept if asked & set(terms(document.text, has_characters=True))}
+        assert sharing <= set(ids(index, query, 8))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["word ", "\n", "\n\n", ". ", "缓存", "é", "x" * 300]), min_size=1), st.integers(0, 9))
+def test_passages_put_together_are_the_text(parts: list[str], first: int) -> None:
+    once = "".join(parts)
+    text = (once * (2 * PASSAGE_CHARACTERS // len(once) + 2))[first:]
+    with Index() as index:
+        index.add(Document("1", text))
+        assert len(text) > PASSAGE_CHARACTERS and index.read("1") == text
+        found = index.search("word 缓存 é")
+        assert all(text[hit.start : hit.end] in text and hit.end - hit.start <= PASSAGE_CHARACTERS for hit in found)
+
+
+def test_a_word_behind_hundreds_of_others_finds_its_text() -> None:
+    with Index() as index:
+        index.add_all(Document(f"d{number}", f"common{number % 300} all") for number in range(600))
+        index.add(Document("rare", "the zebra crossed"))
+        query = " ".join([*(f"common{number} all/common{number}" for number in range(300)), "unheard", "zebra"])
+        assert "rare" in ids(index, query, 601)
+        assert ids(index, " ".join(f"unheard{number}" for number in range(300))) == []
+
+
+def test_a_word_with_vowel_signs_is_one_word() -> None:
+    with Index() as index:
+        index.add_all([Document("pen", "मेरी कलम"), Document("work", "यह काम है।")])
+        assert ids(index, "काम") == ids(index, "काम।") == ["work"] and ids(index, "कलम") == ["pen"]
 
 
 def test_every_word_of_a_text_finds_it() -> None:
@@ -196,15 +241,22 @@ def test_the_same_document_twice_is_kept_once_and_another_text_replaces_it(tmp_p
 
 
 def test_what_was_added_survives_a_kill(tmp_path: Path) -> None:
+    """The process dies between two documents of one transaction; the first would have replaced what was added."""
     program = (
-        "import os, sys\nfrom contextkit.memory.search.document import Document\nfrom contextkit.memory.search.index import Index\n"
+        "import os, sys\n"
+        "from contextkit.memory.search.document import Document\nfrom contextkit.memory.search.index import Index\n"
+        "class At:\n"
+        "    n_read = 0\n"
+        "    def __float__(self):\n"
+        "        self.n_read += 1\n"  # first for the digest, then to be written
+        "        return 0.0 if self.n_read == 1 else os._exit(9 if index._connection.in_transaction else 1)\n"
         "index = Index(sys.argv[1])\nindex.add(Document('1', 'acknowledged'))\n"
-        "index.add_all(os._exit(9) if number else Document(str(number), 'begun') for number in range(2, -1, -1))"
+        "index.add_all([Document('1', 'begun'), Document('2', 'begun', at=At())])"
     )
     path = tmp_path / "index.db"
     assert subprocess.run([sys.executable, "-c", program, str(path)], check=False).returncode == 9
     with Index(path) as index:
-        assert ids(index, "acknowledged") == ["1"] and len(index) == 1
+        assert ids(index, "acknowledged") == ["1"] and ids(index, "begun") == [] and len(index) == 1
 
 
 def test_threads_may_fill_and_search_at_once(tmp_path: Path) -> None:

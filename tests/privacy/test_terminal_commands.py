@@ -13,7 +13,7 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.cli.main import main
-from contextkit.ledger.calls import Bodies, Exchange, Remark
+from contextkit.ledger.calls import Bodies, ModelCall, Remark
 from contextkit.ledger.ledger import Ledger
 from tests.cli.conftest import COMMAND
 from tests.privacy.test_terminal import ATTACKS, OBEYED
@@ -42,7 +42,7 @@ def recording(tmp_path: Path) -> Path:
             model = f"model{ATTACK}" if turn < 3 else "claude-sonnet-5-5"
             ledger.remark(Remark("verdict", names[0], f"verdict{ATTACK}"))
             ledger.append(
-                Exchange(*names, at, at + 1, at + 2, f"prov{ATTACK}", model, Bodies(body(turn)), usage, None, error)
+                ModelCall(*names, at, at + 1, at + 2, f"prov{ATTACK}", model, Bodies(body(turn)), usage, None, error)
             )
     return path
 

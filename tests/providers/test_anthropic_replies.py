@@ -275,8 +275,8 @@ def test_a_cut_stream_is_billed_and_not_kept() -> None:
         with pytest.raises(UnreadableReply):
             list(context.stream(iter(EVENTS[:n]), request))
         assert [entry.kind for entry in context.log] == ["opened", "user"]
-        (exchange,) = context.ledger
-        assert exchange.error == "cut" and exchange.usage == (PARTIAL if n else None), n
+        (call,) = context.ledger
+        assert call.error == "cut" and call.usage == (PARTIAL if n else None), n
         context.receive(message(), context.request())
 
 

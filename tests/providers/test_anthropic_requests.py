@@ -135,8 +135,8 @@ def test_a_refusal_is_in_the_ledger_without_its_text() -> None:
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": "messages.0: SECRET"}}
     with pytest.raises(anthropic.BadRequestError):
         context.request().send(client_of(Wire(httpx2.Response(400, json=error))))
-    exchange = context.ledger[-1]
-    assert exchange.error == "400 invalid_request_error" and exchange.usage is None
+    call = context.ledger[-1]
+    assert call.error == "400 invalid_request_error" and call.usage is None
     assert len(context.log) == len(rich().log)
 
 

@@ -20,7 +20,7 @@ from contextkit.canonical import canonical, parse
 from contextkit.errors import UsageError
 from contextkit.facts.load import betas_for
 from contextkit.providers.anthropic.blocks import PLACEHOLDER, edited_columns
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.notices import BLOCKS, FIELDS
 from contextkit.server import LocalServer
 from contextkit.server.answer import answer
@@ -74,10 +74,10 @@ def run(provider: AnthropicMessages, replies: list[Any] | None = None, turns: in
                 context.receive(said[-1], request)
                 for call in context.calls:
                     context.result(call, call.run())
-    for exchange in context.ledger:
-        assert exchange.usage is not None and exchange.predicted is not None
-        now = exchange.usage
-        assert (exchange.predicted.fresh, exchange.predicted.read, exchange.predicted.write_5m) == (
+    for recorded in context.ledger:
+        assert recorded.usage is not None and recorded.predicted is not None
+        now = recorded.usage
+        assert (recorded.predicted.fresh, recorded.predicted.read, recorded.predicted.write_5m) == (
             now.fresh,
             now.read,
             now.write_5m,
@@ -86,7 +86,7 @@ def run(provider: AnthropicMessages, replies: list[Any] | None = None, turns: in
 
 
 def cost_of_reading(context: Context) -> list[int]:
-    return [exchange.usage.read or 0 for exchange in context.ledger if exchange.usage is not None]
+    return [call.usage.read or 0 for call in context.ledger if call.usage is not None]
 
 
 # ---- every block there is
@@ -107,7 +107,7 @@ def test_what_a_reply_holds_is_sent_back_as_a_request_takes_it(kind: Any) -> Non
 
 def test_an_edit_that_does_nothing_yet_keys_nothing() -> None:
     plain, edited = run(claude(betas=())), run(claude(CLEAR_USES))
-    assert [exchange.usage for exchange in plain[0].ledger] == [exchange.usage for exchange in edited[0].ledger]
+    assert [call.usage for call in plain[0].ledger] == [call.usage for call in edited[0].ledger]
     assert all(reply.context_management == {"applied_edits": []} for reply in edited[1])
 
 
@@ -193,7 +193,7 @@ def test_what_a_compaction_stands_for_leaves_the_prompt_and_not_the_array() -> N
     context, said = run(claude(edit, betas=(COMPACT,), model="claude-opus-5-5"), [words], turns=4)
     kinds = [[block.type for block in reply.content] for reply in said]
     assert kinds == [["text"], ["text"], ["compaction", "text"], ["text"]]  # the third request is above the trigger
-    prompts = [exchange.usage.prompt or 0 for exchange in context.ledger if exchange.usage is not None]
+    prompts = [call.usage.prompt or 0 for call in context.ledger if call.usage is not None]
     assert prompts[2] > 50_000 > prompts[3] and cost_of_reading(context)[3] > 0  # the head is still there
     assert context.request().body.count(b'"role":"assistant"') == 4 and context.stop == "done"
 
@@ -596,7 +596,7 @@ def test_every_platform_is_sent_the_same_conversation_counted_as_it_is_billed(na
         else:  # prepared bytes go where a client leaves them alone
             context.receive(context.request().send(client))
             assert context.finished
-    billed = [exchange.usage for exchange in context.ledger]
+    billed = [call.usage for call in context.ledger]
     assert [usage.prompt for usage in billed if usage] == [
         each.predicted.prompt for each in context.ledger if each.predicted
     ]

@@ -192,7 +192,7 @@ def test_the_dollars_a_router_bills_are_the_calls_own_in_the_ledger() -> None:
     context = Context(made("openrouter"))
     context.user("Go.")
     context.receive(completion(SAID, usage={**COUNTED, **WRITTEN, "cost": 0.25, "is_byok": False}))
-    (call,) = context.ledger.exchanges
+    (call,) = context.ledger.calls
     assert call.billed_usd == 0.25
     assert context.summary().cost_usd == 0.25
 

@@ -13,7 +13,7 @@ from openai.types.responses.response_create_params import ResponseCreateParams
 from contextkit.canonical import canonical, parse
 from contextkit.log.entry import Entry
 from contextkit.prompt.prompt import PromptColumns
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.provider import Provider

@@ -9,7 +9,7 @@ import pytest
 from contextkit import AnthropicMessages, Context
 from contextkit.canonical import parse
 from contextkit.log.entry import DateChanged, EffortChanged
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.notices import MESSAGE_FIELDS
 from contextkit.server.answer import answer
 from contextkit.server.endpoints.table import MESSAGES

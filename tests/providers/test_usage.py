@@ -5,18 +5,24 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses
 from contextkit.cache.usage import Usage
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.prices import cost_usd
-from contextkit.providers.codecs import BODIES
+from contextkit.providers import BedrockConverse
+from contextkit.providers.endpoints import BODIES
 from contextkit.providers.gemini.generate import Gemini
+from contextkit.providers.openai_compatible import OpenAICompatible
+from contextkit.providers.paths import FOLLOWED
+from contextkit.providers.response_facts import ResponseFacts, response_bytes
 from contextkit.providers.usage import endpoint_usage, usage_fields_of, usage_of
 
 NAMES = (
@@ -84,6 +90,143 @@ def test_a_counter_that_is_no_count_is_unknown(endpoint: str, value: Any) -> Non
     assert all(getattr(usage, bucket) in (None, 0) for bucket in BUCKETS)
 
 
+ENDPOINTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "anthropic_messages": (
+        AnthropicMessages("claude-opus-4-8", max_tokens=100),
+        {
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-opus-4-8",
+            "content": [{"type": "text", "text": "ok"}],
+            "stop_reason": "end_turn",
+            "diagnostics": {"cache_miss_reason": {"type": "system_changed"}},
+            "usage": {
+                "input_tokens": 3,
+                "cache_read_input_tokens": 4,
+                "cache_creation_input_tokens": 5,
+                "cache_creation": {"ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 3},
+                "output_tokens": 7,
+                "service_tier": "standard",
+                "fallback_credit": {"status": {"type": "redeemed"}},
+                "iterations": [{"type": "compaction", "input_tokens": 3, "output_tokens": 1}, {"type": "message"}],
+            },
+        },
+    ),
+    "openai_chat": (
+        OpenAIChat("gpt-5.2"),
+        {
+            "id": "c",
+            "object": "chat.completion",
+            "model": "gpt-5.2",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ok"}}],
+            "service_tier": "default",
+            "usage": {
+                "prompt_tokens": 9,
+                "completion_tokens": 2,
+                "cost": 0.1,
+                "is_byok": True,
+                "cost_details": {"upstream_inference_cost": 0.2},
+                "prompt_tokens_details": {
+                    "cached_tokens": 4,
+                    "cache_write_tokens": 2,
+                    "cache_write_tokens_details": {"ttl_30m_tokens": 2},
+                },
+            },
+        },
+    ),
+    "openai_responses": (
+        OpenAIResponses("gpt-5.2"),
+        {
+            "id": "r",
+            "object": "response",
+            "model": "gpt-5.2",
+            "status": "completed",
+            "output": [
+                {"type": "message", "id": "o", "role": "assistant", "content": [{"type": "output_text", "text": "ok"}]}
+            ],
+            "prompt_cache_diagnostics": {"type": "cache_miss", "reason": "tools_changed"},
+            "usage": {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}},
+        },
+    ),
+    "gemini": (
+        Gemini("gemini-2.5-pro"),
+        {
+            "candidates": [{"content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}],
+            "responseId": "g",
+            "modelVersion": "gemini-2.5-pro",
+            "usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 3, "trafficType": "ON_DEMAND"},
+        },
+    ),
+    "bedrock_converse": (
+        BedrockConverse("amazon.nova-pro-v1:0"),
+        {
+            "output": {"message": {"role": "assistant", "content": [{"text": "ok"}]}},
+            "stopReason": "end_turn",
+            "serviceTier": {"type": "default"},
+            "usage": {"inputTokens": 3, "outputTokens": 2, "cacheDetails": [{"ttl": "5m", "inputTokens": 1}]},
+        },
+    ),
+    "deepseek": (
+        OpenAICompatible("deepseek-chat", host="deepseek"),
+        {
+            "id": "d",
+            "object": "chat.completion",
+            "model": "deepseek-chat",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ok"}}],
+            "usage": {"prompt_tokens": 9, "prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 5},
+        },
+    ),
+}
+"""Endpoint → an adapter, and a response whose bill has every kind of field."""
+_REPLY_FIELDS = {"type", "object", "content", "choices", "output", "candidates", "status", "stop_reason", "stopReason"}
+"""Fields of the reply itself, without which it cannot be kept."""
+
+
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in items:
+        if path or name not in _REPLY_FIELDS | {"role", "model"}:
+            yield (*path, name)
+            yield from paths_in(inner, (*path, name))
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("value", [None, 5, 10**400, [], [None], {}, {"a": [5]}, "x"], ids=lambda value: str(value)[:9])
+def test_a_malformed_bill_stops_neither_watching_nor_receiving(endpoint: str, value: Any) -> None:
+    adapter, response = ENDPOINTS[endpoint]
+    for path in paths_in(response):
+        if path == ("id",) and value is None and endpoint == "anthropic_messages":
+            continue  # a message without an id is none
+        malformed = deepcopy(response)
+        inner = malformed
+        for name in path[:-1]:
+            inner = inner[name]
+        inner[path[-1]] = value
+        context = Context(adapter, system="Be brief.")
+        context.user("hi")
+        context.request()
+        assert context.receive(malformed) is not None, path
+        assert len(context.ledger) == 1, path
+        facts = ResponseFacts()
+        facts.add(malformed)
+        facts.usage()
+        if endpoint in FOLLOWED:
+            reader = response_bytes(endpoint, "application/json", "")
+            reader.feed(json.dumps(malformed).encode())
+            reader.summary(is_closed=True)
+
+
+@pytest.mark.parametrize("usage", [5, [None], "x", {"output_tokens": [None]}])
+def test_a_malformed_bill_in_a_stream_does_not_stop_it(usage: Any) -> None:
+    adapter, response = ENDPOINTS["anthropic_messages"]
+    events = [
+        {"type": "message_start", "message": {**response, "content": [], "usage": usage}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
+    ]
+    assert adapter.usage(adapter.joined(events)).prompt is None
+
+
 # Tool results that Gemini puts into the prompt
 # ---------------------------------------------------------------------------------------------------------------------
 
@@ -105,7 +248,7 @@ def test_what_gemini_s_own_tools_bring_is_input_and_is_billed(tmp_path: Path) ->
     body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps({"request": body, "response": answer, "at": "2026-11-20T10:00:00Z"}), "utf-8")
-    (call,) = (record for record in records_in([str(path)], Faults()) if isinstance(record, Exchange))
+    (call,) = (record for record in records_in([str(path)], Faults()) if isinstance(record, ModelCall))
     assert call.usage is not None
     assert call.usage == Usage(1_220, 0, 0, 0, 40)
     # $1.25 and $10 a million

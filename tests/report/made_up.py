@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
+from contextkit.ledger.calls import Bodies, ModelCall, Record, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.contents import Contents, Gathering
 from contextkit.report.html.columns import Columns
@@ -34,7 +34,7 @@ def one_session(
             yield Remark("verdict", name, random.choice(("system_changed", "messages_changed")))
             lost = True
         usage = Usage(3, 0, cached + grown, 0, 350) if lost or not turn else Usage(3, cached, grown, 0, 350)
-        yield Exchange(name, session, "main", at, at + 1, at + 6, "anthropic", model, None, usage, None, None)
+        yield ModelCall(name, session, "main", at, at + 1, at + 6, "anthropic", model, None, usage, None, None)
         cached, at = cached + grown, at + random.uniform(8, 40)
 
 
@@ -48,7 +48,7 @@ def many_sessions(sessions: int, turns: int = 12) -> Iterator[Record]:
             for turn in range(4):
                 usage = Usage(2, 9_000 * (turn > 0), 9_000 if turn == 0 else 700, 0, 90)
                 at = start + 30 + 20 * turn
-                yield Exchange(
+                yield ModelCall(
                     f"{name}-a{turn}", name, "a1", at, at + 1, at + 4, "anthropic", SONNET, None, usage, None, None
                 )
 
@@ -61,7 +61,7 @@ def with_bodies(turns: int = 8, session: str = "clock") -> Iterator[Record]:
         system = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
         body = json.dumps({"model": OPUS, "max_tokens": 9, "system": system, "messages": said}).encode()
         at, usage = START + 20 * turn, Usage(20 + 9 * turn, 0, 9_000, 0, 50)
-        yield Exchange(
+        yield ModelCall(
             f"{session}-{turn}", session, "main", at, at + 1, at + 3, "anthropic", OPUS, Bodies(body), usage, None, None
         )
 

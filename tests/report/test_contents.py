@@ -14,10 +14,10 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger import summary
-from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report import contents
-from contextkit.report.contents import Contents, Gathering, session_names
+from contextkit.report.contents import Contents, Gathering, dearest_losses, session_names
 from contextkit.report.csv import Calls, write_groups
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.page import page
@@ -27,10 +27,10 @@ from contextkit.report.terminal import text
 from tests.report.made_up import gathered, one_session
 
 
-def calls_of(model: str, *usages: Usage | None) -> Iterator[Record]:
+def calls_of(model: str, *usages: Usage | None, provider: str = "anthropic") -> Iterator[Record]:
     for number, usage in enumerate(usages):
         at = 1_775_696_400.0 + 10 * number
-        yield Exchange(f"{model}-{number}", "s", model, at, at + 1, at + 2, "anthropic", model, None, usage, None, None)
+        yield ModelCall(f"{model}-{number}", "s", model, at, at + 1, at + 2, provider, model, None, usage, None, None)
 
 
 def report_of(*records: Iterator[Record]) -> Contents:
@@ -78,6 +78,20 @@ def test_an_unknown_cause_has_no_savings() -> None:
     assert cost.startswith("$") and saving == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("model", "provider", "is_advised"), [("gpt-4.1", "openai", True), ("gemini-2.5-pro", "google", False)]
+)
+def test_a_routing_key_is_advised_where_the_provider_takes_one(model: str, provider: str, is_advised: bool) -> None:
+    sizes = [(0, 20_000), (19_968, 10_000), (29_952, 10_000), (19_968, 21_000), (40_960, 1_000)]
+    usages = [Usage(fresh, read, 0, 0, 9) for read, fresh in sizes]  # the fourth call reads what the first left
+    made, columns = gathered(calls_of(model, *usages, provider=provider))
+    (loss,) = dearest_losses(made.summary)
+    assert loss.cause == "other_server"
+    assert ("routing-key" in page(made, columns)) == is_advised
+    for shown in (page(made, columns), markdown(made), document(made), text(made, 400)):
+        assert ("prompt_cache_key" in shown) == is_advised
+
+
 def test_whose_the_misses_were_is_kept_for_those_in_the_report_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "MOST_MISSES", 20)
     monkeypatch.setattr(summary, "MOST_MISSES", 20)
@@ -101,7 +115,7 @@ BILL = Usage(0, 100_000, 0, 0, 2_000)
 def costing(calls: Iterable[Record], *costs: float | None) -> Iterator[Record]:
     """The calls with what each is said to have cost."""
     for call, usd in zip(calls, costs, strict=True):
-        assert isinstance(call, Exchange)
+        assert isinstance(call, ModelCall)
         yield replace(call, billed_usd=usd)
 
 
@@ -165,7 +179,7 @@ def test_a_call_without_usage_is_not_said_to_be_in_no_dollar_figure_where_its_co
 
 def cut_calls(*estimates: int | None) -> Iterator[Record]:
     for call, estimate in zip(calls_of(OPUS, *[BILL.with_partial_output()] * len(estimates)), estimates, strict=True):
-        assert isinstance(call, Exchange)
+        assert isinstance(call, ModelCall)
         yield replace(call, output_estimate=estimate)
 
 
@@ -221,8 +235,8 @@ def test_csv_has_recorded_and_list_dollars_in_columns_of_their_own() -> None:
 def test_a_session_is_named_by_its_title_else_its_project_and_time_else_its_id() -> None:
     bill = Usage(3, 0, 9_000, 0, 9)
 
-    def call(session: str, at: float) -> Exchange:
-        return Exchange(
+    def call(session: str, at: float) -> ModelCall:
+        return ModelCall(
             f"{session}-1", session, "main", at, at, at, "anthropic", "claude-opus-4-5", None, bill, None, None
         )
 

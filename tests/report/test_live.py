@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.contents import Contents, Gathering
 from contextkit.report.live import CALLS, LANES, LiveCalls, picture
@@ -25,7 +25,7 @@ def calls(*usages: Usage | None, session: str = "s", model: str = OPUS, gap: flo
     for number, usage in enumerate(usages):
         at = START + gap * number
         name = f"{session}-{number}"
-        yield Exchange(name, session, "main", at, at + 1, at + 2, provider, model, None, usage, None, None)
+        yield ModelCall(name, session, "main", at, at + 1, at + 2, provider, model, None, usage, None, None)
 
 
 def watched(records: Iterator[Record]) -> tuple[Contents, LiveCalls]:

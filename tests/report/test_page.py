@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Bodies, Exchange, Record, Remark
+from contextkit.ledger.calls import Bodies, ModelCall, Record, Remark
 from contextkit.report.html.charts import MOST_CALLS, MOST_SESSIONS
 from contextkit.report.html.markup import money
 from contextkit.report.html.page import page
@@ -91,11 +91,11 @@ def test_names_from_a_recording_are_text_wherever_they_stand() -> None:
         Remark("project", evil, evil),
         Remark("agent", f"{evil}/{evil}", evil),
         *(
-            Exchange(f"{evil}{i}", evil, evil, START + i, None, None, evil, evil, body, bill, None, evil)
+            ModelCall(f"{evil}{i}", evil, evil, START + i, None, None, evil, evil, body, bill, None, evil)
             for i in range(3)
         ),
         Remark("verdict", "last", evil),
-        Exchange("last", evil, evil, START + 9, None, None, evil, evil, body, bill, None, evil),
+        ModelCall("last", evil, evil, START + 9, None, None, evil, evil, body, bill, None, evil),
     ]
     contents, columns = gathered(iter(records), evil)
     text = page(replace(contents, faults=((evil, 1, evil),), n_faults=1), columns)
@@ -145,7 +145,7 @@ def test_a_break_is_quoted_where_bodies_were_recorded_and_no_secret_with_it() ->
 def test_a_key_at_the_break_itself_is_covered() -> None:
     def records() -> Iterator[Record]:
         for record in with_bodies(3):
-            assert isinstance(record, Exchange) and isinstance(record.prompt, Bodies)
+            assert isinstance(record, ModelCall) and isinstance(record.prompt, Bodies)
             body = record.prompt.request.replace(b"key sk-ant", b"k%b sk-ant" % record.id[-1:].encode())
             yield replace(record, prompt=Bodies(body))
 
@@ -215,7 +215,7 @@ def test_the_tree_adds_up(many: str) -> None:
 @pytest.mark.parametrize("usage", [None, Usage(None, 5, None, None, None)])
 def test_what_nobody_said_is_unknown_and_never_0(usage: Usage | None) -> None:
     text = page(
-        *gathered(iter([Exchange("a", "s", "main", START, None, None, "anthropic", OPUS, None, usage, None, None)]))
+        *gathered(iter([ModelCall("a", "s", "main", START, None, None, "anthropic", OPUS, None, usage, None, None)]))
     )
     session = embedded(text)["sessions"][0]
     assert session["write"] == [None] and session["usd"] == [None]

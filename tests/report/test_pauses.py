@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from contextkit import prices
 from contextkit.cache.usage import Usage
+from contextkit.economics.bill import Price
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange, Record, Remark
+from contextkit.ledger.calls import Bodies, ModelCall, Record, Remark
 from contextkit.ledger.misses import analyzed_calls
+from contextkit.report import pauses as module
 from contextkit.report.pauses import Pauses, PauseSavings
 
 START = 1_765_000_000.0
 OPUS = "claude-opus-4-5"
 
 
-def call(number: int, at: float, read: int, written: int, model: str = OPUS) -> Exchange:
+def call(number: int, at: float, read: int, written: int, model: str = OPUS) -> ModelCall:
     usage, start = Usage(0, read, written, 0, 0), START + at
-    return Exchange(
+    return ModelCall(
         f"s/{number}", "s", "main", start, start + 1, start + 2, "anthropic", model, None, usage, None, None
     )
 
@@ -58,6 +63,48 @@ def test_a_pause_by_hand() -> None:
 def test_nothing_is_said_without_a_pause_or_a_price() -> None:
     assert savings(list(session())[:91]) is None
     assert savings(session("somebody-elses-7b")) is None
+
+
+def always_late(n: int) -> Iterator[Record]:
+    """Each call behind a pause, the prompt growing by 100 tokens."""
+    return (call(number, 600 * number, 0, 50_000 + 100 * number) for number in range(n))
+
+
+def test_the_work_does_not_grow_with_the_square_of_the_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_priced = 0
+
+    def counting(*arguments: object) -> Price:
+        price = price_of(*arguments)  # type: ignore[arg-type]
+
+        def counted(usage: Usage) -> float | None:
+            nonlocal n_priced
+            n_priced += 1
+            return price(usage)
+
+        return counted
+
+    calls = list(analyzed_calls(always_late(400)))
+    price_of = prices.price_of
+    monkeypatch.setattr(prices, "price_of", counting)
+    pauses = Pauses()
+    for one in calls:
+        pauses.add(one)
+    estimated = pauses.savings()
+    assert n_priced < 15 * len(calls)
+    monkeypatch.setattr(module, "GROWTH", 0)
+    exact = savings(always_late(400))
+    assert estimated is not None and exact is not None
+    assert estimated.saved_usd == pytest.approx(exact.saved_usd, rel=0.02)
+
+
+def test_a_cold_call_with_another_prompt_repeats_no_history() -> None:
+    def request(number: int) -> Bodies:
+        body = {"model": OPUS, "system": f"Document {number}. " * 40_000, "cache_control": {"type": "ephemeral"}}
+        return Bodies(json.dumps({**body, "messages": [{"role": "user", "content": "Sum it up."}]}).encode())
+
+    batch = [replace(call(n, 600 * n, 0, 100_000), prompt=request(n)) for n in range(4)]
+    assert savings(batch) is None
+    assert savings(replace(one, prompt=None) for one in batch) is not None
 
 
 def test_a_real_session_in_every_face(shared: Path) -> None:

@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import ModelCall, Remark
 from contextkit.ledger.causes import Cause
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.contents import Chosen, Gathering
@@ -77,7 +77,7 @@ def test_csv_has_a_row_a_call_that_adds_up_to_the_summary() -> None:
 def test_csv_leaves_the_unknown_empty_and_makes_no_formula() -> None:
     file = io.StringIO()
     Calls(file)(
-        next(analyzed_calls([Exchange("=1+1", "@s", "a,\nb", START, None, None, "x", '"m"', None, None, None, None)]))
+        next(analyzed_calls([ModelCall("=1+1", "@s", "a,\nb", START, None, None, "x", '"m"', None, None, None, None)]))
     )
     row = next(csv.DictReader(io.StringIO(file.getvalue())))
     assert (row["id"], row["session"], row["lane"], row["model"]) == ("'=1+1", "'@s", "a,\nb", '"m"')
@@ -96,7 +96,7 @@ def test_markdown_takes_no_name_for_markup() -> None:
     evil = "a|b [c](http://d) <b>`x`"
     bill = Usage(0, 0, 9_000, 0, 1)
     records = [
-        Exchange(str(i), evil, "main", START + i, None, None, "p", evil, None, bill, None, None) for i in range(2)
+        ModelCall(str(i), evil, "main", START + i, None, None, "p", evil, None, bill, None, None) for i in range(2)
     ]
     text = markdown(gathered(iter([Remark("verdict", "1", evil), *records]), evil, by="session")[0])
     assert "<b>" not in text and "](http" not in text and "a\\|b" in text
@@ -104,7 +104,7 @@ def test_markdown_takes_no_name_for_markup() -> None:
 
 def test_only_the_calls_chosen_count_but_the_others_leave_their_cache() -> None:
     calls = list(analyzed_calls(one_session(50)))
-    later = Gathering(chosen=Chosen(since=calls[10].exchange.at, until=calls[40].exchange.at))
+    later = Gathering(chosen=Chosen(since=calls[10].call.at, until=calls[40].call.at))
     later.add_all(calls)
     summary = later.contents("").summary
     assert summary.calls == 30 and summary.misses == ()

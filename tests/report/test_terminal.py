@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import Summary, summarise
 from contextkit.report.contents import RAMP, UNKNOWN, buckets, losses, shares, sparkline
-from contextkit.report.fixes import fix_of
+from contextkit.report.fixes import FIXES, fix_of
 from contextkit.report.terminal import GROUPS, MISSES, SESSIONS, show, text
 from tests.report.made_up import gathered, many_sessions, one_session
 
@@ -24,7 +24,7 @@ def a_summary(*calls: tuple[str, Usage | None], gap: float = 30) -> Summary:
     ledger = Ledger()
     for i, (model, usage) in enumerate(calls):
         at = 1_764_000_000.0 + gap * i
-        ledger.append(Exchange(f"m{i}", "s", "main", at, at + 1, at + 2, "anthropic", model, None, usage, None, None))
+        ledger.append(ModelCall(f"m{i}", "s", "main", at, at + 1, at + 2, "anthropic", model, None, usage, None, None))
     return summarise(ledger)
 
 
@@ -128,15 +128,15 @@ def test_causes_come_before_single_misses_with_their_fix() -> None:
         assert row is not None and loss.cost_usd is not None
         assert float(row[1].strip("$").replace(",", "")) == pytest.approx(loss.cost_usd, abs=0.005)
         assert row.start() < page.index("call   cause")
-    dearest = max((loss for loss in lost.values() if fix_of(loss.cause).saves), key=lambda loss: loss.cost_usd or 0)
+    dearest = max((loss for loss in lost.values() if fix_of(loss).saves), key=lambda loss: loss.cost_usd or 0)
     told = " ".join(page.split())
-    assert f"{dearest.cause}: {fix_of(dearest.cause).text}" in told
+    assert f"{dearest.cause}: {fix_of(dearest).text}" in told
 
 
 def test_an_unknown_cause_is_told_as_such_and_its_share() -> None:
     page = " ".join(text(TYPICAL).split())
     assert "cannot be determined: - no cause is known for 1 of the 1 miss, 100% of the lost tokens" in page
-    assert f"unknown: {fix_of('unknown').text}" not in page
+    assert f"unknown: {FIXES['unknown'].text}" not in page
 
 
 @pytest.mark.parametrize("width", [40, 120])

@@ -149,10 +149,10 @@ def test_models(claude: anthropic.Anthropic) -> None:
 
 def test_ledger_holds_the_bill_and_no_words(server: LocalServer, claude: anthropic.Anthropic) -> None:
     message = claude.messages.create(**asking({"role": "user", "content": "my secret"}))
-    (exchange,) = server.ledger
-    assert exchange.id == message.id and exchange.usage is not None and exchange.error is None
-    assert exchange.usage.write_5m == message.usage.cache_creation_input_tokens
-    assert "secret" not in repr(exchange) and "any" not in repr(exchange).split("'")
+    (call,) = server.ledger
+    assert call.id == message.id and call.usage is not None and call.error is None
+    assert call.usage.write_5m == message.usage.cache_creation_input_tokens
+    assert "secret" not in repr(call) and "any" not in repr(call).split("'")
 
 
 def test_four_megabytes(server: LocalServer, claude: anthropic.Anthropic) -> None:

@@ -15,7 +15,7 @@ from contextkit import AnthropicMessages, Context, Usage, watch
 from contextkit.errors import UnreadableReply
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
@@ -50,7 +50,7 @@ BODY: dict[str, Any] = {
 EXPECTED = Usage(3, 40, writes={300: 5}, output=1, qualities={"output": "partial"})
 
 
-def _watched(folder: Path) -> Exchange:
+def _watched(folder: Path) -> ModelCall:
     transport = httpx2.MockTransport(
         lambda request: httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=SENT)
     )
@@ -61,7 +61,7 @@ def _watched(folder: Path) -> Exchange:
     return _only(list(Ledger.read(folder / "watched.jsonl")))
 
 
-def _proxied(folder: Path) -> Exchange:
+def _proxied(folder: Path) -> ModelCall:
     analyzer = CallAnalyzer(Journal(folder / "proxied.jsonl"), lambda text: None, "https://api.anthropic.com")
     raw = json.dumps(BODY).encode()
     analyzer.departed(Departed(1, "anthropic_messages", "/v1/messages", "", raw, None, (), (), 1000.0))
@@ -70,13 +70,13 @@ def _proxied(folder: Path) -> Exchange:
     return _only(list(Ledger.read(folder / "proxied.jsonl")))
 
 
-def _recorded(folder: Path) -> Exchange:
+def _recorded(folder: Path) -> ModelCall:
     path = folder / "recorded.jsonl"
     path.write_text(json.dumps({"at": 1_780_000_000.0, "request": BODY, "response": SENT.decode()}) + "\n", "utf-8")
-    return _only([record for record in records_in([str(path)], Faults()) if isinstance(record, Exchange)])
+    return _only([record for record in records_in([str(path)], Faults()) if isinstance(record, ModelCall)])
 
 
-def _built(folder: Path) -> Exchange:
+def _built(folder: Path) -> ModelCall:
     context = Context(AnthropicMessages(MODEL, max_tokens=99), ledger=Ledger(folder / "built.jsonl"))
     context.user("hello")
     context.request()
@@ -85,7 +85,7 @@ def _built(folder: Path) -> Exchange:
     return _only(list(context.ledger))
 
 
-def _only(rows: list[Exchange]) -> Exchange:
+def _only(rows: list[ModelCall]) -> ModelCall:
     (row,) = rows
     return row
 

@@ -24,7 +24,7 @@ from contextkit.engines.simulate import simulate
 from contextkit.engines.vllm import BlockCache
 from contextkit.engines.vllm_engine import Shape
 from contextkit.errors import LogCorrupt, UsageError
-from contextkit.ledger.calls import Exchange, Tokens, encode
+from contextkit.ledger.calls import ModelCall, Tokens, encode
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
 from contextkit.server import LocalServer
@@ -63,7 +63,7 @@ def cached(reply: Any) -> int:
 
 
 def bills(ledger: Ledger) -> list[Usage | None]:
-    return [exchange.usage and replace(exchange.usage, estimated=False) for exchange in ledger]
+    return [call.usage and replace(call.usage, estimated=False) for call in ledger]
 
 
 # What the engines report
@@ -263,15 +263,15 @@ def test_the_ledger_replayed_through_the_same_engine_is_billed_the_same(name: st
         assert not stats.get("running") and not stats.get("tokens_held") and not stats.get("tokens_locked")
 
 
-def prompts(ledger: Ledger) -> Iterator[tuple[Exchange, list[int], tuple[int, ...]]]:
+def prompts(ledger: Ledger) -> Iterator[tuple[ModelCall, list[int], tuple[int, ...]]]:
     """What the docs say a row of tokens is, worked out by hand."""
     left: dict[tuple[str, str], list[int]] = {}
-    for exchange in ledger:
-        row, lane = exchange.prompt, (exchange.session, exchange.lane)
+    for call in ledger:
+        row, lane = call.prompt, (call.session, call.lane)
         assert isinstance(row, Tokens)
         ids = [*left.get(lane, [])[: row.keep], *row.ids]
         left[lane] = [*ids, *row.generated]
-        yield exchange, ids, row.generated
+        yield call, ids, row.generated
 
 
 @pytest.mark.parametrize(("name", "unit"), [("vllm", 16), ("sglang", 1)])
@@ -280,11 +280,11 @@ def test_with_room_for_all_the_longest_shared_prefix_is_read(name: str, unit: in
     state = State(Clock(0.0, is_frozen=True), None, engine(name))
     replayed(state, [(*step[:5], None) for step in steps])
     seen: list[tuple[Any, list[int]]] = []
-    for exchange, ids, generated in prompts(state.ledger):
-        space = (exchange.model, exchange.prompt.space)  # type: ignore[union-attr]
+    for call, ids, generated in prompts(state.ledger):
+        space = (call.model, call.prompt.space)  # type: ignore[union-attr]
         usable = [other[: len(other) // unit * unit] for of, other in seen if of == space]
         longest = max((common(ids[:-1], other) for other in usable), default=0)
-        assert exchange.usage and exchange.usage.read == longest // unit * unit and exchange.usage.prompt == len(ids)
+        assert call.usage and call.usage.read == longest // unit * unit and call.usage.prompt == len(ids)
         seen.append((space, [*ids, *generated][:-1]))
 
 
@@ -299,14 +299,14 @@ def test_a_ledger_on_disk_says_the_same_and_grows_by_the_turn(tmp_path: Path) ->
     state = State(Clock(0.0, is_frozen=True), None, engine(name))
     replayed(state, [(0, 999, "on and on", 0, "x", None)] * 30)
     with Ledger.open(tmp_path / "ledger.jsonl") as ledger:
-        for exchange in state.ledger:
-            ledger.append(exchange)
+        for call in state.ledger:
+            ledger.append(call)
     sizes = [len(line) for line in (tmp_path / "ledger.jsonl").read_bytes().splitlines()]
     assert max(sizes[3:]) < min(sizes[3:]) + 64, "a row holds what its turn added"
     read = Ledger.read(tmp_path / "ledger.jsonl")
     assert bills(simulate(read, engine(name).cache)) == bills(state.ledger)
     assert summarise(read).hit_rate == summarise(state.ledger).hit_rate
-    assert simulate(read).exchanges == []
+    assert simulate(read).calls == []
 
 
 def test_responses_and_chat_of_one_engine_share_a_cache_object_and_a_ledger() -> None:
@@ -315,7 +315,7 @@ def test_responses_and_chat_of_one_engine_share_a_cache_object_and_a_ledger() ->
         answer(state, RESPONSES, {}, json.dumps({"model": "m", "input": HEAD, "cache_salt": "a"}).encode())
         answer(state, CHAT, {}, json.dumps({"model": "m", "messages": [{"role": "user", "content": HEAD}]}).encode())
     assert [bool(usage and usage.read) for usage in bills(state.ledger)] == [False, False, True, True]
-    assert {exchange.provider for exchange in state.ledger} == {"sglang"}
+    assert {call.provider for call in state.ledger} == {"sglang"}
 
 
 # Overlapping calls
@@ -329,7 +329,7 @@ def a_trace(*rows: tuple[int, ...], size: int = 16, seconds: float = 1.0) -> Led
             Usage(None, None, None, None, 10),
             Tokens(0, tuple(block for block in ids for _ in range(size)), ()),
         )
-        ledger.append(Exchange(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", tokens, usage, None, None))
+        ledger.append(ModelCall(str(at), "s", "main", at, at + 0.5, at + seconds, "p", "m", tokens, usage, None, None))
     return ledger
 
 
@@ -350,9 +350,9 @@ def test_a_cache_that_does_not_read_what_was_recorded() -> None:
         {"authorization": "any"},
         json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "a"}]}).encode(),
     )
-    with pytest.raises(UsageError, match=r"BlockCache does not read what exchange 'chatcmpl_0+1' recorded \(Outline\)"):
+    with pytest.raises(UsageError, match=r"BlockCache does not read what call 'chatcmpl_0+1' recorded \(Outline\)"):
         simulate(state.ledger, engine("vllm").cache)
-    with pytest.raises(UsageError, match=r"BreakpointCache does not read what exchange '0' recorded \(Tokens\)"):
+    with pytest.raises(UsageError, match=r"BreakpointCache does not read what call '0' recorded \(Tokens\)"):
         simulate(a_trace((1,)), BreakpointCache(1024))
     broken = Ledger()
     broken.append(replace(a_trace((1,))[0], prompt=Tokens(5, (1,), ())))

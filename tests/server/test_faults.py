@@ -18,7 +18,7 @@ TOO_MANY = {"fault": {"kind": "status", "status": 429, "retry_after": 0.01}}
 
 
 def errors(server: LocalServer) -> list[str | None]:
-    return [exchange.error for exchange in server.ledger]
+    return [call.error for call in server.ledger]
 
 
 def test_a_retry_meets_the_next_reply(server: LocalServer, claude: anthropic.Anthropic, gpt: openai.OpenAI) -> None:
@@ -83,7 +83,7 @@ def test_a_cut_stream_gives_what_came_before(
         with pytest.raises(openai.APIConnectionError):
             list(call())  # type: ignore[call-overload]
     assert errors(server) == ["cut"] * 3
-    assert all(exchange.usage is not None and 0 < (exchange.usage.output or 0) < 3 for exchange in server.ledger)
+    assert all(recorded.usage is not None and 0 < (recorded.usage.output or 0) < 3 for recorded in server.ledger)
 
 
 def test_a_cut_body_is_a_connection_error_and_was_billed(

@@ -52,7 +52,7 @@ def test_its_response_comes_whole(server: LocalServer, is_proxied: bool, is_stre
         assert body.endswith(b'{"type":"message_stop"}\n\n')
     else:
         assert json.loads(body)["content"] == [{"type": "text", "text": "Hello to you."}]
-    assert [exchange.error for exchange in server.ledger] == [None]
+    assert [call.error for call in server.ledger] == [None]
 
 
 def test_several_requests_sent_ahead_are_all_answered(server: LocalServer) -> None:

@@ -63,8 +63,8 @@ class Conversation:
         self.context.user(text)
         request = self.context.request()
         self.context.receive(request.send(self.client), request)
-        billed = self.server.ledger.exchanges[-1].usage
-        recorded = self.context.ledger.exchanges[-1].usage
+        billed = self.server.ledger.calls[-1].usage
+        recorded = self.context.ledger.calls[-1].usage
         for usage in (billed, recorded):
             assert (usage.fresh, usage.read, dict(usage.writes)) == (
                 request.predicted.fresh,
@@ -82,7 +82,7 @@ def test_auto_asks_for_the_long_lifetime_where_it_pays_and_reads_it_after_a_long
     talk = Conversation(name, dated)
     for pause in (0.0, 20.0, 20.0, 1.5 * short, 20.0, 1.5 * short):
         talk.ask("Where is my order? " * 20, pause)
-    lifetimes = {ttl for exchange in dated.ledger.exchanges for ttl, _ in exchange.usage.writes}
+    lifetimes = {ttl for call in dated.ledger.calls for ttl, _ in call.usage.writes}
     assert long in lifetimes
     usage = talk.ask("And now?", 0.9 * long)
     assert usage.read > 4_000 and usage.read > 0.9 * usage.prompt
@@ -119,7 +119,7 @@ def test_auto_together_with_memory_a_sub_agent_a_compaction_and_a_resumed_folder
         context.user(text)
         request = context.request()
         context.receive(request.send(client), request)
-        billed = dated.ledger.exchanges[-1].usage
+        billed = dated.ledger.calls[-1].usage
         assert (billed.read, dict(billed.writes)) == (request.predicted.read, dict(request.predicted.writes))
 
     with opened(system=SYSTEM) as context:
@@ -136,7 +136,7 @@ def test_auto_together_with_memory_a_sub_agent_a_compaction_and_a_resumed_folder
         context.compact(side)
         ask(context, "Go on.", 400.0)
         ask(context, "Go on.", 20.0)
-        assert dated.ledger.exchanges[-1].usage.read > 4_000
+        assert dated.ledger.calls[-1].usage.read > 4_000
     client.close()
 
 
@@ -160,7 +160,7 @@ def sent(talk: Conversation, text: str, pause: float) -> tuple[Any, Any]:
     talk.context.user(text)
     request = talk.context.request()
     talk.context.receive(request.send(talk.client), request)
-    return request.predicted, talk.server.ledger.exchanges[-1].usage
+    return request.predicted, talk.server.ledger.calls[-1].usage
 
 
 @pytest.mark.parametrize("name", ["anthropic", "responses", "bedrock"])

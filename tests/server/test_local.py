@@ -62,7 +62,7 @@ def test_many_calls_at_once(server: LocalServer, claude: anthropic.Anthropic) ->
         thread.start()
     for thread in threads:
         thread.join()
-    bills = [exchange.usage for exchange in server.ledger if exchange.usage]
+    bills = [call.usage for call in server.ledger if call.usage]
     assert len(bills) == 8 and len({bill.prompt for bill in bills}) == 1
     assert sum(bool(bill.write_5m) for bill in bills) == 1
 

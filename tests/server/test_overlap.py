@@ -56,6 +56,6 @@ def test_a_client_that_leaves_before_the_response_begins_leaves_nothing(server: 
     patience = time.monotonic() + 5
     while not len(server.ledger) and time.monotonic() < patience:
         time.sleep(0.02)
-    assert [exchange.error for exchange in server.ledger] == ["aborted"]
+    assert [call.error for call in server.ledger] == ["aborted"]
     assert server.ledger[0].usage is not None and server.ledger[0].first_byte_at is None
     assert ask(server, "hello").usage.cache_read_input_tokens == 0

@@ -14,7 +14,7 @@ import pytest
 from contextkit import Budget, Ledger
 from contextkit.cache.usage import Usage
 from contextkit.cli.proxy import Options, _budget
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.server import LocalServer
 from tests.server.conftest import CLAUDE, GPT
 from tests.server.proxied import client, passing, provider
@@ -114,7 +114,7 @@ def test_a_day_counts_what_was_recorded_and_a_session_does_not(tmp_path: Path) -
     path = tmp_path / "runs.jsonl"
     with Ledger.open(path) as ledger:
         usage = Usage(100, 0, 0, 0, 5)
-        ledger.append(Exchange("a", "s", "main", time.time(), 1.0, 2.0, "anthropic", CLAUDE, None, usage, None, None))
+        ledger.append(ModelCall("a", "s", "main", time.time(), 1.0, 2.0, "anthropic", CLAUDE, None, usage, None, None))
     fields = dict.fromkeys(Options.__dataclass_fields__, None) | {"record": str(path), "budget_usd": 1.0}
     spent = {per: _budget(Options(**{**fields, "budget_per": per})).spent.tokens for per in ("day", "session")}  # type: ignore[union-attr, arg-type]
     assert spent == {"day": 105, "session": 0}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.paths import wire_of
 from contextkit.proxy.call_analyzer import CallAnalyzer
@@ -66,7 +66,7 @@ class Judged:
         line = self.analysis.ended(Ended(self.n, status, kind, body=heard, **ended))
         return parse(line)
 
-    def rows(self) -> list[Exchange]:
+    def rows(self) -> list[ModelCall]:
         """What was recorded."""
         return list(Ledger.read(self.path))
 
@@ -162,7 +162,7 @@ def test_gemini_is_recorded_with_its_bill_and_what_broke_its_prefix(tmp_path: Pa
         gemini("a", "ok", "b", "ok", "c", "ok", "d", system=LONG + "It is 10:31."),
         {"candidates": [CANDIDATE], "usageMetadata": counted(9_300, 0, 5)},
     )
-    assert [report["exchange"]["error"] for report in (first, second, listed, broken)] == [None] * 4
+    assert [report["call"]["error"] for report in (first, second, listed, broken)] == [None] * 4
     rows = judge.rows()
     assert [row.usage for row in rows[:2]] == [Usage(9_000, 0, 0, 0, 5), Usage(200, 8_900, 0, 0, 6)] and rows[
         2
@@ -178,11 +178,11 @@ def test_a_gemini_stream_that_was_cut_is_said_to_be(tmp_path: Path) -> None:
     judge = Judged(tmp_path, "https://generativelanguage.googleapis.com")
     event = {"candidates": [{"content": {"parts": [{"text": "o"}]}}], "usageMetadata": counted(9_100, 0, 1)}
     report = judge.call(STREAM, gemini("a"), f"data: {json.dumps(event)}\n\n".encode(), SSE, error="cut")
-    assert report["exchange"]["error"] == "cut"
-    assert report["exchange"]["usage"]["qualities"] == {"output": "partial"}
+    assert report["call"]["error"] == "cut"
+    assert report["call"]["usage"]["qualities"] == {"output": "partial"}
     refusal = {"error": {"code": 429, "message": f"quota; you said {LONG}", "status": "RESOURCE_EXHAUSTED"}}
-    assert judge.call(GEMINI, gemini("b"), refusal, status=429)["exchange"]["error"] == "RESOURCE_EXHAUSTED"
-    assert judge.call(STREAM, gemini("b"), [refusal], status=429)["exchange"]["error"] == "RESOURCE_EXHAUSTED"
+    assert judge.call(GEMINI, gemini("b"), refusal, status=429)["call"]["error"] == "RESOURCE_EXHAUSTED"
+    assert judge.call(STREAM, gemini("b"), [refusal], status=429)["call"]["error"] == "RESOURCE_EXHAUSTED"
 
 
 def test_bedrock_converse_is_recorded_plain_and_streamed(tmp_path: Path) -> None:
@@ -196,9 +196,7 @@ def test_bedrock_converse_is_recorded_plain_and_streamed(tmp_path: Path) -> None
     failed = judge.call(f"{CONVERSE}-stream", converse("z"), CONVERSED[0] + thrown, EVENTS)
     rows = judge.rows()
     assert rows[0].usage == rows[1].usage == Usage(7, 90, 10, 0, 3)
-    assert [row.error for row in rows] == [None, None, "cut", "throttlingException"] and cut["exchange"][
-        "usage"
-    ] is None
+    assert [row.error for row in rows] == [None, None, "cut", "throttlingException"] and cut["call"]["usage"] is None
     assert (rows[0].provider, rows[0].model) == ("aws", "us.anthropic.claude-haiku-4-5-20251001-v1:0")
     assert rows[0].session == rows[1].session == rows[2].session != rows[3].session
     assert LONG not in json.dumps(failed)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.proxy import otel
 from contextkit.proxy.otel import Telemetry, attributes_of
 
-CALL = Exchange(
+CALL = ModelCall(
     "msg_1",
     "proxy-1",
     "main",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from contextkit.errors import UsageError
 from contextkit.providers.body_spans import elements, members
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.proxy.observer import Repaired
 from contextkit.proxy.repairs.repairs import REPAIRS, Repairs
 from contextkit.proxy.repairs.splices import Rope, undo_of, undone

@@ -134,7 +134,7 @@ def test_refused(server: LocalServer, claude: anthropic.Anthropic) -> None:
         with pytest.raises(anthropic.BadRequestError, match=words) as caught:
             claude.post("/v1/messages", body=body, cast_to=dict)
         assert caught.value.type == "invalid_request_error" and HEAD not in str(caught.value)
-    assert all(exchange.usage is None for exchange in server.ledger)
+    assert all(call.usage is None for call in server.ledger)
 
 
 ACCEPTED: list[dict[str, Any]] = [

@@ -79,7 +79,7 @@ def test_refused(server: LocalServer, gpt: openai.OpenAI, path: str, array: str,
         with pytest.raises(openai.BadRequestError, match=words) as caught:
             gpt.post(path, body={key: value for key, value in fields.items() if value is not None}, cast_to=object)
         assert (caught.value.type, caught.value.code) == ("invalid_request_error", code)
-    assert all(exchange.usage is None for exchange in server.ledger)
+    assert all(call.usage is None for call in server.ledger)
 
 
 def test_what_is_accepted(gpt: openai.OpenAI) -> None:

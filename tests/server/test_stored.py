@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 from openai.types.conversations import Conversation, ConversationDeletedResource, ConversationItemList
@@ -291,3 +292,21 @@ def test_a_body_that_leans_on_nothing_is_left_as_it_is() -> None:
         assert kept.whole(body) == body
     assert kept.whole({"input": "hi", "conversation": {"id": "conv_1"}}) == Unknown("conversation", "conv_1")
     assert kept.whole({"input": [{"role": "user", "content": "a"}, {"id": "msg_1"}]}) == Unknown("input[1].id", "msg_1")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/responses", b"no json"),
+        ("/v1/conversations", b"no json"),
+        ("/v1/conversations/conv_1/items", b"[]"),
+        ("/v1beta/cachedContents", b"no json"),
+        ("/v1beta/models/gemini-2.5-pro:generateContent", b'{"cachedContent":"cachedContents/none"}'),
+    ],
+)
+def test_a_missing_key_is_refused_whatever_the_body(server: LocalServer, path: str, body: bytes) -> None:
+    with httpx2.Client(base_url=server.url, headers={"content-type": "application/json"}) as http:
+        keyless = http.post(path, content=body)
+        keyed = http.post(path, content=body, headers={"authorization": "Bearer any", "x-goog-api-key": "any"})
+        assert keyless.status_code == (401 if path.startswith("/v1/") else 403)
+        assert keyed.status_code in (400, 403) and keyed.json() != keyless.json()

@@ -1,4 +1,4 @@
-"""The token mask of `tools/masking` on real logits: tokens that straddle names, every sampled call allowed, the
+"""The token mask of `tools/token_mask.py` on real logits: tokens that straddle names, every sampled call allowed, the
 prompt's rows untouched."""
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from contextkit.errors import UsageError
 from contextkit.tools.token_mask import TokenMask, Vocabulary
 from contextkit.transformer.engine import Engine, Run
 from contextkit.transformer.kv_cache import PagedCache, Pool
-from contextkit.transformer.masking import HEAD, OPEN, Mode, by_mode, generate_masked, prefill, sampled
+from contextkit.transformer.masking import HEAD, OPEN, Mode, by_mode, generate_masked, masked, prefill, sampled
 from contextkit.transformer.model import Model
 from contextkit.transformer.weights import Shape, seeded
 from tests.scale import cases
@@ -106,6 +107,22 @@ def test_each_allowed_name_is_said_in_more_than_one_way() -> None:
     begun = TOKENS.encode(prefill(FAMILY, "specified"))
     spelled = {TOKENS.tokens[token] for token in mask.allowed_token_ids(begun)}
     assert spelled == {b"o", b"open", b"c", b"cl"}
+
+
+def test_a_mask_that_allows_no_token_is_refused() -> None:
+    engine = Engine(MODEL)
+    run = engine.open()
+    engine.feed([(run, PROMPT)])
+    with pytest.raises(UsageError, match="the mask allows no token at all: allow at least one"):
+        generate_masked(engine, run, 1, lambda made: [])
+
+
+def test_what_the_mask_leaves_keeps_its_odds() -> None:
+    logits = np.array([2.0, 7.0, 1.0, -3.0])
+    left = masked(logits, [0, 2, 3])
+    odds = np.exp(left) / np.exp(left).sum()
+    assert odds[1] == 0 and odds[0] / odds[2] == pytest.approx(np.e) and odds[2] / odds[3] == pytest.approx(np.e**4)
+    assert logits[1] == 7  # the model's own logits stay
 
 
 def test_where_no_call_is_allowed_the_opening_is_no_token() -> None:

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from contextkit import Ledger, watch
+from contextkit.cache.usage import Usage
 from contextkit.cli.main import cli
 from contextkit.ledger.calls import Bodies, Remark
 from contextkit.providers.response_facts import response_bytes
@@ -225,7 +226,7 @@ def test_what_the_caller_asks_already_is_left_as_it_is() -> None:
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(server: LocalServer, tmp_path: Path) -> None:
+def test_every_call_is_recorded_with_its_bill_and_without_secrets(server: LocalServer, tmp_path: Path) -> None:
     path = tmp_path / "runs" / "ledger.jsonl"
     client = watch(
         anthropic.Anthropic(base_url=server.url, api_key="sk-ant-secretsecretsecret", max_retries=0),
@@ -246,7 +247,7 @@ def test_every_exchange_is_recorded_with_its_bill_and_without_secrets(server: Lo
     assert [row.error for row in ledger] == [None, None, "invalid_request_error"] and len(
         {row.session for row in ledger}
     ) == 1
-    billed = [exchange.usage for exchange in server.ledger]
+    billed = [call.usage for call in server.ledger]
     assert [(row.usage.read, row.usage.output) for row in ledger if row.usage] == [
         (one.read, one.output) for one in billed if one
     ][:2]
@@ -391,3 +392,20 @@ def test_an_error_in_a_stream_is_read_and_a_text_that_looks_like_one_is_not(wire
     reader = response_bytes(wire, "text/event-stream", "")
     reader.feed(data)
     assert reader.summary(is_closed=True).error == error
+
+
+@pytest.mark.parametrize("data", [b"", b"not json", b"[1]", b'{"usage":5}', b'{"id":5,"usage":{"input_tokens":null}}'])
+def test_bytes_that_are_no_bill_are_passed_over(data: bytes) -> None:
+    for wire in ("anthropic_messages", "openai_chat", "openai_responses"):
+        for kind in ("application/json", "text/event-stream"):
+            reader = response_bytes(wire, kind, "")
+            reader.feed(data)
+            assert (reader.summary(is_closed=True).usage or Usage()).prompt in (None, 0)
+
+
+@pytest.mark.parametrize("iterations", [5, [None], [[]], {"type": "compaction"}, "x"])
+def test_iterations_that_are_none_do_not_reach_the_sdk(iterations: Any) -> None:
+    http, sent = provider(message({**usage(0, 8000), "iterations": iterations}, "m1"))
+    client = watch(anthropic.Anthropic(api_key="any", http_client=http, max_retries=2))
+    assert client.messages.create(**Talk(head=BIG).claude()).id == "m1"
+    assert len(sent) == 1

@@ -109,7 +109,7 @@ def test_the_name_stands_in_the_recording_with_its_run_behind_it(server: LocalSe
             client.responses.create(model=GPT, instructions=HEAD, input="hello")
         client.responses.create(model=GPT, instructions=HEAD, input="hello")
     client.close()
-    sessions = [exchange.session.partition("-")[0] for exchange in Ledger.read(tmp_path / "ledger.jsonl")]
+    sessions = [call.session.partition("-")[0] for call in Ledger.read(tmp_path / "ledger.jsonl")]
     assert sessions == ["coder", "reviewer", "coder"]
 
 

@@ -19,6 +19,7 @@ from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.requests.detect import find_in_requests
 from contextkit.server import LocalServer
+from contextkit.watcher.guard import ResponseHistories
 from tests.watcher.talk import GPT, HEAD, Told
 
 TOOLS = [{"type": "function", "name": "look_up", "parameters": {"type": "object", "properties": {}}}]
@@ -154,3 +155,12 @@ def test_a_recording_says_what_each_call_was_asked_with(server: LocalServer, tmp
     assert bodies[3]["input"][1]["id"] == answers[0].output[0].id and "previous_response_id" not in bodies[3]
     assert [miss.cause for miss in misses(rows)] == ["first_write"]
     assert list(find_in_requests(rows, hazards())) == []
+
+
+def test_the_oldest_pasts_go_first() -> None:
+    histories = ResponseHistories(most_bytes=100)
+    for number in range(4):
+        histories.add_response(f"resp_{number}", b'{"input":"%s"}' % (b"x" * 30), [])
+    asks = [b'{"input":"y","previous_response_id":"resp_%d"}' % number for number in range(4)]
+    assert [b"xxx" in histories.whole(ask) for ask in asks] == [False, False, True, True]
+    assert histories.whole(asks[0]) == asks[0]

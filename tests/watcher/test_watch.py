@@ -188,7 +188,7 @@ def test_the_connections_outlive_either_client(server: LocalServer) -> None:
     again = claude(server)
     watch(again).messages.create(**Talk().claude())
     again.messages.create(**Talk().claude())
-    assert [exchange.error for exchange in server.ledger][-3:] == [None] * 3
+    assert [call.error for call in server.ledger][-3:] == [None] * 3
     again.close()
     client.close()
 

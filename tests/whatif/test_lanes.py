@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from contextkit.cache.usage import Usage
 from contextkit.errors import UsageError
-from contextkit.ledger.calls import Exchange, Remark
+from contextkit.ledger.calls import ModelCall, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.models import model_named
 from contextkit.whatif.answer import Answer, WhatIf
@@ -29,11 +30,11 @@ START = 1_765_000_000.0
 
 def call(
     number: int, at: float, *counts: int, model: str = OPUS, session: str = "s", lane: str = "main", seconds: float = 5
-) -> Exchange:
+) -> ModelCall:
     """A call of so many seconds with these counters: fresh, read, write_5m, write_1h, output."""
     usage = Usage(*counts) if counts else None
     provider = "anthropic" if model.startswith("claude") else "openai"
-    return Exchange(
+    return ModelCall(
         f"{session}/{number}",
         session,
         lane,
@@ -75,7 +76,7 @@ def test_the_replay_of_what_was_is_the_recorded_bill() -> None:
     assert replayed(GAP).difference_usd == pytest.approx(0)
 
 
-def replayed(records: Iterable[Exchange]) -> Lanes:
+def replayed(records: Iterable[ModelCall]) -> Lanes:
     """The replay of what was."""
     lanes = Lanes(fixes_named([]))
     for judged in analyzed_calls(records):
@@ -142,6 +143,27 @@ def test_a_routing_key_ends_the_misses_of_other_servers() -> None:
     one = answer(what_if(calls), "routing-key")
     assert one.saves_usd is not None and one.saves_usd > 0
     assert answer(what_if(GAP), "routing-key").why_not == "3 calls: claude-opus-4-5 takes no routing key"
+
+
+def test_conversations_that_take_no_routing_key_save_nothing_beside_one_that_does() -> None:
+    sizes = [(0, 20_000), (19_968, 10_000), (29_952, 10_000), (19_968, 21_000), (40_960, 1_000)]
+    grok = [
+        replace(call(n, 20 * n, size, read, 0, 0, 100, model="grok-4.7", session="g"), provider="xai")
+        for n, (read, size) in enumerate(sizes)
+    ]
+    one = answer(what_if([*grok, call(0, 500, 5_000, 0, 0, 0, 10, model="gpt-4.1")]), "routing-key")
+    assert (one.calls, one.saves_usd) == (1, 0.0)
+    assert one.why_not == "5 calls: grok-4.7 takes no routing key"
+
+
+def test_a_call_without_an_end_is_readable_once_its_response_began() -> None:
+    cold, slow = call(0, 0, 0, 0, 20_000, 0, 100), call(1, 30, 0, 0, 21_000, 0, 100)  # sent before the first began
+    calls = [
+        replace(one, first_byte_at=START + began, ended_at=None)
+        for one, began in [(cold, 60), (slow, 70), (call(2, 90, 0, 21_000, 1_000, 0, 100), 95)]
+    ]
+    assert [one.miss and one.miss.cause for one in analyzed_calls(calls)] == ["first_write", "cold_fan_out", None]
+    assert what_if(calls, ["lifetime"]).unexplained.n_misses == 0
 
 
 def test_a_prompt_that_changed_is_written_anew_whatever_the_lifetime() -> None:

@@ -13,11 +13,11 @@ import anthropic
 import pytest
 
 from contextkit.engines.simulate import simulate
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline
 from contextkit.prices import cost_usd
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.whatif.answer import Answer
 from contextkit.whatif.body_edits import VOLATILE, FreezeClock, KeepResults, SortTools
 from contextkit.whatif.what_if import what_if
@@ -27,7 +27,7 @@ from contextkit.server import LocalServer
 
 MODEL = "claude-sonnet-5-5"
 Body = dict[str, Any]
-Bill = Callable[..., list[Exchange]]
+Bill = Callable[..., list[ModelCall]]
 MARK = {"type": "ephemeral"}
 RULES = "Answer in whole sentences, name your sources, and ask before anything is deleted. " * 60
 
@@ -40,9 +40,9 @@ def server() -> Iterator[LocalServer]:
 
 @pytest.fixture
 def bill(server: LocalServer) -> Bill:
-    """Send bodies at times, each to be answered at once; the exchanges a recorder of bodies would have kept."""
+    """Send bodies at times, each to be answered at once; the calls a recorder of bodies would have kept."""
 
-    def send(bodies: Sequence[Body], times: Sequence[float], lanes: Sequence[str] = ()) -> list[Exchange]:
+    def send(bodies: Sequence[Body], times: Sequence[float], lanes: Sequence[str] = ()) -> list[ModelCall]:
         server.reset()
         raws = [json.dumps(body).encode() for body in bodies]
         with anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0) as client:
@@ -51,20 +51,20 @@ def bill(server: LocalServer) -> Bill:
                 client.post("/v1/messages", cast_to=anthropic.types.Message, content=raw)
         names = lanes or ["main"] * len(raws)
         return [
-            replace(exchange, session="s", lane=lane, prompt=Bodies(raw))
-            for exchange, raw, lane in zip(server.ledger, raws, names, strict=True)
+            replace(call, session="s", lane=lane, prompt=Bodies(raw))
+            for call, raw, lane in zip(server.ledger, raws, names, strict=True)
         ]
 
     return send
 
 
-def usd(exchanges: Sequence[Exchange]) -> float:
-    return sum(cost_usd(one.provider, one.model, one.usage) or 0.0 for one in exchanges if one.usage)
+def usd(calls: Sequence[ModelCall]) -> float:
+    return sum(cost_usd(one.provider, one.model, one.usage) or 0.0 for one in calls if one.usage)
 
 
-def only(exchanges: Sequence[Exchange], fix: str) -> Answer:
+def only(calls: Sequence[ModelCall], fix: str) -> Answer:
     """The answer to one fix, whose replay of what was is the recorded bill."""
-    found = what_if(exchanges, [fix])
+    found = what_if(calls, [fix])
     for road in found.calibrations:
         if road.answered_from == "outlines and request bodies":
             assert road.difference_usd == pytest.approx(0, abs=1e-12)
@@ -213,7 +213,7 @@ def test_a_longer_lifetime_from_bills_alone_is_what_the_provider_bills_for_it(bi
     assert one.after_usd == pytest.approx(usd(bill(json.loads(text), pauses)), abs=1e-12)
 
 
-def siblings(n: int, starts: Callable[[int], float]) -> list[Exchange]:
+def siblings(n: int, starts: Callable[[int], float]) -> list[ModelCall]:
     """`n` calls that share a head, each answering from one second after its start, billed by the reference cache."""
     ledger, bodies = Ledger(), []
     for number in range(n):
@@ -226,13 +226,13 @@ def siblings(n: int, starts: Callable[[int], float]) -> list[Exchange]:
         at = 1000.0 + starts(number)
         said = outline(None, prompt, [-1] * prompt.n, 0)
         ledger.append(
-            Exchange(str(number), "s", f"sub-{number}", at, at + 1, at + 5, "anthropic", MODEL, said, None, None, None)
+            ModelCall(str(number), "s", f"sub-{number}", at, at + 1, at + 5, "anthropic", MODEL, said, None, None, None)
         )
     # billed without an output, which nobody said: 50 tokens each
     return [
-        replace(exchange, prompt=Bodies(bodies[int(exchange.id)]), usage=replace(exchange.usage, output=50))
-        for exchange in simulate(ledger)
-        if exchange.usage
+        replace(call, prompt=Bodies(bodies[int(call.id)]), usage=replace(call.usage, output=50))
+        for call in simulate(ledger)
+        if call.usage
     ]
 
 

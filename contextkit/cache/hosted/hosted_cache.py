@@ -78,7 +78,7 @@ class Routed(Generic[P]):
         self._lately: dict[bytes, list[float]] = {}
 
     def server_of(self, prompt: P, now: float) -> int:
-        """Which server would answer now; changes nothing."""
+        """Return the server that would answer now; changes nothing."""
         key = self._key_of(prompt)
         if key is None:
             return self._turn % len(self._servers)
@@ -87,11 +87,11 @@ class Routed(Generic[P]):
         return (self._home(key, now) + moved) % len(self._servers)
 
     def lookup(self, prompt: P, now: float) -> Hit:
-        """What would be read now; changes nothing."""
+        """Return what would be read now; changes nothing."""
         return self._servers[self.server_of(prompt, now)].lookup(prompt, now)
 
     def quote(self, prompt: P, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return self._servers[self.server_of(prompt, now)].quote(prompt, now)
 
     def begin(self, prompt: P, now: float) -> Lease:
@@ -159,7 +159,7 @@ class Routed(Generic[P]):
 def hosted_cache(rule: Rule, key_of: Callable[[Prompt], bytes | None] = head_of) -> PrefixCache[Prompt]:
     """An empty cache that follows `rule`.
 
-    `key_of` gives what the rule's `routing` field holds for a prompt, None for none.
+    `key_of` gives the key by which requests are routed, None for none.
 
     >>> from contextkit.cache.hosted.rules import HOSTED
     >>> prompt = Prompt((b"", b"", b""), (0, 0), [b"a"], [1000], [0], (), 1)
@@ -204,7 +204,7 @@ class OptInCache:
     """What is asked for, and how many marks count."""
 
     def lookup(self, prompt: Prompt, now: float) -> Hit:
-        """What would be read now.
+        """Return what would be read now.
 
         Changes nothing. This and the next two raise `UsageError` for a lifetime the provider does not offer.
         """
@@ -215,7 +215,7 @@ class OptInCache:
         )
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return (
             self.cache.quote(self._read(prompt), now)
             if self._is_enabled(prompt)

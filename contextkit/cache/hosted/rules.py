@@ -50,10 +50,6 @@ class Rule:
     """Marks of a request that count, the last ones."""
     lookback: int = 0
     """Blocks a lookup visits from a mark, 0 for what the mark says."""
-    isolation: str = "account"
-    """Whose requests share; the caller's namespaces must say so."""
-    routing: str = ""
-    """Request field that chooses the server."""
     n_servers: int = 1
     """Servers that each have a cache of their own."""
     per_minute: int = 0
@@ -76,7 +72,6 @@ _OPENAI = "https://developers.openai.com/api/docs/guides/prompt-caching"
 _GEMINI = "https://ai.google.dev/gemini-api/docs/caching"
 _QWEN = "https://www.alibabacloud.com/help/en/model-studio/context-cache"
 _BEDROCK = "https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html"
-_KEY = "prompt_cache_key"
 
 _MARKED = Rule(
     "breakpoints",
@@ -84,8 +79,6 @@ _MARKED = Rule(
     ttl_seconds=1800,
     ttls_seconds=(1800, 43200),
     bills_writes=True,
-    isolation=f"organisation and {_KEY}",
-    routing=_KEY,
     per_minute=15,
     provider="openai",
     unsure=_unsure("visible_at", "n_servers"),
@@ -96,8 +89,6 @@ _IMPLICIT = Rule(
     1024,
     128,
     86400,
-    isolation="organisation",
-    routing=_KEY,
     per_minute=15,
     provider="openai",
     unsure=_unsure("visible_at", "n_servers"),
@@ -123,7 +114,6 @@ _CLAUDE_ON_BEDROCK = Rule(
     bills_writes=True,
     max_marks=4,
     lookback=20,
-    isolation="organisation",
     provider="aws",
     unsure=_unsure("max_marks"),
     source=_BEDROCK,
@@ -138,14 +128,12 @@ HOSTED: Mapping[str, Rule] = MappingProxyType(
         "azure-openai": replace(
             _MARKED,
             ttls_seconds=(1800,),
-            isolation="subscription",
             provider="azure",
             source="https://learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching",
         ),
         "gemini": Rule(
             "implicit",
             4096,
-            isolation="project",
             provider="google",
             unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"),
             source=_GEMINI,
@@ -181,7 +169,6 @@ HOSTED: Mapping[str, Rule] = MappingProxyType(
             _QWEN3,
             ttls_seconds=(300, 3600),
             renewal="request",
-            isolation="user",
             unsure=_unsure("max_marks", "visible_at"),
             source="https://www.alibabacloud.com/help/en/model-studio/explicit-cache-qwen4",
         ),
@@ -196,7 +183,6 @@ HOSTED: Mapping[str, Rule] = MappingProxyType(
             "implicit",
             128,
             128,
-            routing="x-grok-conv-id",
             n_servers=8,
             provider="x-ai",
             unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "n_servers"),
@@ -212,7 +198,6 @@ HOSTED: Mapping[str, Rule] = MappingProxyType(
         "mistral": Rule(
             "implicit",
             is_opt_in=True,
-            routing=_KEY,
             provider="mistral",
             unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at"),
             source="https://docs.mistral.ai/studio-api/conversations/advanced/prompt-caching",
@@ -225,8 +210,6 @@ HOSTED: Mapping[str, Rule] = MappingProxyType(
         ),
         "fireworks": Rule(
             "implicit",
-            isolation="account and prompt_cache_isolation_key",
-            routing="x-session-affinity",
             n_servers=8,
             provider="fireworks",
             unsure=_unsure("min_tokens", "granularity_tokens", "ttl_seconds", "visible_at", "n_servers"),
@@ -234,7 +217,6 @@ HOSTED: Mapping[str, Rule] = MappingProxyType(
         ),
         "openrouter": Rule(
             "implicit",
-            routing="session_id",
             n_servers=8,
             sticky_seconds=600,
             provider="openrouter",
@@ -247,7 +229,6 @@ HOSTED: Mapping[str, Rule] = MappingProxyType(
             ttls_seconds=(300,),
             renewal="never",
             max_marks=1,
-            routing="session_id",
             n_servers=8,
             sticky_seconds=600,
             provider="openrouter",

@@ -76,7 +76,7 @@ class UnitCache:
         self._counters: Counter[str] = Counter()
 
     def lookup(self, prompt: Prompt, now: float) -> Hit:
-        """What would be read now, in O(prompt); changes nothing. `segment` is the one the read ends in."""
+        """Return what would be read now, in O(prompt); changes nothing. `segment` is the one the read ends in."""
         shared = self._shared(prompt, now)
         whole = self._longest(prompt, now)
         tokens = prompt.ends_tokens[whole] if whole >= 0 else 0
@@ -89,7 +89,7 @@ class UnitCache:
         return Hit(read, 0, segment, "hit", expires_at)
 
     def quote(self, prompt: Prompt, now: float) -> Usage:
-        """What sending it now would be billed, `output` 0; changes nothing."""
+        """Return what sending it now would be billed, `output` 0; changes nothing."""
         return _bill(prompt, self.lookup(prompt, now).read_tokens)
 
     def begin(self, prompt: Prompt, now: float) -> Lease:

@@ -19,7 +19,7 @@ from contextkit.errors import ContextKitError, UnknownModel
 from contextkit.lint.requests.cut import is_one_model
 from contextkit.lint.requests.rule import Evidence, RecordedCall, Step
 from contextkit.models import Model
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.provider import Parsed, memoize_blocks
 from contextkit.providers.server_state import named_in
 
@@ -66,13 +66,13 @@ class Cost:
 
     def usd(self, tokens: int) -> float | None:
         """What `tokens` of them cost above the price of reading them; None where no price is known."""
-        exchange, row = self.sent.exchange, self.sent.row
+        call, row = self.sent.call, self.sent.row
         if not row.provider or not tokens:
             return 0.0 if row.provider else None
         try:
             usage = _whole(self.sent.usage) or self.usage
             bills = usage, _had_been_read(usage, tokens)
-            paid, read = (prices.cost_usd(row.provider, row.name, usage, exchange.at) for usage in bills)
+            paid, read = (prices.cost_usd(row.provider, row.name, usage, call.at) for usage in bills)
         except UnknownModel:
             return None
         return None if paid is None or read is None else max(0.0, paid - read)
@@ -120,8 +120,8 @@ def _cost(step: Step, before: Parsed, after: Parsed) -> Cost:
     cache = reference_cache(step.after.row)
     for prompt, sent in (*_seeds(step, before), (before.prompt, step.before)):
         if is_one_model(sent.row, step.after.row):  # another model finds nothing of it
-            cache.publish(cache.begin(prompt, sent.exchange.at), _began(sent))
-    at = max(step.after.exchange.at, step.before.exchange.at)
+            cache.publish(cache.begin(prompt, sent.call.at), _began(sent))
+    at = max(step.after.call.at, step.before.call.at)
     there = min(cache.lookup(before.prompt, at).read_tokens, after.prompt.n_tokens)
     n_read = cache.lookup(after.prompt, at).read_tokens
     read = max(n_read, min(there, _inside_block(step, after.prompt.n_tokens)))
@@ -137,7 +137,7 @@ def _written(step: Step, prompt: Prompt, cache: PrefixCache[Prompt]) -> int:
     sent = step.before
     if not is_one_model(sent.row, step.after.row):
         cache = reference_cache(sent.row)
-        cache.publish(cache.begin(prompt, sent.exchange.at), _began(sent))
+        cache.publish(cache.begin(prompt, sent.call.at), _began(sent))
     return cache.lookup(prompt, _began(sent)).read_tokens
 
 
@@ -159,7 +159,7 @@ def _as_billed(step: Step, cost: Cost, n_tokens: int) -> Cost:
     What was lost to anything else is what the bill says.
     """
     was, now = _whole(step.before.usage), _whole(step.after.usage)
-    if was is None or now is None or step.before.exchange.error or not n_tokens:
+    if was is None or now is None or step.before.call.error or not n_tokens:
         return cost
     prompt = now.prompt or 0
     lost = max(0, min(left_tokens(was, step.before.row), prompt) - (now.read or 0))
@@ -178,9 +178,9 @@ def _whole(usage: Usage | None) -> Usage | None:
 
 def _began(sent: RecordedCall) -> float:
     """When what it wrote became readable."""
-    exchange = sent.exchange
-    times = (exchange.first_byte_at, exchange.ended_at, exchange.at)
-    return max(exchange.at, next(at for at in times if at is not None))
+    call = sent.call
+    times = (call.first_byte_at, call.ended_at, call.at)
+    return max(call.at, next(at for at in times if at is not None))
 
 
 def _seeds(step: Step, before: Parsed) -> Iterator[tuple[Prompt, RecordedCall]]:

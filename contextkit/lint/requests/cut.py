@@ -1,6 +1,6 @@
 """One captured call, cut into blocks; where it goes on from another call of its conversation, only what is new is read.
 
-Takes an exchange with its raw body, gives a `RecordedCall`. The bytes are compared first: as far as they agree with an
+Takes a call with its raw body, gives a `RecordedCall`. The bytes are compared first: as far as they agree with an
 earlier
 call, its blocks are taken over without being parsed again. Knows nothing of rules.
 """
@@ -19,13 +19,13 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.lint.requests.rule import RecordedCall
 from contextkit.models import MODELS, Model, find_model, model_named
 from contextkit.prompt.block import Block, json_bytes
 from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
-from contextkit.providers.codecs import BODIES, reader_of
+from contextkit.providers.endpoints import BODIES, reader_of
 from contextkit.providers.server_state import named_in
 
 MOST_BYTES = 64 << 20
@@ -56,27 +56,27 @@ class Located(RecordedCall):
 
 
 def cut(
-    exchange: Exchange, before: RecordedCall | None = None, *, index: int = 0, verdict: str = "", rerouted: str = ""
+    call: ModelCall, before: RecordedCall | None = None, *, index: int = 0, verdict: str = "", rerouted: str = ""
 ) -> RecordedCall | None:
     """Cut the call into blocks; None where no body was recorded, or the body is not a model call.
 
     Blocks in front of the first byte that differs from `before`, an earlier call, are reused without parsing. Raises
     `UnreadableRequest` with the place for a body that cannot be read.
     """
-    if not isinstance(exchange.prompt, Bodies):
+    if not isinstance(call.prompt, Bodies):
         return None
-    raw = exchange.prompt.request
+    raw = call.prompt.request
     if len(raw) > MOST_BYTES:
         raise UnreadableRequest("body", f"{len(raw):,} bytes are more than any provider takes, it was not looked at")
-    made = _continued(exchange, raw, before) or _whole(exchange, raw)
+    made = _continued(call, raw, before) or _whole(call, raw)
     return replace(made, index=index, verdict=verdict, rerouted=rerouted) if made else None
 
 
 def slim(sent: RecordedCall) -> RecordedCall:
     """The call without its raw bytes and arrays: what is kept of calls further back."""
-    exchange, params = replace(sent.exchange, prompt=None), sent.params
+    call, params = replace(sent.call, prompt=None), sent.params
     return RecordedCall(
-        exchange,
+        call,
         b"",
         params,
         sent.wire,
@@ -181,9 +181,9 @@ def _parsed(raw: bytes) -> dict[str, Json]:
     return fields
 
 
-def _whole(exchange: Exchange, raw: bytes) -> Located | None:
+def _whole(call: ModelCall, raw: bytes) -> Located | None:
     fields = _parsed(raw)
-    shape = reader_of(fields, f"{exchange.provider} {exchange.model}".lower())
+    shape = reader_of(fields, f"{call.provider} {call.model}".lower())
     if shape is None:
         return None
     messages = shape.messages(fields)
@@ -192,11 +192,11 @@ def _whole(exchange: Exchange, raw: bytes) -> Located | None:
     counts = list(map(len, cuts))
     ends = _located(raw, shape.message_field, messages) if isinstance(fields.get(shape.message_field), list) else None
     places = Places(ends[0], ends[1], array("q", accumulate(counts)), len(head)) if ends else None
-    return _made(exchange, raw, shape, fields, [*head, *(block for blocks in cuts for block in blocks)], places)
+    return _made(call, raw, shape, fields, [*head, *(block for blocks in cuts for block in blocks)], places)
 
 
-def _continued(exchange: Exchange, raw: bytes, before: RecordedCall | None) -> Located | None:
-    """`exchange` cut from where its bytes leave those of `before`, None where they share no message."""
+def _continued(call: ModelCall, raw: bytes, before: RecordedCall | None) -> Located | None:
+    """`call` cut from where its bytes leave those of `before`, None where they share no message."""
     places = before.places if isinstance(before, Located) else None
     if before is None or places is None or not before.raw:
         return None
@@ -221,11 +221,11 @@ def _continued(exchange: Exchange, raw: bytes, before: RecordedCall | None) -> L
     tail = _tail_ends(raw, at, new)
     counts = accumulate(map(len, cuts), initial=places.blocks[n_shared - 1])
     if tail is None:
-        return _made(exchange, raw, shape, fields, blocks, None)
+        return _made(call, raw, shape, fields, blocks, None)
     grown = Places(
         places.start, places.ends[:n_shared] + tail, places.blocks[: n_shared - 1] + array("q", counts), len(head)
     )
-    return _made(exchange, raw, shape, fields, blocks, grown)
+    return _made(call, raw, shape, fields, blocks, grown)
 
 
 def _reused_head(shape: BodyReader, fields: Mapping[str, Json], before: RecordedCall, places: Places) -> list[Block]:
@@ -301,7 +301,7 @@ def _tail_ends(raw: bytes, at: int, messages: list[Json]) -> array[int] | None:
 
 
 def _made(
-    exchange: Exchange,
+    call: ModelCall,
     raw: bytes,
     shape: BodyReader,
     fields: dict[str, Json],
@@ -309,8 +309,6 @@ def _made(
     places: Places | None,
 ) -> Located:
     params = shape.params(fields)
-    named = params.get("model") if isinstance(params.get("model"), str) else exchange.model
-    row = row_of(exchange.model or str(named), shape.endpoint)
-    return Located(
-        exchange, raw, fields, shape.endpoint, tuple(blocks), params, row, exchange.usage, "", 0, places=places
-    )
+    named = params.get("model") if isinstance(params.get("model"), str) else call.model
+    row = row_of(call.model or str(named), shape.endpoint)
+    return Located(call, raw, fields, shape.endpoint, tuple(blocks), params, row, call.usage, "", 0, places=places)

@@ -1,6 +1,6 @@
 """The request detector: captured calls in, findings out, as they come.
 
-Takes exchanges with recorded bodies and the hazards of a catalogue; groups the calls into conversations, compares each
+Takes calls with recorded bodies and the hazards of a catalogue; groups the calls into conversations, compares each
 with the one before it, asks the rules, prices what they found. Keeps the last call of each conversation whole and of
 those before it the blocks, which they share. Knows no rule by name.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from contextkit.errors import UnreadableRequest
-from contextkit.ledger.calls import INFERRED_LANE, Bodies, Exchange
+from contextkit.ledger.calls import INFERRED_LANE, Bodies, ModelCall
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.cost import Cost, Costs
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def find_in_requests(
-    exchanges: Iterable[Exchange],
+    calls: Iterable[ModelCall],
     hazards: Iterable[Hazard],
     *,
     verdicts: Mapping[str, str] | None = None,
@@ -54,12 +54,12 @@ def find_in_requests(
 ) -> Iterator[Finding]:
     """Findings of a recording, call by call; those of whole sessions at the end.
 
-    `verdicts` maps ids of exchanges to the provider's own diagnosis (`verdict_of` reads it from a response), `rerouted`
-    to the hosts between which an aggregator moved (`alpha → beta`). Exchanges without a recorded body are passed over.
+    `verdicts` maps ids of calls to the provider's own diagnosis (`verdict_of` reads it from a response), `rerouted`
+    to the hosts between which an aggregator moved (`alpha → beta`). Calls without a recorded body are passed over.
     """
     detector = Detector(hazards, verdicts=verdicts, rerouted=rerouted, has_costs=has_costs)
-    for exchange in exchanges:
-        yield from detector.feed(exchange)
+    for call in calls:
+        yield from detector.feed(call)
     yield from detector.finish()
 
 
@@ -77,7 +77,7 @@ class Detector:
         self.n_calls = 0
         """Calls looked at."""
         self.n_skipped = 0
-        """Exchanges without a recorded body, or whose body is no model call."""
+        """Calls without a recorded body, or whose body is no model call."""
         self.n_unreadable = 0
         """Bodies that could not be read: one `CK000` each."""
         self.unlisted_fields: list[str] = []
@@ -93,21 +93,21 @@ class Detector:
         self._calls: list[RecordedCall] = []
         self._places: dict[int, tuple[str, int]] = {}
 
-    def feed(self, exchange: Exchange) -> Iterator[Finding]:
+    def feed(self, recorded: ModelCall) -> Iterator[Finding]:
         """The findings of one call, compared with the call before it in its conversation."""
         try:
-            verdict, rerouted = self._verdicts.get(exchange.id, ""), self._rerouted.get(exchange.id, "")
-            call = cut(exchange, self._near(exchange), index=self.n_calls, verdict=verdict, rerouted=rerouted)
+            verdict, rerouted = self._verdicts.get(recorded.id, ""), self._rerouted.get(recorded.id, "")
+            call = cut(recorded, self._near(recorded), index=self.n_calls, verdict=verdict, rerouted=rerouted)
         except UnreadableRequest as fault:
             self.n_unreadable += 1
-            yield unreadable(exchange, fault.path, fault.what, self.n_calls + self.n_unreadable)
+            yield unreadable(recorded, fault.path, fault.what, self.n_calls + self.n_unreadable)
             return
         if call is None:
             self.n_skipped += 1
             return
         self.n_calls += 1
         self.unlisted_fields += self._unlisted.new(call.wire, call.params)
-        pool = _pool_of(exchange)
+        pool = _pool_of(recorded)
         placement = self._conversations.place(call, pool)
         conversation = placement.conversation
         earlier = self._earlier.setdefault(id(conversation), [])
@@ -120,11 +120,11 @@ class Detector:
         if step is not None:
             yield from self._of_step(step, place[0])
 
-    def _near(self, exchange: Exchange) -> RecordedCall | None:
-        """The latest call that shares the most bytes with `exchange`: cutting can begin where they differ."""
-        if not isinstance(exchange.prompt, Bodies):
+    def _near(self, call: ModelCall) -> RecordedCall | None:
+        """The latest call that shares the most bytes with `call`: cutting can begin where they differ."""
+        if not isinstance(call.prompt, Bodies):
             return None
-        return nearest(self._conversations.recent(_pool_of(exchange), RECENT), exchange.prompt.request)
+        return nearest(self._conversations.recent(_pool_of(call), RECENT), call.prompt.request)
 
     def finish(self) -> Iterator[Finding]:
         """What all calls together show."""
@@ -171,9 +171,9 @@ def _step(placement: Placement[RecordedCall], call: RecordedCall, earlier: Seque
     return Step(before, call, placement.conversation.n_calls, compare(before, call), (*earlier[:-1], before))
 
 
-def _pool_of(exchange: Exchange) -> tuple[str, str]:
+def _pool_of(call: ModelCall) -> tuple[str, str]:
     """Session and lane as recorded; a lane that a reader inferred is matched again with those it was told from."""
-    return exchange.session, "main" if exchange.lane.startswith(INFERRED_LANE) else exchange.lane
+    return call.session, "main" if call.lane.startswith(INFERRED_LANE) else call.lane
 
 
 def _name_of(session: str, lane: str, number: int) -> str:

@@ -77,7 +77,7 @@ def _comparable_body(block: Block) -> bytes:
 
 def recorded_model(sent: RecordedCall) -> str:
     """The model that was asked."""
-    return sent.exchange.model or str(sent.params.get("model", ""))
+    return sent.call.model or str(sent.params.get("model", ""))
 
 
 def is_model_switch(step: Step) -> bool:

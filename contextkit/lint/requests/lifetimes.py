@@ -43,7 +43,7 @@ class Expired:
 def expired(step: Step) -> Expired | None:
     """What was lost to the time between two calls; None where nothing was, or where the bill says that it was read."""
     gap = step.gap_seconds
-    if gap <= _shortest(step.before) or all(sent.exchange.error for sent in step.earlier):
+    if gap <= _shortest(step.before) or all(sent.call.error for sent in step.earlier):
         return None  # a call that failed may have left nothing, but then what is older is over too
     expired_entry = (
         _expired_breakpoint(step, gap) if step.before.row.cache == "breakpoints" else _expired_prefix(step, gap)
@@ -103,8 +103,8 @@ def _expired_prefix(step: Step, gap: float) -> Expired | None:
 
 
 def _is_in_time(step: Step, ttl: int) -> bool:
-    ended = step.before.exchange.ended_at
-    return ended is not None and step.after.exchange.at - ended <= ttl
+    ended = step.before.call.ended_at
+    return ended is not None and step.after.call.at - ended <= ttl
 
 
 def _was_read(step: Step) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.rule import Change, Evidence, On, RecordedCall, RequestRule, Step
@@ -106,9 +106,9 @@ def unnamed(step: Step, change: Change, session: str, tokens: int | None, usd: f
     )
 
 
-def unreadable(exchange: Exchange, path: str, what: str, turn: int) -> Finding:
+def unreadable(call: ModelCall, path: str, what: str, turn: int) -> Finding:
     """The finding for a body that is none."""
-    place = RequestPlace(exchange.session, turn, exchange.id, "parameters", path, 0, "", "")
+    place = RequestPlace(call.session, turn, call.id, "parameters", path, 0, "", "")
     return Finding(UNREADABLE, f"request cannot be read: {what}", place, "requests")
 
 
@@ -119,11 +119,11 @@ def place_of(
     path = evidence.path if evidence and evidence.path != UNREADABLE else ""
     was, now = (_covered(evidence.was), _covered(evidence.now)) if evidence else ("", "")
     if change is None:
-        return RequestPlace(session, turn, sent.exchange.id, level_of(path), path or "body", 0, was, now)
+        return RequestPlace(session, turn, sent.call.id, level_of(path), path or "body", 0, was, now)
     if not was and not now:
         was, now = windows(change)
     path = path or (change.now or change.was)[0].path
-    return RequestPlace(session, turn, sent.exchange.id, change.level, path, change.offset, was, now)
+    return RequestPlace(session, turn, sent.call.id, change.level, path, change.offset, was, now)
 
 
 def level_of(path: str) -> str:
@@ -166,9 +166,8 @@ def _covered(text: str) -> str:
 
 
 def agreement(finding: Finding, hazard: Hazard) -> Agreement:
-    """Return whether the provider's own diagnosis of the call says the same.
-
-    Silent where it said nothing that can be compared.
+    """Compare a finding with the provider's own diagnosis of the call: `confirmed`, `contradicted`, or `silent` if it said
+    nothing that can be compared.
     """
     verdict = _SAME_REASON.get(finding.verdict, finding.verdict)
     if not verdict or verdict == "unavailable" or not hazard.confirmed_by:

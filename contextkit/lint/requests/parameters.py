@@ -114,7 +114,7 @@ def has_tool_change(step: Step) -> bool:
 def sent_model(sent: RecordedCall) -> str:
     """The model that was asked, as sent."""
     named = sent.params.get("model") or sent.params.get("modelId")
-    return str(named) if isinstance(named, str) and named else sent.exchange.model
+    return str(named) if isinstance(named, str) and named else sent.call.model
 
 
 def bare_model(name: str) -> str:
@@ -166,7 +166,7 @@ def is_aggregated(sent: RecordedCall) -> bool:
     """
     name = sent.params.get("model")
     is_vendored = isinstance(name, str) and "/" in name and not name.startswith(_NO_VENDORS)
-    is_told = sent.exchange.provider == "openrouter" or isinstance(sent.params.get("provider"), dict)
+    is_told = sent.call.provider == "openrouter" or isinstance(sent.params.get("provider"), dict)
     return sent.wire.startswith("openai") and (is_told or (is_vendored and bool(sent.row.provider)))
 
 
@@ -186,7 +186,7 @@ def deployment_change(step: Step) -> ParameterChange | None:
     was, now = region_of(step.before), region_of(step.after)
     if was != now:
         return ParameterChange("model", was or None, now or None)
-    one, other = step.before.exchange.provider, step.after.exchange.provider
+    one, other = step.before.call.provider, step.after.call.provider
     return ParameterChange("provider", one, other) if one and other and one != other else None
 
 

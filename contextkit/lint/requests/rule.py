@@ -12,7 +12,7 @@ from typing import Literal, overload
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.models import Model
 from contextkit.prompt.block import Block
 from contextkit.prompt.diff import Change
@@ -31,8 +31,8 @@ recording."""
 class RecordedCall:
     """One captured call, cut once."""
 
-    exchange: Exchange
-    """As recorded; `exchange.prompt` holds the raw bytes."""
+    call: ModelCall
+    """As recorded; `call.prompt` holds the raw bytes."""
     raw: bytes
     """The body that was sent."""
     body: Mapping[str, Json]
@@ -65,12 +65,12 @@ class RecordedCall:
     @property
     def model(self) -> str:
         """The requested model."""
-        return self.exchange.model
+        return self.call.model
 
     @property
     def session(self) -> str:
         """The recorded session, else the one that the client names."""
-        return self.exchange.session or client_names(self.params, self.in_headers).session
+        return self.call.session or client_names(self.params, self.in_headers).session
 
     @property
     def agent(self) -> str:
@@ -92,7 +92,7 @@ class RecordedCall:
     def names(self) -> tuple[str, ...]:
         """Names that a later request may refer to."""
         previous = self.previous
-        return (self.exchange.id, previous) if previous else (self.exchange.id,)
+        return (self.call.id, previous) if previous else (self.call.id,)
 
 
 class Calls(Sequence[RecordedCall]):
@@ -139,7 +139,7 @@ class Step:
     @property
     def gap_seconds(self) -> float:
         """From start to start."""
-        return self.after.exchange.at - self.before.exchange.at
+        return self.after.call.at - self.before.call.at
 
 
 @dataclass(frozen=True, slots=True)

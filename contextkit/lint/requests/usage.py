@@ -99,7 +99,7 @@ def tokens_left_cached(sent: RecordedCall) -> int:
 
 def answer_began_at(sent: RecordedCall) -> float | None:
     """When the answer began, None where nobody said."""
-    times = (sent.exchange.first_byte_at, sent.exchange.ended_at)
+    times = (sent.call.first_byte_at, sent.call.ended_at)
     return next((at for at in times if at is not None), None)
 
 
@@ -108,7 +108,7 @@ def is_same_request(step: Step) -> bool:
 
     And no call failed.
     """
-    was, now = step.before.exchange, step.after.exchange
+    was, now = step.before.call, step.after.call
     if was.error or now.error or step.after.rerouted or (was.provider, was.model) != (now.provider, now.model):
         return False
     return cache_key_parameters(step.before) == cache_key_parameters(step.after)
@@ -202,8 +202,8 @@ def by_session(calls: Sequence[RecordedCall]) -> Mapping[str, list[RecordedCall]
     """
     sessions: dict[str, list[RecordedCall]] = {}
     for sent in calls:
-        sessions.setdefault(_NUMBER.sub("", sent.exchange.session), []).append(sent)
-    return {name: sorted(mine, key=lambda sent: (sent.exchange.at, sent.index)) for name, mine in sessions.items()}
+        sessions.setdefault(_NUMBER.sub("", sent.call.session), []).append(sent)
+    return {name: sorted(mine, key=lambda sent: (sent.call.at, sent.index)) for name, mine in sessions.items()}
 
 
 _NUMBER = re.compile(r"#\d+$|(?<=^watch-[0-9a-f]{8})-\d+$|(?<=^proxy-[0-9a-f]{8})-(?:[a-z]+-)?\d+$")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -51,6 +51,8 @@ _SHORT = re.compile(r"[^.]{1,6}~\d{1,6}(?:\.[^.]{0,3})?")
 _ESCAPE = re.compile(r"%(?:[01][0-9a-f]|7f|25|2e|2f|5c|c[01]|e0%80|f0%80|u)", re.IGNORECASE)
 """A control, `%`, `.`, `/` or `\\` as a store behind a web server may decode it: in one byte, in several (overlong
 UTF-8), or in the form `%u002e`."""
+_OVERLONG = re.compile("\xc0[\xa5\xae\xaf]")
+"""`%`, `.` or `/` in two bytes of overlong UTF-8, read as Latin-1. Longer forms hold a control, which is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +150,23 @@ def _is_unseen(name: str) -> bool:
 
 def _is_way_out(name: str) -> bool:
     """Whether a store that normalises or decodes names would read a way up, a separator or no text at all."""
-    plain = unicodedata.normalize("NFKC", name)
-    return not plain.strip(" .") or any(one in "/\\" for one in plain) or _ESCAPE.search(plain) is not None
+    return any(map(_is_way, _readings(name)))
+
+
+def _is_way(reading: str) -> bool:
+    plain = unicodedata.normalize("NFKC", reading)
+    is_separated = any(one in "/\\" for one in plain)
+    return is_separated or not plain.strip(" .") or bool(_ESCAPE.search(plain) or _OVERLONG.search(reading))
+
+
+def _readings(name: str) -> Iterator[str]:
+    """Yield the name as it is and percent-decoded (once: `%25` is refused), each also with its characters as the bytes of
+    UTF-8.
+    """
+    for one in {name, unquote(unicodedata.normalize("NFKC", name))}:
+        yield one
+        if not one.isascii() and max(one) <= "\xff":
+            yield one.encode("latin-1").decode(errors="replace")
 
 
 def _is_device(name: str) -> bool:
@@ -171,7 +188,7 @@ _FAULTS: tuple[tuple[Callable[[str], object], str], ...] = (
     # Windows drops these, and the name is another's
     (lambda name: name != name.strip() or name.endswith("."), "begins or ends with a blank, or ends with a dot"),
     (lambda name: not unicodedata.is_normalized("NFC", name), "is not in Unicode's composed form (NFC)"),
-    (lambda name: key_of(unquote(name)) == HIDDEN, "is the store's own folder"),
+    (lambda name: HIDDEN in map(key_of, _readings(name)), "is the store's own folder"),
     (_is_device, "is a device on Windows"),
     (_SHORT.fullmatch, "is a short form by which Windows finds other files"),
 )

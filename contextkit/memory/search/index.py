@@ -46,7 +46,10 @@ CANDIDATES = 64
 """Documents each ranking contributes."""
 RANK_OFFSET = 60
 """The k of reciprocal rank fusion, as in the paper."""
-MAX_QUERY_WORDS = 64
+MAX_QUERY_PHRASES = 256
+"""Phrases that one search looks for; of more, the rarest."""
+COUNTED_ROWS = 1_000
+"""Passages counted of one phrase; a more frequent phrase counts as so frequent."""
 
 Embed = Callable[[list[str]], Sequence[Sequence[float]]]
 """Texts → one vector each, all of one length."""
@@ -68,6 +71,13 @@ _UNSPACED = re.compile(
 )
 """Scripts without spaces between words (Han, kana, Hangul, Thai, …): every character is indexed, and a query looks for
 each pair of neighbours."""
+_UNSPACED_RUN = re.compile(f"{_UNSPACED.pattern}+")
+_MARKS = (
+    "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u0900-\u0963\u0966-\u0dff\u200c\u200d"
+)
+"""Signs within a word that are no letters to Python: accents, vowel signs of Hebrew, Arabic and the scripts of India."""
+_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BREAKS = ("\n\n", "\n", ". ", " ")
 """Where a passage preferably ends, best first."""
@@ -146,15 +156,17 @@ class Index:
     def search(self, query: str, limit: int = 8, *, leave_out: Collection[str] = ()) -> list[SearchHit]:
         """Return the documents that match `query`, best first; no text is an invalid query.
 
-        `leave_out` names documents that must not be returned.
+        `leave_out` names documents that must not be returned. Of a query of more than `MAX_QUERY_PHRASES` different
+        phrases, those that fewest passages hold are looked for.
         """
-        match = _match(query)
-        if limit < 1 or not match:
+        phrases = _phrases(query)
+        if limit < 1 or not phrases:
             return []
         excluded, n = _json(leave_out), max(CANDIDATES, limit)
         vector = self._query_vector(query)
         with self._transaction("BEGIN") as connection:
-            rankings = {"words": connection.execute(_BY_WORDS, (match, excluded, n)).fetchall()}
+            match = " OR ".join(f'"{phrase}"' for phrase in _rarest(connection, phrases))
+            rankings = {"words": connection.execute(_BY_WORDS, (match, excluded, n)).fetchall() if match else []}
             if vector is not None:
                 rankings["meaning"] = _by_meaning(connection, vector, excluded)[:n]
             scores: dict[str, float] = {}
@@ -253,6 +265,7 @@ SELECT id, row FROM (
     WHERE passage.id NOT IN (SELECT value FROM json_each(?)) GROUP BY passage.id
 ) ORDER BY cost, id LIMIT ?
 """
+_COUNT = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
 _PASSAGE = """
 SELECT passage.start, passage.line, passage.text, document.kind, document.at
 FROM passage JOIN document ON document.id = passage.id WHERE passage.row = ?
@@ -394,29 +407,58 @@ def _searchable(text: str) -> str:
     return apart if apart.isascii() else _UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFKC", apart))
 
 
-def terms(text: str) -> list[str]:
-    """Return the words of a text in lower case without accents, in order.
+def terms(text: str, *, has_characters: bool = False) -> list[str]:
+    """Return the words of a text in lower case without accents, plurals as singulars, in order.
 
-    >>> terms("readReference() of Cafés")
-    ['read', 'reference', 'of', 'cafes']
+    Scripts without spaces give each pair of neighbours, and each character too with `has_characters`.
+
+    >>> terms("readReferences() of Cafés, 缓存前")
+    ['read', 'reference', 'of', 'cafe', '缓存', '存前']
     """
-    plain = unicodedata.normalize("NFKD", _searchable(text))
-    return re.findall(r"[^\W_]+", re.sub("[\u0300-\u036f]", "", plain).casefold())
+    decomposed = unicodedata.normalize("NFKD", _HUMP.sub(" ", text))
+    plain = unicodedata.normalize("NFKC", re.sub("[\u0300-\u036f]", "", decomposed)).casefold()
+    found = list[str]()
+    for word in _WORD.findall(_UNSPACED_RUN.sub(r" \g<0> ", plain)):
+        if not _UNSPACED.match(word):
+            found.append(_singular(word))
+            continue
+        found += [first + second for first, second in pairwise(word)] or [word]
+        found += list(word) if has_characters and len(word) > 1 else []
+    return found
 
 
-def _match(query: str) -> str:
-    """Return the FTS5 expression of a query: any of its words, and as phrases what it writes without a space.
+def _singular(word: str) -> str:
+    """Return an English plural as its singular, any other word as it is (S-stemmer: Harman 1991, "How effective is
+    suffixing?").
+    """
+    if len(word) < 4 or not word.endswith("s") or word.endswith(("us", "ss")):
+        return word
+    if word.endswith("ies"):
+        return word if word.endswith(("aies", "eies")) else f"{word[:-3]}y"
+    return word if word.endswith(("aes", "ees", "oes")) else word[:-1]
 
-    >>> _match('"cache" OR src/a.py')
-    '"cache" OR "OR" OR "src a py" OR "src" OR "a" OR "py"'
+
+def _phrases(query: str) -> list[str]:
+    """Return what a query asks for: its words, and as a phrase what it writes without a space.
+
+    >>> _phrases('"cache" OR src/a.py')
+    ['cache', 'OR', 'src a py', 'src', 'a', 'py']
     """
     phrases = []
     for chunk in query.split():
-        words = re.findall(r"[^\W_]+", _searchable(chunk))
+        words = _WORD.findall(_searchable(chunk))
         phrases += [" ".join(words)] if words else []
         phrases += [word for word in words if len(words) > 1 and not _UNSPACED.match(word)]
         phrases += [f"{a} {b}" for a, b in pairwise(words) if _UNSPACED.match(a) and _UNSPACED.match(b)]
-    return " OR ".join(f'"{phrase}"' for phrase in list(dict.fromkeys(phrases))[:MAX_QUERY_WORDS])
+    return list(dict.fromkeys(phrases))
+
+
+def _rarest(connection: sqlite3.Connection, phrases: list[str]) -> list[str]:
+    """Return `phrases`, of more than `MAX_QUERY_PHRASES` those that fewest passages hold."""
+    if len(phrases) <= MAX_QUERY_PHRASES:
+        return phrases
+    counts = {phrase: connection.execute(_COUNT, (f'"{phrase}"', COUNTED_ROWS)).fetchone()[0] for phrase in phrases}
+    return sorted((phrase for phrase in phrases if counts[phrase]), key=counts.__getitem__)[:MAX_QUERY_PHRASES]
 
 
 def _snippet(passage: str, query: str) -> str:

@@ -1,28 +1,17 @@
-"""Claude Code's billing header: a system block that is no part of the prompt, which is an assumption.
+"""Anthropic's content blocks: how a conversation is written as them, and what the prompt cache sees of a request.
 
-Claude Code opens its system prompt with a text block of its own, `x-anthropic-billing-header: cc_version=2.1.197.996;
-cc_entrypoint=cli;`. The last part of the version is a hash that differs after `/compact`, in sub-agents and between
-sessions. Public evidence on what the API makes of it conflicts: some reports say that it is taken out before the prompt
-is cached, others that it ends the cached prefix. Assumed here: it is taken out (`neutral`), so the block enters no
-cache key and counts no tokens. `significant` treats it as any other text.
+Two tables translate between log entries and blocks, in both directions. Context edits, compactions and tool references
+change a conversation before it is cached: from a layout and the fields of a request they give the columns that are
+cached instead and what was cleared; from those comes the prompt, with the keys of its levels and its breakpoints. A
+client goes on sending everything, so a request that is edited costs one walk over its blocks.
 
-What the API does to a conversation before its cache sees it: edits, compactions, tools that a reference brings in.
+Assumed: Claude Code's billing header, a system block `x-anthropic-billing-header: cc_version=2.1.197.996;
+cc_entrypoint=cli;` whose last part changes after `/compact`, in sub-agents and between sessions, is removed before the
+prompt is cached (`neutral`): it enters no cache key and counts no tokens. Reports conflict; `significant` treats it as
+any other text.
 
-Takes a layout and the fields of a request, gives the columns that is cached instead, and what was cleared. Used by
-whoever predicts a bill and by whoever makes one. The client goes on sending everything, so a request that is edited
-costs one walk over its blocks. Sources: the context editing, compaction and tool search docs;
-`anthropic/types/beta/beta_clear_*_param.py`, beta_compaction_block_param.py.
-
-Anthropic's content blocks: neutral parts and log entries in its words, and back.
-
-Two tables, read in both directions. Block fields are those of `anthropic.types` 2.11; facts about caching from the
-prompt-caching docs.
-
-What Anthropic's cache sees of a request: what is left after edits, what each level is keyed on, and where the marks
-stand.
-
-Takes a layout and the fields of a request, gives a prompt. Source of every rule: the prompt-caching docs
-(platform.claude.com/docs/en/build-with-claude/prompt-caching).
+Sources: the prompt-caching, context editing, compaction and tool search docs (platform.claude.com/docs); field names of
+`anthropic.types` 2.11, `anthropic/types/beta/beta_clear_*_param.py` and beta_compaction_block_param.py.
 """
 
 from __future__ import annotations
@@ -247,7 +236,7 @@ WIRE = "anthropic_messages"
 
 
 def _flags(value: Mapping[str, Json]) -> tuple[str, ...]:
-    """What a block holds, at any depth, that some level is keyed on or that changes the prompt elsewhere."""
+    """Return what a block holds, at any depth, that some level is keyed on or that changes the prompt elsewhere."""
     return tuple(sorted(set(_flags_in(value))))
 
 
@@ -303,7 +292,7 @@ the cache")."""
 
 
 def tool_trait(tool: Mapping[str, Json]) -> Trait:
-    """What the cache makes of one tool definition."""
+    """Return how the cache treats one tool definition."""
     switch = next((name for name in SWITCHES if str(tool.get("type", "")).startswith(name)), None)
     is_late = tool.get("defer_loading") or (tool.get("default_config") or {}).get("defer_loading")
     return DEFERRED if is_late else _SWITCH_TRAITS[switch] if switch else PLAIN
@@ -402,7 +391,9 @@ def _without_nulls(part: Json) -> Json:
 
 
 def user_renderer(takes_system: bool) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:
-    """How a user speaks, and the program in a system message between turns, where the model takes one."""
+    """Return the renderer of user turns; the program's text goes in a system message between turns where the model
+    takes one.
+    """
     if takes_system:
         return lambda body: (body.get("role", "user"), PARTS.blocks(body["content"]))
     return lambda body: ("user", PARTS.blocks(user_content(body)))
@@ -414,7 +405,7 @@ def tool_result(call: str, **fields: Json) -> Json:
 
 
 def answered(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What a tool gave, or the whole block of it that somebody wrote."""
+    """Render a tool result, or the whole block that somebody wrote."""
     blocks = PARTS.blocks(body["content"])
     if [block["type"] for block in blocks] == ["tool_result"]:
         return "user", blocks
@@ -433,7 +424,7 @@ def resulted(block: Mapping[str, Json]) -> Json:
 
 
 def replied(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What the model said: its own blocks, or another wire's reply in ours."""
+    """Render a reply: the model's own blocks, or another wire's reply as Anthropic's blocks."""
     if body["native"]["wire"] == WIRE:
         return "assistant", body["native"]["body"]
     return "assistant", _noticed(body["text"]) + [_call(call) for call in body["calls"]]
@@ -483,7 +474,7 @@ LATE: Mapping[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
 
 
 def begun(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
-    """What an epoch begins with: the caller's words, or the model's compaction, in its own turn
+    """Render the start of an epoch: the caller's words, or the model's compaction, in its own turn
     (beta_compaction_block_param.py).
     """
     blocks = PARTS.blocks(body["summary"])
@@ -499,7 +490,7 @@ KINDS: dict[str, Callable[[Mapping[str, Json]], tuple[str, list[Json]]]] = {
 
 
 def noticed(told: str) -> Callable[[Mapping[str, Json]], tuple[str, list[Json]]]:
-    """How a notice is said: an event as `told` names it, the program's plain words in the user's turn."""
+    """Return the renderer of notices: an event as `told` names it, the program's plain words in the user's turn."""
     return lambda body: PHASES[told](body) if "event" in body else ("user", _noticed(body["text"]))
 
 
@@ -547,9 +538,9 @@ def _with_automatic(layout: PromptLayout, marker: Json) -> tuple[Breakpoint, ...
 
 
 def _with_served(columns: PromptColumns, n: int, marks: tuple[Breakpoint, ...]) -> tuple[Breakpoint, ...]:
-    """What a server's tool gave is marked for five minutes where anything is (prompt-caching docs): the last of it.
+    """Add a five-minute breakpoint at the last result of a server's tool (prompt-caching docs).
 
-    Where a mark behind it asks for longer it is not, which is assumed.
+    Not where a breakpoint behind it asks for longer, which is assumed.
     """
     place = next((i for i in range(n - 1, -1, -1) if columns.runs[i] == SERVED), None)
     if place is None or any(

@@ -121,7 +121,7 @@ class AnthropicMessages(Adapter):
                 yield _message(block, role, model, extras, entry.sequence)
 
     def prompt(self, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:
-        """What the cache sees: what edits leave, explicit marks, and the automatic ones.
+        """Return what the cache sees: what edits leave, explicit breakpoints, and the automatic ones.
 
         Raises `UsageError` for a thread.
         """
@@ -245,7 +245,9 @@ def _message(
 
 
 def _settings(message: Mapping[str, Json]) -> dict[str, Json]:
-    """What a message says besides role and content; `clear_at: never` and an empty `output_config` say nothing."""
+    """Return the fields of a message besides role and content; `clear_at: never` and an empty `output_config` say
+    nothing.
+    """
     said = {key: value for key, value in message.items() if key not in ("role", "content") and value not in (None, {})}
     return {key: value for key, value in said.items() if (key, value) != ("clear_at", "never")}
 

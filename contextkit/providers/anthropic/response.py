@@ -14,7 +14,7 @@ from contextkit.log.entry import Native
 from contextkit.prompt.normal_form import normal
 from contextkit.providers.anthropic.blocks import WIRE
 from contextkit.providers.provider import Reply, ReplyCall, plain, read_object, written_object
-from contextkit.providers.usage import endpoint_usage
+from contextkit.providers.usage import counters_in, endpoint_usage
 
 STOPS = {
     "end_turn": "done",
@@ -48,7 +48,7 @@ def reply(response: Any) -> Reply:
         if row["type"] == "thinking_dropped"
     }
     native = Native(WIRE, message["model"], canonical(blocks))
-    return Reply(message["id"], native, text, calls, stop, endpoint_usage(WIRE, message.get("usage") or {}), gone)
+    return Reply(message["id"], native, text, calls, stop, endpoint_usage(WIRE, message.get("usage")), gone)
 
 
 _TITLES = {
@@ -128,8 +128,8 @@ def _block_ended(message: dict[str, Json], event: Mapping[str, Json]) -> None:
 def _message_grew(message: dict[str, Json], event: Mapping[str, Json]) -> None:
     said = {**event["delta"], "input_transformations": event.get("input_transformations")}
     message.update({key: value for key, value in said.items() if value is not None})
-    known = {key: value for key, value in (event.get("usage") or {}).items() if value is not None}
-    message["usage"] = {**(message.get("usage") or {}), **known}
+    known = {key: value for key, value in counters_in(event.get("usage")).items() if value is not None}
+    message["usage"] = {**counters_in(message.get("usage")), **known}
 
 
 def _append(key: str, source: str) -> Callable[[dict[str, Json], Mapping[str, Json]], None]:

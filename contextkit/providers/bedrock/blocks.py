@@ -89,13 +89,13 @@ def called(block: JsonObject, index: int) -> ReplyCall | None:
 
 
 def saying(block: JsonObject) -> str:
-    """What a block says in words, cited ones included."""
+    """Return the text of a block, cited text included."""
     cited = (block.get("citationsContent") or {}).get("content") or []
     return str(block.get("text") or "".join(part["text"] for part in cited))
 
 
 def result(body: JsonObject) -> Json:
-    """What a tool gave."""
+    """Render a tool result."""
     status = {"status": "error"} if body["is_error"] else {}
     return {"toolResult": {"toolUseId": call_id(body["call_id"]), "content": PARTS.blocks(body["content"]), **status}}
 
@@ -124,7 +124,7 @@ def _tool(name: str, description: str, schema: Json) -> Json:
 
 
 def _function(block: JsonObject) -> tuple[Json, Json, Json]:
-    """What a tool of a request body says of a function."""
+    """Return the name, description and schema of a tool in a request body."""
     spec = block.get("toolSpec") or {}
     return spec.get("name"), spec.get("description", ""), (spec.get("inputSchema") or {}).get("json")
 

@@ -64,7 +64,7 @@ def _opened(columns: PromptColumns, n: int, params: bytes) -> tuple[bytes, int]:
 
 
 def _inside(fields: bytes) -> bytes:
-    """What stands between the braces of an object, ready for more."""
+    """Return the text between the braces of an object, ready for more fields."""
     return fields[1:-1] + b"," if len(fields) > 2 else b""
 
 
@@ -193,7 +193,7 @@ class BedrockConverse(KeyedAdapter):
         super().__init__(row, f"/model/{quote(model, safe='')}/converse", {**said, **params}, plan)
 
     def joined(self, events: Iterable[Any]) -> Mapping[str, Json]:
-        """What stream events amount to."""
+        """Join stream events into a response."""
         answer = super().joined(events)
         usage = answer.get("usage")
         return {**answer, "usage": streamed_counters(usage, self.model.name)} if isinstance(usage, Mapping) else answer

@@ -46,7 +46,7 @@ def reply(format: KeyedFormat, response: Any) -> Reply:
     name = (answer.get("ResponseMetadata") or {}).get(
         "RequestId"
     ) or f"converse-{blake2b(canonical(told), digest_size=8).hexdigest()}"
-    billed = served(endpoint_usage(format.wire, answer.get("usage") or {}), answer)
+    billed = served(endpoint_usage(format.wire, answer.get("usage")), answer)
     return Reply(name, native, text, calls, STOPS.get(answer.get("stopReason", ""), "done"), billed)
 
 
@@ -79,7 +79,7 @@ def _ignored(answer: dict[str, Json], content: _Content, told: Any) -> None:
 
 
 def _started(answer: dict[str, Json], content: _Content, told: Any) -> None:
-    """What a block begins with; a call, a result and a picture have fields that grow behind it."""
+    """Start a block; the fields of a call, a result and a picture grow with later events."""
     ((kind, start),) = told["start"].items()
     content[told["contentBlockIndex"]] = {kind: {**start, **copy.deepcopy(_GROWING.get(kind, {}))}}
 

@@ -44,7 +44,7 @@ def reply(format: KeyedFormat, response: Any) -> Reply:
         text,
         calls,
         "calls" if calls and stop == "done" else stop,
-        endpoint_usage(format.wire, answer.get("usageMetadata") or {}),
+        endpoint_usage(format.wire, answer.get("usageMetadata")),
     )
 
 

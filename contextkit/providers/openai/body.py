@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from contextkit.canonical import Json
@@ -110,15 +111,33 @@ def _item_parts(item: Json, index: int, level: Level) -> Iterator[BodyPart]:
 
 _FOREIGN_FIELDS = frozenset({"system_instruction", "generation_config", "previous_interaction_id"})
 _FOREIGN_ITEMS = ("user_input", "model_output")
-"""Fields and items of Google's Interactions API, a format that is not read: it has an `input` too."""
+"""Fields and items of Google's Interactions API."""
+_GEMINI_NAME = re.compile(r"(?:models/)?gemini-")
+"""Names of Gemini models at Google; gateways put a vendor before them."""
+
+
+def is_interactions_body(fields: Mapping[str, Json]) -> bool:
+    """Return whether a body is a request of Google's Interactions API, which has an `input` too and is not read.
+
+    >>> is_interactions_body({"model": "gemini-3.8-flash", "input": "Hi."}), is_interactions_body({"model": "gpt-5.2", "input": "Hi."})
+    (True, False)
+    """
+    value = fields.get("input")
+    if value is None:
+        return False
+    if not _FOREIGN_FIELDS.isdisjoint(fields):
+        return True
+    if isinstance(value, list) and any(isinstance(item, dict) and item.get("type") in _FOREIGN_ITEMS for item in value):
+        return True
+    return "instructions" not in fields and _GEMINI_NAME.match(str(fields.get("model"))) is not None
 
 
 def _is_responses_body(fields: Mapping[str, Json]) -> bool:
-    if "messages" in fields or not _FOREIGN_FIELDS.isdisjoint(fields):
+    if "messages" in fields or is_interactions_body(fields):
         return False
     value = fields.get("input")
     if isinstance(value, list):
-        return all(isinstance(item, dict) and item.get("type") not in _FOREIGN_ITEMS for item in value)
+        return all(isinstance(item, dict) for item in value)
     return isinstance(value, str) and "embed" not in str(fields.get("model"))
 
 

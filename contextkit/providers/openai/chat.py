@@ -242,7 +242,7 @@ def reply(response: Any, reasoning_fields: frozenset[str] = frozenset()) -> Repl
         text,
         calls,
         stop,
-        served(endpoint_usage(WIRE, completion.get("usage") or {}), completion),
+        served(endpoint_usage(WIRE, completion.get("usage")), completion),
     )
 
 

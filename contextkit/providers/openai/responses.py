@@ -287,7 +287,7 @@ def reply(response: Any) -> Reply:
         _responses_reply_text(items),
         _calls(items),
         _stop(answer, items),
-        served(endpoint_usage(WIRE, answer.get("usage") or {}), answer),
+        served(endpoint_usage(WIRE, answer.get("usage")), answer),
     )
     return Reply(
         answer.get("id", ""),

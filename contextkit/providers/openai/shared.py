@@ -456,7 +456,9 @@ def _rendered(format: MessageFormat, fields: Mapping[str, Json], model: str) -> 
 
 
 def _n_system(format: MessageFormat, messages: list[Json]) -> int:
-    """How many messages open the conversation as its system level; an item that is no message ends it, whatever its role."""
+    """Count the messages that open the conversation as its system level; an item that is no message ends it, whatever
+    its role.
+    """
     return sum(1 for _ in takewhile(lambda message: format.role(message) in SYSTEM, messages))
 
 

@@ -15,7 +15,7 @@ from hashlib import blake2b
 
 from contextkit.canonical import Json, canonical
 from contextkit.providers.body_spans import agent_of, is_system_message, without_markers
-from contextkit.providers.codecs import BODIES
+from contextkit.providers.endpoints import BODIES
 
 _MONTH = (
     rb"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|"
@@ -79,8 +79,8 @@ class Memories:
 
 
 def _agent(endpoint: str, fields: Mapping[str, Json]) -> bytes:
-    """What distinguishes an agent from another with the same messages: its model, whether it has tools, how its system
-    text begins.
+    """Return what distinguishes an agent from another with the same messages: its model, whether it has tools, how its
+    system text begins.
     """
     properties, system = agent_of(endpoint, fields)
     return canonical(properties) + DATES.sub(b"", canonical(system)[:_HEAD])[: _HEAD // 2]

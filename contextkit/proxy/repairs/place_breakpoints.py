@@ -15,7 +15,7 @@ from contextkit.models import model_named
 from contextkit.prompt.breakpoints import Plan, plan
 from contextkit.prompt.prompt import PromptColumns
 from contextkit.providers.body_spans import MARKERS, MarkerForm, Span
-from contextkit.providers.codecs import BODIES, PARSERS
+from contextkit.providers.endpoints import BODIES, PARSERS
 from contextkit.proxy.repairs.memory import Memory
 from contextkit.proxy.repairs.splices import Rope
 

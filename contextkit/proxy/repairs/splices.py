@@ -65,8 +65,8 @@ class Rope:
 
 
 def undo_of(before: bytes, shared: Sequence[Run], names: Sequence[str]) -> str:
-    """What a `repair` remark says: the repairs, and the client's body as slices `[offset, length]` of the one sent and
-    texts that are gone.
+    """Return the text of a `repair` remark: the repairs, and the client's body as slices `[offset, length]` of the one
+    sent and texts that are gone.
 
     >>> undo_of(b"abc", [(0, 5, 1), (2, 6, 1)], ["sort-tools"])
     '{"repairs":["sort-tools"],"before":[[5,1],"b",[6,1]]}'

@@ -259,6 +259,6 @@ def _miss(session: Session, place: int) -> dict[str, Json]:
         "lost": miss.lost_tokens,
         "usd": miss.cost_usd,
         "provider": provider_says(miss.cause, verdict),
-        "fix": fix_of(miss.cause).short,
+        "fix": fix_of(miss).short,
         **dict(zip(("was", "now"), session.sides.get(place, ()), strict=False)),
     }

@@ -38,16 +38,16 @@ class Windows:
         self._bodies: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._n_bytes = 0
 
-    def see(self, call: AnalyzedCall) -> Sides | None:
+    def see(self, analyzed: AnalyzedCall) -> Sides | None:
         """The next call; gives both sides of what it broke."""
-        exchange = call.exchange
-        if not isinstance(exchange.prompt, Bodies) or complete_usage(exchange) is None:
+        call = analyzed.call
+        if not isinstance(call.prompt, Bodies) or complete_usage(call) is None:
             return None
-        place, raw = (exchange.session, exchange.lane), exchange.prompt.request
+        place, raw = (call.session, call.lane), call.prompt.request
         before = self._bodies.pop(place, b"")
         self._keep(place, raw, len(before))
-        has_text_cause = before and call.miss and call.miss.lost_tokens and call.miss.cause in _TEXTS
-        return _sides(before, raw, exchange.provider, exchange.model) if has_text_cause else None
+        has_text_cause = before and analyzed.miss and analyzed.miss.lost_tokens and analyzed.miss.cause in _TEXTS
+        return _sides(before, raw, call.provider, call.model) if has_text_cause else None
 
     def _keep(self, place: tuple[str, str], raw: bytes, n_gone: int) -> None:
         self._bodies[place] = raw
@@ -121,22 +121,22 @@ class Session:
     def __len__(self) -> int:
         return len(self.at)
 
-    def add(self, call: AnalyzedCall, sides: Sides | None) -> None:
+    def add(self, analyzed: AnalyzedCall, sides: Sides | None) -> None:
         """One more call."""
-        exchange, usage = call.exchange, call.usage
-        if call.miss:
-            self.misses[len(self.at)] = call.miss, call.verdict
+        call, usage = analyzed.call, analyzed.usage
+        if analyzed.miss:
+            self.misses[len(self.at)] = analyzed.miss, analyzed.verdict
         if sides:
             self.sides[len(self.at)] = sides
-        self.at.append(exchange.at)
-        self.cost.append(nan if call.cost_usd is None else call.cost_usd)
+        self.at.append(call.at)
+        self.cost.append(nan if analyzed.cost_usd is None else analyzed.cost_usd)
         billed = (usage.read, usage.written, usage.fresh, usage.output) if usage else (None,) * 4
         for column, count in zip(self.counts, billed, strict=True):
             column.append(UNKNOWN if count is None else count)
-        self.lane.append(self.lanes.setdefault(exchange.lane, len(self.lanes)))
-        self.model.append(self.models.setdefault(exchange.model, len(self.models)))
-        self.agents[self.lane[-1]] = call.agent
-        self.project = call.project or self.project
+        self.lane.append(self.lanes.setdefault(call.lane, len(self.lanes)))
+        self.model.append(self.models.setdefault(call.model, len(self.models)))
+        self.agents[self.lane[-1]] = analyzed.agent
+        self.project = analyzed.project or self.project
 
     @property
     def cost_usd(self) -> float | None:
@@ -160,14 +160,14 @@ class Columns:
         """What a replay says of the fixes."""
         self._windows = Windows()
 
-    def __call__(self, call: AnalyzedCall) -> None:
+    def __call__(self, analyzed: AnalyzedCall) -> None:
         """One more call."""
-        name = call.exchange.session
+        name = analyzed.call.session
         session = self.sessions.get(name)
         if session is None:
             session = self.sessions[name] = Session(name)
-        session.add(call, self._windows.see(call))
-        self.savings.see(call)
+        session.add(analyzed, self._windows.see(analyzed))
+        self.savings.see(analyzed)
 
     def dearest(self) -> list[Session]:
         """The sessions, those that cost most first, then those with most calls."""

@@ -6,25 +6,13 @@ Takes plain values, gives HTML in which everything that came from a recording is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from contextkit.ledger.summary import dollars
+from contextkit.report.tables import UNKNOWN, Cell, Column, Share, Table, Words
 from contextkit.terminal import sanitize_html
-
-UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table."""
-
-    heading: str
-    """Its name."""
-    is_number: bool = False
-    """Whether it is set right."""
-    is_extra: bool = False
-    """Whether narrow screens do without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +23,30 @@ class Html:
     """Safe to stand in the page."""
 
 
-Cell = str | Html
-
-
-def table(name: str, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, is_cards: bool = False) -> str:
-    """A table with a caption for screen readers, in a box that scrolls sideways.
+def table_html(table: Table[Any], *, is_cards: bool = False) -> str:
+    """Return a table with a caption for screen readers, in a box that scrolls sideways, and a note on the rows that were
+    left out.
 
     `is_cards`: on narrow screens each row is a card.
 
     The roles repeat what the elements mean, which browsers forget where rows are laid out as cards.
     """
+    shown = table.shown("page")
     head = "".join(
         f'<th scope="col" role="columnheader"{_classes(column)}>{sanitize_html(column.heading)}</th>'
-        for column in columns
+        for column in shown.columns
     )
-    body = "".join(_row(columns, row, is_cards) for row in rows)
-    kind = ' class="cards"' if is_cards else ""
+    body = "".join(_row(shown.columns, cells, is_cards) for cells in shown.cells())
+    kind, name = ' class="cards"' if is_cards else "", sanitize_html(table.name)
+    note = f'<p class="note">{sanitize_html(table.more)}.</p>\n' if table.more else ""
     return (
-        f'<div class="box" role="region" tabindex="0" aria-label="{sanitize_html(name)}"><table role="table"{kind}>'
-        f"<caption>{sanitize_html(name)}</caption>"
-        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>\n'
+        f'<div class="box" role="region" tabindex="0" aria-label="{name}"><table role="table"{kind}>'
+        f"<caption>{name}</caption>"
+        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>\n{note}'
     )
 
 
-def _row(columns: Sequence[Column], row: Sequence[Cell], is_card: bool) -> str:
+def _row(columns: Sequence[Column[Any]], row: Sequence[Cell], is_card: bool) -> str:
     opening, closing = ("<div>", "</div>") if is_card else ("", "")
     label = sanitize_html(columns[0].heading)
     first = f'<th scope="row" role="rowheader" data-label="{label}"{_classes(columns[0])}>{cell_html(row[0])}</th>'
@@ -69,14 +57,18 @@ def _row(columns: Sequence[Column], row: Sequence[Cell], is_card: bool) -> str:
     return f'<tr role="row">{first}{rest}</tr>\n'
 
 
-def _classes(column: Column) -> str:
+def _classes(column: Column[Any]) -> str:
     names = [name for name, is_so in (("n", column.is_number), ("extra", column.is_extra)) if is_so]
     return f' class="{" ".join(names)}"' if names else ""
 
 
 def cell_html(cell: Cell) -> str:
-    """A cell as HTML."""
-    return cell.text if isinstance(cell, Html) else sanitize_html(cell)
+    """Return a cell as HTML; what is neither HTML nor our own words is escaped."""
+    if isinstance(cell, Share):
+        return bar(cell.of_one).text
+    if isinstance(cell, Words):
+        return coded(cell.text).text
+    return cell.text if isinstance(cell, Html) else sanitize_html(str(cell))
 
 
 def coded(text: str) -> Html:

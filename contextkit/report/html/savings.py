@@ -57,31 +57,31 @@ class Savings:
         self._calls: list[AnalyzedCall] = []
         self._n_bytes = self._n_calls = 0
 
-    def see(self, call: AnalyzedCall) -> None:
-        """The next call."""
+    def see(self, analyzed: AnalyzedCall) -> None:
+        """Add the next call."""
         self._n_calls += 1
         if self._n_calls > MOST_HELD:
             self._calls = []
             return
-        if isinstance(call.exchange.prompt, Bodies):
-            self._n_bytes += len(call.exchange.prompt.request)
+        if isinstance(analyzed.call.prompt, Bodies):
+            self._n_bytes += len(analyzed.call.prompt.request)
             if self._n_bytes > MOST_BODY_BYTES:
                 self._calls = [*map(_bare, self._calls)] if any(map(_has_body, self._calls)) else self._calls
-                call = _bare(call)
-        self._calls.append(call)
+                analyzed = _bare(analyzed)
+        self._calls.append(analyzed)
 
     def savings_of(self, causes: Iterable[str]) -> dict[str, Saving]:
-        """Of those causes that a replay answers."""
+        """Return the savings of those causes that a replay answers."""
         answers = ((cause, self._answered(cause)) for cause in causes if cause in FIXES)
         return {cause: saving for cause, saving in answers if saving}
 
     def _answered(self, cause: str) -> Saving | None:
         sessions = {
-            call.exchange.session
-            for call in self._calls
-            if call.miss and call.miss.cause == cause and call.miss.lost_tokens
+            analyzed.call.session
+            for analyzed in self._calls
+            if analyzed.miss and analyzed.miss.cause == cause and analyzed.miss.lost_tokens
         }
-        calls = [call for call in self._calls if call.exchange.session in sessions]
+        calls = [analyzed for analyzed in self._calls if analyzed.call.session in sessions]
         if not calls or len(calls) > MOST_REPLAYED:
             return None
         (answer,) = what_if_judged(calls, [FIXES[cause]]).answers
@@ -89,7 +89,7 @@ class Savings:
 
 
 def _saving(answer: Answer) -> Saving | None:
-    """None where nothing answered it, or where it changes no prompt: then it is not the fix for these misses."""
+    """Return the saving; None where nothing answered it, or where it changes no prompt: then it is not the fix for these misses."""
     saved = answer.saves_usd
     if saved is None or answer.low_usd is None or answer.high_usd is None or answer.changed_calls == 0:
         return None
@@ -97,9 +97,9 @@ def _saving(answer: Answer) -> Saving | None:
     return Saving(answer.fix, saved, low, high, answer.calls, answer.answered_from)
 
 
-def _has_body(call: AnalyzedCall) -> bool:
-    return isinstance(call.exchange.prompt, Bodies)
+def _has_body(analyzed: AnalyzedCall) -> bool:
+    return isinstance(analyzed.call.prompt, Bodies)
 
 
-def _bare(call: AnalyzedCall) -> AnalyzedCall:
-    return replace(call, exchange=replace(call.exchange, prompt=None))
+def _bare(analyzed: AnalyzedCall) -> AnalyzedCall:
+    return replace(analyzed, call=replace(analyzed.call, prompt=None))

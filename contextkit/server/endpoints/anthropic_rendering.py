@@ -205,7 +205,7 @@ def error(refusal: Refusal) -> Json:
 
 
 def response_extras(request: ParsedRequest) -> dict[str, Json]:
-    """What was done to a request before the model saw it."""
+    """Report what was done to a request before the model saw it."""
     applied = (
         edited_columns(request.parsed.layout, request.received.body)[1]
         if request.received.body.get("context_management")

@@ -539,7 +539,7 @@ _LEAST_COMPACTED = 50_000
 
 
 def platform(name: str) -> RequestCheck:
-    """What one platform refuses of what the Claude API takes."""
+    """Make the check of what one platform refuses and the Claude API takes."""
 
     def check(received: ReceivedRequest) -> Iterator[Refusal]:
         version = received.body.get("anthropic_version", received.headers.get("anthropic-version"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from contextkit.canonical import Json, canonical
-from contextkit.providers.codecs import BODIES
+from contextkit.providers.endpoints import BODIES
 from contextkit.server.endpoints.validation import Refusal
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from contextkit.canonical import Json, canonical
 from contextkit.prompt.prompt import PromptLayout
-from contextkit.providers.codecs import PARSERS
-from contextkit.providers.openai.chat import WIRE as CHAT
-from contextkit.providers.openai.responses import WIRE as RESPONSES
+from contextkit.providers.endpoints import PARSERS
+from contextkit.providers.openai.chat import WIRE as CHAT_WIRE
+from contextkit.providers.openai.responses import WIRE as RESPONSES_WIRE
 from contextkit.providers.provider import Parsed
 from contextkit.server.endpoints import openai_chat_rendering as openai_chat
 from contextkit.server.endpoints import openai_responses_rendering as openai_responses
@@ -98,7 +98,7 @@ class EngineRequests:
         """The name of the model, any, and the parsed body."""
         name = body[codec.model_field]
         fields = {**body, codec.model_field: MODEL_ROW}
-        if codec.name == CHAT:
+        if codec.name == CHAT_WIRE:
             fields["tools"] = self.tools(body)
         parsed = PARSERS[codec.name](fields)
         return name, replace(parsed, model=name, params={**parsed.params, codec.model_field: name})
@@ -144,7 +144,7 @@ ENGINE_REQUESTS: Mapping[str, EngineRequests] = {
 
 def reply_layout(codec: Codec, parts: tuple[Part, ...]) -> PromptLayout:
     """A reply as it stands in the next request."""
-    if codec.name == CHAT:
+    if codec.name == CHAT_WIRE:
         fields: dict[str, Json] = {"messages": [openai_chat.message(parts)]}
     else:
         fields = {"input": list(openai_responses.items(parts, ""))}
@@ -153,7 +153,7 @@ def reply_layout(codec: Codec, parts: tuple[Part, ...]) -> PromptLayout:
 
 def returns_thinking(codec: Codec) -> bool:
     """Return whether a reply's thinking is part of the next request: Chat does not return it."""
-    return codec.name != CHAT
+    return codec.name != CHAT_WIRE
 
 
 def _no_authentication(received: ReceivedRequest) -> Iterator[Refusal]:
@@ -173,8 +173,8 @@ def _without_field_checks(check: RequestCheck) -> RequestCheck:
 
 
 _CHECKS: Mapping[str, tuple[RequestCheck, ...]] = {
-    CHAT: (_no_authentication, _without_field_checks(chat_shape), one_choice, stream_options),
-    RESPONSES: (
+    CHAT_WIRE: (_no_authentication, _without_field_checks(chat_shape), one_choice, stream_options),
+    RESPONSES_WIRE: (
         _no_authentication,
         _without_field_checks(responses_shape),
         one_choice,

@@ -37,7 +37,7 @@ class Notice:
     """What it is, what was done, and what to do; ASCII."""
 
     def json(self) -> Json:
-        """As `GET /_contextkit/findings` shows it."""
+        """Return the notice as `GET /_contextkit/findings` shows it."""
         return {"kind": self.kind, "endpoint": self.endpoint, "name": self.name, "text": self.text}
 
 
@@ -67,7 +67,7 @@ def is_retired(model: Model, now: float) -> bool:
 
 
 def of_model(endpoint: str, model: Model, now: float) -> tuple[Notice, ...]:
-    """What is assumed of a model at `now`, seconds since 1970."""
+    """Return the notices of what is assumed of a model at `now`, seconds since 1970."""
     name = printable(model.name)
     if is_retired(model, now):
         text = f"model {name!r} was retired on {model.retired_on}: the provider refuses it, this server answers unless it is strict"

@@ -1,11 +1,8 @@
-"""`POST /v1/responses` as OpenAI answers it.
+"""OpenAI's answers to `POST /v1/responses`, `/v1/responses/compact` and `/v1/responses/input_tokens`.
 
-Field names are those of `openai.types.responses` 3.52: response.py, response_usage.py, response_*_event.py.
-
-`POST /v1/responses/compact` as OpenAI answers it: the user's messages, and one item that stands for the rest.
-
-Field names are those of `openai.types.responses.CompactedResponse` 3.52. Assumed: it is billed as the prompt it was
-given, which has no tools.
+A compaction answers with the user's messages and one item that stands for the rest. Assumed: it is billed as the prompt
+it was given, which has no tools. Field names are those of `openai.types.responses` 3.52: response.py,
+compacted_response.py, response_usage.py, response_*_event.py.
 """
 
 from __future__ import annotations

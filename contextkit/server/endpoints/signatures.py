@@ -65,7 +65,7 @@ class Signatures:
                 past = _grown(past, "messages", _SPEAKER, canonical(block))
 
     def moved(self, request: Sequence[Place]) -> int | None:
-        """Which thinking block (0 for the first) stands behind another past than the one it was made from."""
+        """Find the thinking block (0 for the first) that stands behind another past than the one it was made from."""
         before: str | None = None
         for ordinal, place in enumerate(request):
             origin = self._issued.get(place.signature or "")

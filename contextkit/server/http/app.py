@@ -288,7 +288,9 @@ async def _awaited(call: Call, request: Request) -> Outcome:
 
 
 def _codec_of(request: Request) -> Codec:
-    """Whose words an answer outside the endpoints takes: Anthropic's client says its version on every call."""
+    """Choose the provider format for an error outside the endpoints: Anthropic's client sends its version on every
+    call.
+    """
     begins = next((codec for path, codec in _BEGINS.items() if request.url.path.startswith(path)), CHAT)
     return MESSAGES if "anthropic-version" in request.headers else begins
 

@@ -52,7 +52,7 @@ class FastTier:
         return self.hits - before
 
     def cost(self, slow: float) -> float:
-        """What all accesses cost: 1 in the fast tier, `slow` in the slow one."""
+        """Return the cost of all accesses: 1 in the fast tier, `slow` in the slow one."""
         return self.hits + self.misses * slow
 
 
@@ -103,7 +103,7 @@ class PrunedModel(Model):
     def attended(
         self, q: Array, k: Array, v: Array, i: int, work: Work
     ) -> Array:  # (g, r, n, a), (g, t, a), (g, t, b) -> (g, r, n, b)
-        """What one new row sees by the mask of each KV head."""
+        """Attend with one new row, by the mask of each KV head."""
         if q.shape[2] > 1 or i < self.pruning.dense_layers:
             return super().attended(q, k, v, i, work)
         return np.stack(

@@ -155,7 +155,7 @@ def pi(folder: Path, n_bytes: int, words: Words) -> None:
 def ledger(folder: Path, n_bytes: int, words: Words) -> None:
     """Ours, prompts as outlines of one segment a message."""
     from contextkit.cache.usage import Usage
-    from contextkit.ledger.calls import Exchange, Outline, encode
+    from contextkit.ledger.calls import ModelCall, Outline, encode
     from contextkit.ledger.ledger import HEADER
 
     with (folder / "ledger.jsonl").open("wb") as file:
@@ -177,7 +177,7 @@ def ledger(folder: Path, n_bytes: int, words: Words) -> None:
             usage = Usage(4, counts["cache_read_input_tokens"], counts["cache_creation_input_tokens"], 0, 300)
             file.write(
                 encode(
-                    Exchange(
+                    ModelCall(
                         turn.id,
                         turn.session,
                         "main",
@@ -201,7 +201,7 @@ def ledger(folder: Path, n_bytes: int, words: Words) -> None:
 def ledger_bills(folder: Path, n_bytes: int, words: Words) -> None:
     """Ours, bills only."""
     from contextkit.cache.usage import Usage
-    from contextkit.ledger.calls import Exchange, encode
+    from contextkit.ledger.calls import ModelCall, encode
     from contextkit.ledger.ledger import HEADER
 
     with (folder / "ledger.jsonl").open("wb") as file:
@@ -211,7 +211,7 @@ def ledger_bills(folder: Path, n_bytes: int, words: Words) -> None:
             usage = Usage(4, counts["cache_read_input_tokens"], counts["cache_creation_input_tokens"], 0, 300)
             file.write(
                 encode(
-                    Exchange(
+                    ModelCall(
                         turn.id,
                         turn.session,
                         "main",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.detect import find_in_requests
@@ -64,7 +64,7 @@ def explained() -> Counter[tuple[str, str, int]]:
 def run(
     mutation: Mutation,
     wire: str,
-    pool: Sequence[Sequence[Sequence[Exchange]]],
+    pool: Sequence[Sequence[Sequence[ModelCall]]],
     hazards: Sequence[Hazard],
     rng: Random,
     score: Score,
@@ -78,7 +78,7 @@ def run(
     return False
 
 
-def _mutated(mutation: Mutation, wire: str, session: Sequence[Exchange], rng: Random) -> tuple[Tape, int] | None:
+def _mutated(mutation: Mutation, wire: str, session: Sequence[ModelCall], rng: Random) -> tuple[Tape, int] | None:
     length = min(len(session), LONGEST)
     if length < SHORTEST:
         return None
@@ -88,12 +88,12 @@ def _mutated(mutation: Mutation, wire: str, session: Sequence[Exchange], rng: Ra
     if wire == CLAUDE and not any("cache_control" in block for block in _blocks(tape.calls[turn - 1])):
         return None  # the call before left nothing that could break: its prompt was too short to be kept
     place = mutation.change(tape, turn, rng)
-    if place is None or tape.calls[place].exchange.id in _unquiet(wire, session):
+    if place is None or tape.calls[place].call.id in _unquiet(wire, session):
         return None  # something real happens there, which a mutation could not be told from
     return tape, place
 
 
-def _unquiet(wire: str, session: Sequence[Exchange]) -> frozenset[str]:
+def _unquiet(wire: str, session: Sequence[ModelCall]) -> frozenset[str]:
     """Calls of the coding session that the baseline names."""
     turns = [turn for asked, _, turn in explained() if asked == wire and len(session) > LONGEST]
     return frozenset(session[turn - 1].id for turn in turns if turn <= len(session))
@@ -105,9 +105,9 @@ def _blocks(call: Call) -> Iterator[dict[str, object]]:
 
 
 def _judge(mutation: Mutation, tape: Tape, place: int, hazards: Sequence[Hazard], score: Score) -> None:
-    exchanges = tape.exchanges()
-    wanted = exchanges[place].id
-    found = list(find_in_requests(exchanges, hazards, has_costs=False))
+    calls = tape.calls()
+    wanted = calls[place].id
+    found = list(find_in_requests(calls, hazards, has_costs=False))
     codes = sorted({one.code for one in found if _request(one) == wanted})
     score.runs += 1
     if mutation.code in codes:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 
 Json = Any
 WIRES = ("anthropic_messages", "openai_chat", "openai_responses")
@@ -33,7 +33,7 @@ BEGINNING = 68
 
 
 @cache
-def beginning_of_the_coding_session(shared: Path, wire: str) -> tuple[Exchange, ...]:
+def beginning_of_the_coding_session(shared: Path, wire: str) -> tuple[ModelCall, ...]:
     """Its first calls, in a tenth of the time."""
     whole = (shared / "data" / "pi" / "before-compaction.jsonl").read_bytes().splitlines(keepends=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -45,22 +45,22 @@ def beginning_of_the_coding_session(shared: Path, wire: str) -> tuple[Exchange, 
 
 
 @cache
-def coding_session(shared: Path, wire: str) -> tuple[Exchange, ...]:
+def coding_session(shared: Path, wire: str) -> tuple[ModelCall, ...]:
     """All 484 calls of the coding session, two compactions and the changes of its thinking level among them."""
     return _rendered(shared / "data" / "pi" / "before-compaction.jsonl", wire)
 
 
-def _rendered(path: Path, wire: str) -> tuple[Exchange, ...]:
+def _rendered(path: Path, wire: str) -> tuple[ModelCall, ...]:
     from tests.benchmarks.replay import replayed
 
     bodies: list[bytes] = []
     name = _REPLAYED[wire]
     _, ledger = replayed(path, name, observe=lambda request: bodies.append(request.body))
-    return tuple(replace(exchange, prompt=Bodies(body)) for exchange, body in zip(ledger, bodies, strict=True))
+    return tuple(replace(call, prompt=Bodies(body)) for call, body in zip(ledger, bodies, strict=True))
 
 
 @cache
-def service_runs(shared: Path, wire: str, most: int = 200) -> tuple[tuple[Exchange, ...], ...]:
+def service_runs(shared: Path, wire: str, most: int = 200) -> tuple[tuple[ModelCall, ...], ...]:
     """The first `most` customer-service runs, each a conversation of 5 to 40 calls."""
     with gzip.open(shared / "data" / "tau-bench" / "gpt-4o-airline.json.gz") as file:
         runs = json.load(file)[:most]
@@ -68,7 +68,7 @@ def service_runs(shared: Path, wire: str, most: int = 200) -> tuple[tuple[Exchan
     return tuple(tuple(_calls(run["traj"], wire, f"run-{number}", tools)) for number, run in enumerate(runs))
 
 
-def sessions(shared: Path, wire: str, most_runs: int = 40) -> list[tuple[Exchange, ...]]:
+def sessions(shared: Path, wire: str, most_runs: int = 40) -> list[tuple[ModelCall, ...]]:
     """Everything on one wire, the coding session first."""
     return [coding_session(shared, wire), *service_runs(shared, wire, most_runs)]
 
@@ -78,15 +78,15 @@ def spelled(body: Json) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def with_body(exchange: Exchange, body: Json) -> Exchange:
+def with_body(call: ModelCall, body: Json) -> ModelCall:
     """The same call with another body."""
-    return replace(exchange, prompt=Bodies(spelled(body)))
+    return replace(call, prompt=Bodies(spelled(body)))
 
 
-def body_of(exchange: Exchange) -> Json:
+def body_of(call: ModelCall) -> Json:
     """The body of a call, parsed; a value of its own, free to change."""
-    assert isinstance(exchange.prompt, Bodies)
-    return json.loads(exchange.prompt.request)
+    assert isinstance(call.prompt, Bodies)
+    return json.loads(call.prompt.request)
 
 
 def _tools(runs: list[Json]) -> list[Json]:
@@ -102,13 +102,13 @@ def _tools(runs: list[Json]) -> list[Json]:
     ]
 
 
-def _calls(said: list[Json], wire: str, session: str, tools: list[Json]) -> Iterator[Exchange]:
+def _calls(said: list[Json], wire: str, session: str, tools: list[Json]) -> Iterator[ModelCall]:
     """One call before every reply of the model."""
     (provider, model), render = _ASKED[wire], _RENDER[wire]
     for number, place in enumerate(index for index, message in enumerate(said) if message["role"] == "assistant"):
         at = _FIRST_AT + number * _SECONDS_A_CALL
         body = Bodies(spelled(render(model, said[:place], tools)))
-        yield Exchange(
+        yield ModelCall(
             f"{session}-{number}", session, "main", at, at + 1, at + 4, provider, model, body, None, None, None
         )
 

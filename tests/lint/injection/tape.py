@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 
 Json = Any
 ARRAY = {"anthropic_messages": "messages", "openai_chat": "messages", "openai_responses": "input"}
@@ -27,7 +27,7 @@ class Call:
     """One call of a tape."""
 
     wire: str
-    exchange: Exchange
+    call: ModelCall
     body: dict[str, Json]
 
     @property
@@ -51,9 +51,9 @@ class Tape:
     news: dict[str, Json] = field(default_factory=dict)
     """What a mutation wants to remember between calls."""
 
-    def exchanges(self) -> list[Exchange]:
+    def calls(self) -> list[ModelCall]:
         """As a recording."""
-        return [replace(call.exchange, prompt=Bodies(orjson.dumps(call.body))) for call in self.calls]
+        return [replace(analyzed.call, prompt=Bodies(orjson.dumps(analyzed.body))) for analyzed in self.calls]
 
     def shift(self, turn: int, seconds: float) -> None:
         """Everything from `turn` on happens later."""
@@ -77,17 +77,17 @@ class Slot:
         self.holder[self.key] = value
 
 
-def tape_of(wire: str, exchanges: Sequence[Exchange]) -> Tape:
+def tape_of(wire: str, calls: Sequence[ModelCall]) -> Tape:
     """A tape of recorded calls, without their bills: those are of what was sent really."""
-    bodies = ((one, one.prompt.request) for one in exchanges if isinstance(one.prompt, Bodies))
+    bodies = ((one, one.prompt.request) for one in calls if isinstance(one.prompt, Bodies))
     return Tape(wire, [Call(wire, replace(one, usage=None), orjson.loads(body)) for one, body in bodies])
 
 
-def move(call: Call, seconds: float) -> None:
+def move(analyzed: Call, seconds: float) -> None:
     """The call happens later."""
-    one = call.exchange
+    one = analyzed.call
     first, end = (None if at is None else at + seconds for at in (one.first_byte_at, one.ended_at))
-    call.exchange = replace(one, at=one.at + seconds, first_byte_at=first, ended_at=end)
+    analyzed.call = replace(one, at=one.at + seconds, first_byte_at=first, ended_at=end)
 
 
 def texts(call: Call, role: str) -> list[Slot]:

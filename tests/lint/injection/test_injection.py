@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.requests.detect import find_in_requests
@@ -37,7 +37,7 @@ def test_mutations_spread_over_the_catalogue() -> None:
 @pytest.mark.parametrize("wire", WIRES)
 def test_an_injected_hazard_is_named_at_its_turn(wire: str, shared: Path, request: pytest.FixtureRequest) -> None:
     is_full = bool(request.config.getoption("--full"))
-    pool: list[list[tuple[Exchange, ...]]] = [list(service_runs(shared, wire, N_SERVICE_RUNS[is_full]))]
+    pool: list[list[tuple[ModelCall, ...]]] = [list(service_runs(shared, wire, N_SERVICE_RUNS[is_full]))]
     if is_full or wire == WIRES[0]:
         pool.append([coding_session(shared, wire) if is_full else beginning_of_the_coding_session(shared, wire)])
     scores = [
@@ -52,7 +52,7 @@ def test_an_injected_hazard_is_named_at_its_turn(wire: str, shared: Path, reques
     assert not is_full or [str(score) for score in scores if score.found < EACH * score.runs] == []
 
 
-def _scored(number: int, wire: str, pool: list[list[tuple[Exchange, ...]]], n_runs: int) -> Score:
+def _scored(number: int, wire: str, pool: list[list[tuple[ModelCall, ...]]], n_runs: int) -> Score:
     mutation, score, rows = MUTATIONS[number], Score(MUTATIONS[number]), list(hazards())
     for n in range(n_runs):
         random = Random(f"{mutation.code} {wire} {n}")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from contextkit.ledger.calls import Bodies, Exchange
+from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.cut import cut
 from contextkit.lint.requests.rule import Change, Evidence, On, RecordedCall, RequestRule, Step
@@ -29,11 +29,11 @@ def spelled(body: Json) -> bytes:
 
 def call(
     body: Json, number: int = 0, wire: str = "anthropic_messages", *, session: str = "s", lane: str = "main"
-) -> Exchange:
+) -> ModelCall:
     provider, model = MODELS[wire]
     raw = body if isinstance(body, bytes) else spelled(body)
     at = 1_760_000_000.0 + 10 * number
-    return Exchange(f"r{number}", session, lane, at, at + 1, at + 2, provider, model, Bodies(raw), None, None, None)
+    return ModelCall(f"r{number}", session, lane, at, at + 1, at + 2, provider, model, Bodies(raw), None, None, None)
 
 
 def sent(body: Json, wire: str = "anthropic_messages", before: RecordedCall | None = None) -> RecordedCall:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.requests.detect import Calls, Detector, find_in_requests
 from contextkit.lint.requests.rule import Evidence
@@ -29,7 +29,7 @@ B = [
 ]
 
 
-def grouped(exchanges: Iterable[Exchange]) -> list[list[int]]:
+def grouped(recorded_calls: Iterable[ModelCall]) -> list[list[int]]:
     """Numbers of the calls of each conversation."""
     seen: list[Calls] = []
 
@@ -38,13 +38,13 @@ def grouped(exchanges: Iterable[Exchange]) -> list[list[int]]:
         return []
 
     detector = Detector([hazard("CKM01", "session", look)], has_costs=False)
-    for exchange in exchanges:
-        list(detector.feed(exchange))
+    for recorded in recorded_calls:
+        list(detector.feed(recorded))
     list(detector.finish())
     return [[sent.index for sent in calls] for calls in seen[0].conversations.values()]
 
 
-def said(*bodies: Json, session: str = "s") -> list[Exchange]:
+def said(*bodies: Json, session: str = "s") -> list[ModelCall]:
     return [call(body, number, session=session) for number, body in enumerate(bodies)]
 
 
@@ -222,7 +222,7 @@ def items(*spoken: str, ids: str = "c") -> list[Json]:
     return found
 
 
-def on_responses(*inputs: list[Json]) -> list[Exchange]:
+def on_responses(*inputs: list[Json]) -> list[ModelCall]:
     bodies = ({"model": "gpt-5.1", "instructions": WORDS, "input": each} for each in inputs)
     return [call(each, number, "openai_responses") for number, each in enumerate(bodies)]
 

@@ -9,12 +9,12 @@ import pytest
 
 from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import Exchange
+from contextkit.ledger.calls import ModelCall
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.requests.detect import find_in_requests
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from tests.lint.trace.calls import WORDS, anthropic, assistant, call, text, user
 
 Json = Any
@@ -22,7 +22,7 @@ FIRST = [user("a " * 400), assistant("b " * 400), user("c " * 400)]
 MORE = [assistant("d"), user("e")]
 
 
-def costs(*calls: Exchange) -> dict[str, tuple[int | None, float | None]]:
+def costs(*calls: ModelCall) -> dict[str, tuple[int | None, float | None]]:
     """Code → tokens and dollars, of everything that is told."""
     return {finding.code: (finding.cost_tokens, finding.cost_usd) for finding in find_in_requests(calls, hazards())}
 
@@ -31,8 +31,8 @@ def clock(minute: int, *more: Json) -> Json:
     return anthropic(*FIRST, *more, system=f"{WORDS} It is 10:0{minute}.")
 
 
-def billed(exchange: Exchange, fresh: int, read: int, written: int) -> Exchange:
-    return replace(exchange, usage=Usage(fresh, read, written, 0, 9))
+def billed(call: ModelCall, fresh: int, read: int, written: int) -> ModelCall:
+    return replace(call, usage=Usage(fresh, read, written, 0, 9))
 
 
 def chat(words: str, *more: Json) -> Json:

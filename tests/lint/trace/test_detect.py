@@ -15,7 +15,7 @@ from contextkit.lint.requests.detect import Calls, Detector, agreement, find_in_
 from contextkit.lint.requests.rule import Change, Evidence, RecordedCall, Step
 from contextkit.models import model_named
 from contextkit.prices import cost_usd
-from contextkit.providers.codecs import PARSERS
+from contextkit.providers.endpoints import PARSERS
 from tests.lint.trace.calls import WORDS, anthropic, assistant, call, hazard, named, text, tool, user
 
 Json = Any
@@ -198,10 +198,10 @@ def test_findings_of_one_place_are_one_group_with_its_turns() -> None:
 
 def test_what_holds_no_body_is_counted_and_passed_over() -> None:
     detector = Detector([])
-    exchanges = [
+    recorded_calls = [
         replace(call(clock(1)), prompt=None),
         replace(call(clock(1)), prompt=BlockIds(16, (1,))),
         call(clock(1)),
     ]
-    assert [finding for exchange in exchanges for finding in detector.feed(exchange)] == []
+    assert [finding for recorded in recorded_calls for finding in detector.feed(recorded)] == []
     assert (detector.n_calls, detector.n_skipped, detector.n_unreadable) == (1, 2, 0)

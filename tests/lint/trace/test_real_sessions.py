@@ -23,12 +23,12 @@ def test_a_real_coding_session_breaks_where_it_was_compacted_and_nowhere_else(
 ) -> None:
     if wire != WIRES[0] and not request.config.getoption("--full"):
         pytest.skip("the session on the other wires is rendered with --full")
-    exchanges = coding_session(shared, wire)
-    findings = list(find_in_requests(exchanges, []))
+    calls = coding_session(shared, wire)
+    findings = list(find_in_requests(calls, []))
     places = [finding.place for finding in findings if isinstance(finding.place, RequestPlace)]
     assert [(place.turn, place.level) for place in places] == [(turn, "messages") for turn in COMPACTED]
     for place, finding in zip(places, findings, strict=True):
-        before, after = exchanges[place.turn - 2].usage, exchanges[place.turn - 1].usage
+        before, after = calls[place.turn - 2].usage, calls[place.turn - 1].usage
         assert before is not None
         assert after is not None
         there = min(
@@ -41,7 +41,7 @@ def test_a_real_coding_session_breaks_where_it_was_compacted_and_nowhere_else(
 def test_200_real_runs_are_200_conversations_without_a_break(wire: str, shared: Path) -> None:
     detector = Detector([], has_costs=False)
     runs = service_runs(shared, wire)
-    found = [one for run in runs for exchange in run for one in detector.feed(replace(exchange, session=""))]
+    found = [one for run in runs for call in run for one in detector.feed(replace(call, session=""))]
     assert (found, detector.n_calls) == ([], sum(map(len, runs)))
 
 
@@ -49,8 +49,8 @@ def test_200_real_runs_are_200_conversations_without_a_break(wire: str, shared: 
 def test_real_calls_are_cut_alike_from_the_front_and_from_the_call_before(wire: str, shared: Path) -> None:
     for run in service_runs(shared, wire, 12):
         before: RecordedCall | None = None
-        for exchange in run:
-            before, whole = cut(exchange, before), cut(exchange)
+        for call in run:
+            before, whole = cut(call, before), cut(call)
             assert before is not None
             assert whole is not None
             assert (before.blocks, before.body) == (whole.blocks, whole.body)

@@ -81,9 +81,9 @@ def _duplicate_usage_lines_by_usage(step: Step) -> Evidence | None:
 def _duplicate_usage_lines_by_id(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
     earlier: set[str] = set()
     for sent in calls:
-        if sent.exchange.id and sent.exchange.id in earlier and sent.usage is not None and input_tokens(sent.usage):
+        if sent.call.id and sent.call.id in earlier and sent.usage is not None and input_tokens(sent.usage):
             yield Evidence("a call of this id was billed before: one call, recorded twice", path="usage", sent=sent)
-        earlier.add(sent.exchange.id)
+        earlier.add(sent.call.id)
 
 
 # CKA03 cached-field-dropped
@@ -107,7 +107,7 @@ def _cached_field_dropped(sent: RecordedCall) -> Evidence | None:
         or usage.read
         or usage.write_5m
         or usage.write_1h
-        or sent.exchange.error
+        or sent.call.error
     ):
         return None
     if any(block.type in _MEDIA for block in sent.blocks):

@@ -416,7 +416,7 @@ def _fan_out_breakpoint_upstream(calls: Calls) -> Iterator[Evidence]:
     firsts: dict[str, list[RecordedCall]] = {}
     for sent in sorted((mine[0] for mine in calls.conversations.values()), key=lambda sent: sent.index):
         if has_breakpoints(sent) and breakpoints_of(sent):
-            firsts.setdefault(sent.exchange.session, []).append(sent)
+            firsts.setdefault(sent.call.session, []).append(sent)
     for mine in firsts.values():
         for leader, sibling in pairwise(mine):
             if (

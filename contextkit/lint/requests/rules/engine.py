@@ -35,7 +35,7 @@ _MOST_SECONDS = 600.0
 
 
 def _swa_or_recurrent_no_rollback(step: Step) -> Evidence | None:
-    if not step.changes or not is_self_hosted(step.after) or not NO_ROLLBACK.search(step.after.exchange.model):
+    if not step.changes or not is_self_hosted(step.after) or not NO_ROLLBACK.search(step.after.call.model):
         return None
     figures = read_and_shared_tokens(step, n_shared(step))
     if (
@@ -75,7 +75,7 @@ def _hybrid_plus_multimodal(step: Step) -> Evidence | None:
         return None
     shared = n_tokens(step.after, 0, n_shared(step))
     hit_before = any(read_tokens(sent) and _n_images(sent) < n for sent in step.earlier)
-    if shared < _MIN_TOKENS_HYBRID or not (hit_before or NO_ROLLBACK.search(step.after.exchange.model)):
+    if shared < _MIN_TOKENS_HYBRID or not (hit_before or NO_ROLLBACK.search(step.after.call.model)):
         return None
     image = next(block for block in reversed(step.after.blocks) if block.type == "image")
     return Evidence(f"none of {shared:,} tokens that agree was read, with {n} images in the prompt", path=image.path)

@@ -72,11 +72,11 @@ def _cold_fan_out(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
         flying: list[RecordedCall] = []
         landed: list[RecordedCall] = []
         for sent in mine:
-            landed += [one for one in flying if (answer_began_at(one) or 0.0) <= sent.exchange.at]
-            flying = [one for one in flying if (answer_began_at(one) or 0.0) > sent.exchange.at]
+            landed += [one for one in flying if (answer_began_at(one) or 0.0) <= sent.call.at]
+            flying = [one for one in flying if (answer_began_at(one) or 0.0) > sent.call.at]
             if flying and (evidence := _cold_sibling(sent, flying, landed)) is not None:
                 yield evidence
-            if sent.row.cache == "breakpoints" and answer_began_at(sent) is not None and not sent.exchange.error:
+            if sent.row.cache == "breakpoints" and answer_began_at(sent) is not None and not sent.call.error:
                 flying.append(sent)
 
 
@@ -113,7 +113,7 @@ def _entry_end(one: RecordedCall, other: RecordedCall) -> int:
 
 
 def _live_entry_end(one: RecordedCall, other: RecordedCall) -> int:
-    is_alive = other.exchange.at - one.exchange.at <= one.row.default_ttl_seconds
+    is_alive = other.call.at - one.call.at <= one.row.default_ttl_seconds
     return _entry_end(one, other) if is_alive else 0
 
 
@@ -137,7 +137,7 @@ def _read_after_write_lag(step: Step) -> Evidence | None:
         or not is_continuation(step)
     ):
         return None
-    waited = step.after.exchange.at - start
+    waited = step.after.call.at - start
     readable = readable_of(step)
     is_found = readable.last >= 0 and readable.best >= readable.last
     if (
@@ -174,7 +174,7 @@ def _early_eviction(step: Step) -> Evidence | None:
         return None
     readable, lasts = readable_of(step), {mark.index: mark.ttl_seconds for mark in breakpoints_of(step.before)}
     is_found = readable.last >= 0 and readable.best >= readable.last
-    if not is_found or step.after.exchange.at - start <= _LAG_SECONDS or step.gap_seconds >= lasts[readable.last]:
+    if not is_found or step.after.call.at - start <= _LAG_SECONDS or step.gap_seconds >= lasts[readable.last]:
         return None
     if got > _TOLERANCE * n_tokens(step.after, 0, n_head(step.after)) or _is_edited_by_provider(step):
         return None
@@ -270,7 +270,7 @@ def _keepalive_misfire(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
 
 
 def _misfire(last: RecordedCall, sent: RecordedCall) -> Evidence | None:
-    marks, gap = breakpoints_of(last), sent.exchange.at - last.exchange.at
+    marks, gap = breakpoints_of(last), sent.call.at - last.call.at
     at_stake = n_tokens(last, 0, marks[-1].index + 1) if marks else 0
     if at_stake < max(_MIN_TOKENS, last.row.min_tokens) or (read_tokens(sent) or 0) >= 0.5 * (
         tokens_left_cached(last) or at_stake
@@ -328,9 +328,7 @@ def _prewarm_mismatch(calls: Sequence[RecordedCall]) -> Iterator[Evidence]:
     for mine in by_session(calls).values():
         first = next((sent for sent in mine if not generates_nothing(sent)), None)
         warm = [
-            sent
-            for sent in mine
-            if first is not None and generates_nothing(sent) and sent.exchange.at <= first.exchange.at
+            sent for sent in mine if first is not None and generates_nothing(sent) and sent.call.at <= first.call.at
         ]
         if first is None or not warm or not has_breakpoints(first) or not has_related_head(warm[-1], first):
             continue

@@ -87,9 +87,7 @@ def side_calls(calls: Calls) -> Iterator[SideCall]:
 
 
 def _is_beside(sent: RecordedCall, them: Sequence[RecordedCall]) -> bool:
-    return (
-        bool(sent.exchange.session) and them[0].exchange.session == sent.exchange.session and them[0].index < sent.index
-    )
+    return bool(sent.call.session) and them[0].call.session == sent.call.session and them[0].index < sent.index
 
 
 def _is_branch(sent: RecordedCall, them: Sequence[RecordedCall]) -> bool:
@@ -821,9 +819,9 @@ _REFUSALS = re.compile(r"invalid|bad_?request|unprocessable|unsupported|too_larg
 def _block_removed_after_refusal(step: Step, change: Change) -> Evidence | None:
     """A file or image left the history in the call behind one that was refused."""
     lost = [block for block in removed_blocks(change) if block.type in MEDIA] if change.level == "messages" else []
-    if not lost or not _REFUSALS.search(step.before.exchange.error or ""):
+    if not lost or not _REFUSALS.search(step.before.call.error or ""):
         return None
-    return Evidence(f"{lost[0].type} at {lost[0].path} was left out after {step.before.exchange.error}", lost[0].path)
+    return Evidence(f"{lost[0].type} at {lost[0].path} was left out after {step.before.call.error}", lost[0].path)
 
 
 def _block_alternates(step: Step, change: Change) -> Evidence | None:

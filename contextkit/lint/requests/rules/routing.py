@@ -123,7 +123,7 @@ def _continuations(mine: Sequence[RecordedCall]) -> list[tuple[RecordedCall, Rec
 def _was_there(before: RecordedCall, after: RecordedCall) -> bool:
     usage = before.usage
     size = (usage.fresh or 0) + (usage.read or 0) if usage else 0
-    return size >= 2 * before.row.min_tokens and 0 <= after.exchange.at - before.exchange.at <= _FRESH_SECONDS
+    return size >= 2 * before.row.min_tokens and 0 <= after.call.at - before.call.at <= _FRESH_SECONDS
 
 
 def _n_continuations(mine: Sequence[RecordedCall]) -> int:
@@ -152,7 +152,7 @@ def _cache_key_overshared(calls: Calls) -> Iterator[Evidence]:
             if isinstance(key, str) and sent.row.cache == "implicit":
                 by_key.setdefault(key, []).append((name, sent))
     for key, used in by_key.items():
-        first = _first_overflow(sorted(used, key=lambda pair: pair[1].exchange.at))
+        first = _first_overflow(sorted(used, key=lambda pair: pair[1].call.at))
         if first is not None:
             n_conversations = len({name for name, _ in used})
             text = f"more than {_MAX_CALLS_PER_MINUTE} calls of {n_conversations} conversations in one minute have the same key"
@@ -163,7 +163,7 @@ def _first_overflow(used: Sequence[tuple[str, RecordedCall]]) -> RecordedCall | 
     """The first call that is one too many within a minute, where it is not all one conversation."""
     for place in range(_MAX_CALLS_PER_MINUTE, len(used)):
         window = used[place - _MAX_CALLS_PER_MINUTE : place + 1]
-        if window[-1][1].exchange.at - window[0][1].exchange.at < 60 and len({name for name, _ in window}) > 1:
+        if window[-1][1].call.at - window[0][1].call.at < 60 and len({name for name, _ in window}) > 1:
             return window[-1][1]
     return None
 
@@ -243,7 +243,7 @@ def _stream_vs_nonstream_lane(calls: Calls) -> Iterator[Evidence]:
 
 def _readers(mine: Sequence[RecordedCall], is_stream: bool) -> list[RecordedCall]:
     """Calls of one kind that go on from the call before, soon after it, and whose bill is known."""
-    soon = [(a, b) for a, b in pairwise(mine) if b.usage is not None and b.exchange.at - a.exchange.at <= _SOON_SECONDS]
+    soon = [(a, b) for a, b in pairwise(mine) if b.usage is not None and b.call.at - a.call.at <= _SOON_SECONDS]
     return [b for a, b in soon if bool(b.params.get("stream")) is is_stream and is_extended_by(a, b)]
 
 

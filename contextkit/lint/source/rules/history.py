@@ -220,7 +220,7 @@ def _is_length(node: Node) -> bool:
 
 
 def _is_look(lower: Node) -> bool:
-    """`[-1:]`, `[-2:]`: the newest message or exchange."""
+    """`[-1:]`, `[-2:]`: the newest message or call."""
     return lower.kind == "const" and lower.value in (-1, -2)
 
 

@@ -73,7 +73,7 @@ def _is_result(message: Json) -> bool:
 
 
 def trimmed_to_cap(tape: Tape, turn: int, rng: Random) -> int | None:
-    """Whole exchanges fall off the front until the rest is just below a cap.
+    """Whole calls fall off the front until the rest is just below a cap.
 
     The second time it does is the one to name.
     """
@@ -138,10 +138,10 @@ def squeezed(tape: Tape, turn: int, rng: Random) -> int | None:
 def fading(tape: Tape, turn: int, rng: Random) -> int | None:
     """What is further back than some messages is cut, measured from the end for each request."""
     distance, limit = rng.randint(3, 6) * (2 if tape.wire == "openai_responses" else 1), rng.choice((80, 150, 200))
-    for call in tape.calls:
-        said = _spoken_of(call)
+    for analyzed in tape.calls:
+        said = _spoken_of(analyzed)
         for message in said[: max(0, len(said) - distance)]:
-            probe = Call(call.wire, call.exchange, {**call.body, "messages": [message], "input": [message]})
+            probe = Call(analyzed.wire, analyzed.call, {**analyzed.body, "messages": [message], "input": [message]})
             for slot in results(probe) or list(in_content(message)) * (message.get("role") == "assistant"):
                 if len(slot.text) > 2 * limit + 50:
                     slot.text = f"{slot.text[:limit]}... [{len(slot.text) - limit} more characters]"
@@ -234,10 +234,10 @@ def converted_at_a_switch(tape: Tape, turn: int, rng: Random) -> int | None:
     other = {CLAUDE: "claude-opus-4-6", "openai_chat": "gpt-4.1", "openai_responses": "gpt-5-mini"}[tape.wire]
     if not any(_holds_thinking(message) for message in tape.calls[turn - 1].said):
         return None
-    for call in tape.calls[turn : turn + rng.randint(1, 2)]:
-        _drop_thinking(call, len(call.said))
-        call.body["model"] = other
-        call.exchange = _asking(call, other)
+    for analyzed in tape.calls[turn : turn + rng.randint(1, 2)]:
+        _drop_thinking(analyzed, len(analyzed.said))
+        analyzed.body["model"] = other
+        analyzed.call = _asking(analyzed, other)
     return turn
 
 
@@ -247,8 +247,8 @@ def _holds_thinking(message: Json) -> bool:
     return has_block or message.get("type") == "reasoning" or "reasoning_content" in message
 
 
-def _asking(call: Call, model: str) -> Any:
-    return replace(call.exchange, model=model)
+def _asking(analyzed: Call, model: str) -> Any:
+    return replace(analyzed.call, model=model)
 
 
 _NOTICES = (

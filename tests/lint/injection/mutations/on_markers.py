@@ -180,10 +180,10 @@ def long_answer(tape: Tape, turn: int, rng: Random) -> int | None:
     """An answer takes minutes, and its time counts."""
     one = tape.calls[turn - 1]
     took = rng.uniform(200, 290)
-    start = one.exchange.at
-    one.exchange = replace(one.exchange, first_byte_at=start + 5, ended_at=start + took)
+    start = one.call.at
+    one.call = replace(one.call, first_byte_at=start + 5, ended_at=start + took)
     late = start + rng.uniform(310, took + 280)
-    tape.shift(turn, late - tape.calls[turn].exchange.at)
+    tape.shift(turn, late - tape.calls[turn].call.at)
     return turn if _is_large(tape, turn, 40_000) else None
 
 
@@ -214,9 +214,9 @@ def fan_out(tape: Tape, turn: int, rng: Random) -> int | None:
             "tools": leader.body["tools"],
             "messages": [{"role": "user", "content": [part(leader, f"Review part {n}.")]}],
         }
-        at = leader.exchange.at + 0.05 * n
+        at = leader.call.at + 0.05 * n
         one = replace(
-            leader.exchange,
+            leader.call,
             id=f"fan-{n}",
             lane=f"reviewer-{n}",
             at=at,
@@ -239,12 +239,12 @@ def keep_alive(tape: Tape, turn: int, rng: Random) -> int | None:
     body |= {"max_tokens": 1}
     body.pop("thinking", None)
     is_late = rng.random() < 0.5
-    at = before.exchange.at + (rng.uniform(320, 600) if is_late else 200)
+    at = before.call.at + (rng.uniform(320, 600) if is_late else 200)
     if not is_late:
         body["tools"] = [new_tool(before, "ping", "Does nothing.", {}), *body["tools"]]
-    one = replace(before.exchange, id="keep-alive", at=at, first_byte_at=at + 1, ended_at=at + 1, usage=None)
+    one = replace(before.call, id="keep-alive", at=at, first_byte_at=at + 1, ended_at=at + 1, usage=None)
     tape.calls.insert(turn, Call(tape.wire, one, body))
-    tape.shift(turn + 1, at - before.exchange.at)
+    tape.shift(turn + 1, at - before.call.at)
     return turn
 
 
@@ -265,8 +265,8 @@ def pre_warm(tape: Tape, turn: int, rng: Random) -> int | None:
         del body["tools"]
     else:
         body["tools"] = [new_tool(first, "ping", "Does nothing.", {}), *body["tools"]]
-    at = first.exchange.at - 20
-    one = replace(first.exchange, id="pre-warm", at=at, first_byte_at=at + 1, ended_at=at + 1, usage=None)
+    at = first.call.at - 20
+    one = replace(first.call, id="pre-warm", at=at, first_byte_at=at + 1, ended_at=at + 1, usage=None)
     tape.calls.insert(0, Call(tape.wire, one, body))
     return 1
 
@@ -277,18 +277,16 @@ def evicted(tape: Tape, turn: int, rng: Random) -> int | None:
         return None
     head = 0
     before = 0
-    for i, call in enumerate(tape.calls):
-        size = len(json.dumps(call.body)) // 4
-        head = head or len(json.dumps([call.body["tools"], call.body["system"]])) // 4
-        _mark(call.body["system"][-1])
+    for i, analyzed in enumerate(tape.calls):
+        size = len(json.dumps(analyzed.body)) // 4
+        head = head or len(json.dumps([analyzed.body["tools"], analyzed.body["system"]])) // 4
+        _mark(analyzed.body["system"][-1])
         got = head if i == turn else before
-        call.exchange = replace(call.exchange, usage=Usage(0, got, size - got, 0, 50))
+        analyzed.call = replace(analyzed.call, usage=Usage(0, got, size - got, 0, 50))
         before = size
-    gap = tape.calls[turn].exchange.at - (
-        tape.calls[turn - 1].exchange.first_byte_at or tape.calls[turn - 1].exchange.at
-    )
+    gap = tape.calls[turn].call.at - (tape.calls[turn - 1].call.first_byte_at or tape.calls[turn - 1].call.at)
     tape.shift(turn, max(0.0, 20 - gap))
-    return turn if tape.calls[turn].exchange.at - tape.calls[turn - 1].exchange.at < 290 else None
+    return turn if tape.calls[turn].call.at - tape.calls[turn - 1].call.at < 290 else None
 
 
 MUTATIONS = (

@@ -100,7 +100,7 @@ def refused_then_dropped(tape: Tape, turn: int, rng: Random) -> int | None:
     """A call is refused for its picture, and the next is sent without it."""
     with_picture(tape, rng)
     failed = tape.calls[turn - 1]
-    failed.exchange = replace(failed.exchange, error="invalid_request_error")
+    failed.call = replace(failed.call, error="invalid_request_error")
     for call in tape.calls[turn : turn + rng.randint(1, 3)]:
         call.said[call.first]["content"].pop(0)
     return turn

@@ -22,9 +22,9 @@ def _while(tape: Tape, turn: int, rng: Random) -> list[Call]:
 def other_model(tape: Tape, turn: int, rng: Random) -> int | None:
     """A fallback answers."""
     name = rng.choice(("claude-sonnet-4-5", "claude-haiku-4-5") if tape.wire == CLAUDE else ("gpt-4.1", "gpt-5-mini"))
-    for call in _while(tape, turn, rng):
-        call.body["model"] = name
-        call.exchange = replace(call.exchange, model=name)
+    for analyzed in _while(tape, turn, rng):
+        analyzed.body["model"] = name
+        analyzed.call = replace(analyzed.call, model=name)
     return turn
 
 
@@ -95,9 +95,9 @@ def speed(tape: Tape, turn: int, rng: Random) -> int | None:
 
 
 def _on_own_engine(tape: Tape) -> None:
-    for call in tape.calls:
-        call.body["model"] = "Qwen/Qwen3-32B"
-        call.exchange = replace(call.exchange, model="Qwen/Qwen3-32B", provider="vllm")
+    for analyzed in tape.calls:
+        analyzed.body["model"] = "Qwen/Qwen3-32B"
+        analyzed.call = replace(analyzed.call, model="Qwen/Qwen3-32B", provider="vllm")
 
 
 def template(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -140,52 +140,52 @@ def other_region(tape: Tape, turn: int, rng: Random) -> int | None:
         CHAT: ("openai", "azure"),
         "openai_responses": ("openai", "azure"),
     }[tape.wire]
-    changed = [one.exchange.id for one in _while(tape, turn, rng)]
-    for call in tape.calls:
-        place = places[call.exchange.id in changed]
-        if call.wire == CLAUDE:
-            call.body["model"] = place.format(model)
-            call.exchange = replace(call.exchange, model=call.body["model"])
+    changed = [one.call.id for one in _while(tape, turn, rng)]
+    for analyzed in tape.calls:
+        place = places[analyzed.call.id in changed]
+        if analyzed.wire == CLAUDE:
+            analyzed.body["model"] = place.format(model)
+            analyzed.call = replace(analyzed.call, model=analyzed.body["model"])
         else:
-            call.exchange = replace(call.exchange, provider=place)
+            analyzed.call = replace(analyzed.call, provider=place)
     return turn
 
 
 def other_host(tape: Tape, turn: int, rng: Random) -> int | None:
     """The client asks an aggregator for another host first, by price or by load."""
     hosts = rng.sample(("Together", "Fireworks", "DeepInfra", "Novita"), 2)
-    changed = [one.exchange.id for one in _while(tape, turn, rng)]
-    for call in tape.calls:
-        host = hosts[call.exchange.id in changed]
-        call.body["model"] = "deepseek/deepseek-chat-v3.1"
-        call.body["session_id"] = "run-7"
-        call.body["provider"] = {"order": [host]}
-        call.exchange = replace(call.exchange, provider="openrouter", model="deepseek/deepseek-chat-v3.1")
+    changed = [one.call.id for one in _while(tape, turn, rng)]
+    for analyzed in tape.calls:
+        host = hosts[analyzed.call.id in changed]
+        analyzed.body["model"] = "deepseek/deepseek-chat-v3.1"
+        analyzed.body["session_id"] = "run-7"
+        analyzed.body["provider"] = {"order": [host]}
+        analyzed.call = replace(analyzed.call, provider="openrouter", model="deepseek/deepseek-chat-v3.1")
     return turn
 
 
 def isolated(tape: Tape, turn: int, rng: Random) -> int | None:
     """Credentials of several accounts are used in turn."""
     accounts = rng.sample(range(100_000_000_000, 999_999_999_999), 2)
-    changed = [one.exchange.id for one in _while(tape, turn, rng)]
-    for call in tape.calls:
-        is_other = call.exchange.id in changed
-        if call.wire == CLAUDE:
+    changed = [one.call.id for one in _while(tape, turn, rng)]
+    for analyzed in tape.calls:
+        is_other = analyzed.call.id in changed
+        if analyzed.wire == CLAUDE:
             name = f"arn:aws:bedrock:us-east-1:{accounts[is_other]}:inference-profile/us.anthropic.claude-sonnet-4-5-20250929-v1:0"
-            call.body["model"] = name
-            call.exchange = replace(call.exchange, model=name)
+            analyzed.body["model"] = name
+            analyzed.call = replace(analyzed.call, model=name)
         else:
-            call.body["prompt_cache_isolation_key"] = f"tenant-{accounts[is_other]}"
+            analyzed.body["prompt_cache_isolation_key"] = f"tenant-{accounts[is_other]}"
     return turn
 
 
 def _told(tape: Tape, missing: list[int]) -> None:
     """Bills of a cache that reads what the call before sent, but for some calls."""
     before = 0
-    for i, call in enumerate(tape.calls):
-        size = len(json.dumps(call.body)) // 4
+    for i, analyzed in enumerate(tape.calls):
+        size = len(json.dumps(analyzed.body)) // 4
         got = 0 if i in missing or not i else before // 128 * 128
-        call.exchange = replace(call.exchange, usage=Usage(size - got, got, 0, 0, 100))
+        analyzed.call = replace(analyzed.call, usage=Usage(size - got, got, 0, 0, 100))
         before = size
 
 
@@ -194,9 +194,9 @@ def no_key(tape: Tape, turn: int, rng: Random) -> int | None:
     if turn < 2 or len(tape.calls) < 5:
         return None
     later = [i for i in range(turn + 2, len(tape.calls)) if rng.random() < 0.2]
-    for call in tape.calls:
-        call.body["model"] = "gpt-4.1"
-        call.exchange = replace(call.exchange, model="gpt-4.1")
+    for analyzed in tape.calls:
+        analyzed.body["model"] = "gpt-4.1"
+        analyzed.call = replace(analyzed.call, model="gpt-4.1")
     _told(tape, [turn, *later])
     return turn
 
@@ -216,10 +216,10 @@ def streamed_apart(tape: Tape, turn: int, rng: Random) -> int | None:
 def _aside(tape: Tape, turn: int, body: Json) -> int:
     """A call of its own in front of call number `turn`, in the same session."""
     beside = tape.calls[turn]
-    made = Call(tape.wire, replace(beside.exchange, id=f"{beside.exchange.id}-side", usage=None), body)
+    made = Call(tape.wire, replace(beside.call, id=f"{beside.call.id}-side", usage=None), body)
     tape.calls.insert(turn, made)
-    later = made.exchange.at
-    made.exchange = replace(made.exchange, at=later - 0.5, first_byte_at=None, ended_at=None)
+    later = made.call.at
+    made.call = replace(made.call, at=later - 0.5, first_byte_at=None, ended_at=None)
     return turn
 
 
@@ -274,18 +274,18 @@ def same_key_for_a_title(tape: Tape, turn: int, rng: Random) -> int | None:
 def one_key_for_all(tape: Tape, turn: int, rng: Random) -> int | None:
     """Many conversations at once, all under one key."""
     made: list[Call] = []
-    n, start = rng.randint(4, 8), tape.calls[0].exchange.at
+    n, start = rng.randint(4, 8), tape.calls[0].call.at
     count = min(len(tape.calls), 6)
-    for number, call in ((number, call) for call in tape.calls[:count] for number in range(n)):
-        body = json.loads(json.dumps(call.body))
-        one = Call(call.wire, call.exchange, {**body, "prompt_cache_key": "assistant", "model": "gpt-4.1"})
+    for number, analyzed in ((number, analyzed) for analyzed in tape.calls[:count] for number in range(n)):
+        body = json.loads(json.dumps(analyzed.body))
+        one = Call(analyzed.wire, analyzed.call, {**body, "prompt_cache_key": "assistant", "model": "gpt-4.1"})
         slot = system(one)
         slot.text = f"{slot.text}\nYou speak with customer {number}."
-        name = f"{call.exchange.session}-{number}"
+        name = f"{analyzed.call.session}-{number}"
         at = start + len(made) * 1.5
-        one.exchange = replace(
-            call.exchange,
-            id=f"{call.exchange.id}-{number}",
+        one.call = replace(
+            analyzed.call,
+            id=f"{analyzed.call.id}-{number}",
             session=name,
             at=at,
             first_byte_at=None,

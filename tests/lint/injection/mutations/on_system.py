@@ -43,13 +43,13 @@ _DATES = (
 def clock(tape: Tape, turn: int, rng: Random) -> int | None:
     """A time that was taken once is taken for each request; tau-bench's own system text holds one."""
     label, form = rng.choice(_STAMPS)
-    start = datetime.fromtimestamp(tape.calls[0].exchange.at, UTC)
+    start = datetime.fromtimestamp(tape.calls[0].call.at, UTC)
     offset = rng.randint(60, 7000)
 
     def stamp(i: int) -> str:
         if i < turn:
             return start.strftime(form)
-        now = datetime.fromtimestamp(tape.calls[i].exchange.at, UTC)
+        now = datetime.fromtimestamp(tape.calls[i].call.at, UTC)
         return (now + timedelta(seconds=offset + 60 * (i - turn))).strftime(form)
 
     return _fill(tape, turn, rng, label, stamp)
@@ -58,11 +58,11 @@ def clock(tape: Tape, turn: int, rng: Random) -> int | None:
 def midnight(tape: Tape, turn: int, rng: Random) -> int | None:
     """The day in the system text is taken for each request, and midnight comes between two."""
     label, form = rng.choice(_DATES)
-    at = tape.calls[turn].exchange.at
-    gap = at - tape.calls[turn - 1].exchange.at
+    at = tape.calls[turn].call.at
+    gap = at - tape.calls[turn - 1].call.at
     shift = _DAY - at % _DAY + 1 + rng.random() * max(0.0, gap - 2)
     tape.shift(0, shift)
-    days = [datetime.fromtimestamp(call.exchange.at, UTC).date() for call in tape.calls]
+    days = [datetime.fromtimestamp(analyzed.call.at, UTC).date() for analyzed in tape.calls]
     if days[turn] == days[turn - 1]:
         return None
     return _fill(tape, turn, rng, label, lambda i: days[i].strftime(form))
@@ -205,12 +205,12 @@ def rebuilt(tape: Tape, turn: int, rng: Random) -> int | None:
     tail = "\n# Format\nUse plain text.\n"
     new = "\n# Format\nUse Markdown where it helps.\n\n# Language\nAnswer in the language you are asked in.\n"
     is_switch = rng.random() < 0.3
-    for i, call in enumerate(tape.calls):
-        slot = system(call)
+    for i, analyzed in enumerate(tape.calls):
+        slot = system(analyzed)
         slot.text = other + slot.text + new if i >= turn else head + slot.text + tail
         if is_switch and i >= turn:
-            call.body["model"] = {CLAUDE: "claude-sonnet-4-6", CHAT: "gpt-4.1"}.get(call.wire, "gpt-5-mini")
-            call.exchange = replace(call.exchange, model=call.body["model"])
+            analyzed.body["model"] = {CLAUDE: "claude-sonnet-4-6", CHAT: "gpt-4.1"}.get(analyzed.wire, "gpt-5-mini")
+            analyzed.call = replace(analyzed.call, model=analyzed.body["model"])
     return turn
 
 

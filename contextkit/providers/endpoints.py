@@ -1,4 +1,4 @@
-"""The endpoints: their body readers and parsers, and the recognition of a body whose endpoint nobody names.
+"""The body reader and the parser of each endpoint, and recognition of the endpoint of a body.
 
 What reads recordings needs the reader of a body, seldom its parser: each is imported when it is asked for.
 """
