@@ -8,18 +8,19 @@ import runpy
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from contextkit.models import MODELS, unregister
 from tests.audit import write_audit
+from tests.scale import n_examples, set_full
 
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(
@@ -29,6 +30,8 @@ os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(
     Path(__file__).parent
 )  # no certificate: every client would load 150 of them, and tests call nobody
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False  # every worker, and every process that a test starts, would compile all code again
 
 collect_ignore = ["audit/sitecustomize.py"]
 _descriptor, _notes = mkstemp(prefix="write-audit-")
@@ -40,25 +43,9 @@ if _audit_folder not in (_path := os.environ.get("PYTHONPATH", "")).split(os.pat
 if "write_audit" not in sys.modules:  # a worker has it from its start
     write_audit.install()
 
-T = TypeVar("T")
-_run = {"is_full": False}
-
-
-def n_examples(few: int, many: int) -> int:
-    """Choose how often a long test repeats: `few` by default, `many` with `--full`.
-
-    Made for decorators, `@settings(max_examples=n_examples(20, 500))`: the option is read before tests are imported.
-    """
-    return many if _run["is_full"] else few
-
-
-def cases(few: Iterable[T], every: Iterable[T]) -> list[T]:
-    """Choose what a test is parametrised over: `few` by default, `every` with `--full`."""
-    return list(every if _run["is_full"] else few)
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="run the long versions: 200 kills instead of 8, and the like")
+    parser.addoption("--full", action="store_true", help="run the long versions: 200 kills instead of 3, and the like")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Neither has a deadline: a test must not fail because the machine is busy.
     """
-    _run["is_full"] = bool(config.getoption("--full"))
+    set_full(bool(config.getoption("--full")))
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     settings.register_profile("laws", max_examples=n_examples(5, 400), deadline=None, suppress_health_check=slow)
     settings.register_profile("properties", max_examples=n_examples(15, 500), deadline=None, suppress_health_check=slow)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import cases
+from tests.scale import cases
 
 pytest.importorskip("uvicorn", reason="the examples need the extra `server`")
 

@@ -15,6 +15,7 @@ from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.prefix_cache import Lease
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.usage import Usage
+from tests.scale import n_examples
 
 FIVE, HOUR = 300, 3600
 
@@ -146,7 +147,7 @@ def conversation_of(path: str) -> list[Block]:
     ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=n_examples(80, 2_000), deadline=None)
 @given(STEPS, st.booleans(), st.sampled_from([0, 6, 12]))
 def test_it_agrees_with_comparing_whole_prefixes(steps: list, is_ttl_interchangeable: bool, min_tokens: int) -> None:
     cache = BreakpointCache(min_tokens, is_ttl_interchangeable=is_ttl_interchangeable)

@@ -18,8 +18,9 @@ from contextkit.cache.usage import Usage
 from contextkit.errors import UsageError
 from contextkit.models import model_named
 from tests.cache.hosted_prompts import bill, call, marked, talk
+from tests.scale import n_examples
 
-STREAMS = {False: 100, True: 10_000}
+STREAMS = {False: 30, True: 10_000}
 PATHS = ["a", "ab", "abc", "abcd", "abd", "abde", "b", "ba", "abcdefgh", "abcdxy", "xyz"]
 STEPS = st.lists(
     st.tuples(
@@ -86,7 +87,7 @@ def test_units_equal_paths_that_are_compared(pytestconfig: pytest.Config) -> Non
     stream()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=n_examples(30, 1_000), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(PATHS), st.sampled_from([300, 3600]), st.sampled_from([0, 200, 400])),

@@ -13,6 +13,7 @@ from contextkit.cache.implicit_cache import ImplicitCache
 from contextkit.cache.prefix_cache import Lease
 from contextkit.cache.prompt import Prompt, common
 from contextkit.cache.usage import Usage
+from tests.scale import n_examples
 
 
 class Block(NamedTuple):
@@ -79,7 +80,7 @@ WAITS = st.tuples(st.just("wait"), st.sampled_from([1, 100, 150, 150, 299.5, 300
 STEPS = st.lists(st.one_of(BEGINS, BEGINS, PUBLISHES, WAITS, WAITS), min_size=5, max_size=40)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=n_examples(80, 2_000), deadline=None)
 @given(STEPS, st.sampled_from([(0, 1), (6, 1), (4, 4), (5, 2)]))
 def test_it_agrees_with_comparing_whole_prefixes(steps: list, rule: tuple[int, int]) -> None:
     cache, naive = ImplicitCache(*rule, 300), Naive(*rule, 300)

@@ -16,7 +16,7 @@ from pydantic_core import SchemaSerializer, core_schema
 
 from contextkit.cli.main import COMMANDS
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
-from tests.conftest import cases
+from tests.scale import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and terminals as POSIX has them")

@@ -21,8 +21,8 @@ from contextkit.cli import export
 from contextkit.ledger.calls import HEADER, Bodies, ModelCall, Record, encode
 from contextkit.server import LocalServer
 from tests.cli.conftest import Run, pi_session
-from tests.conftest import n_examples
 from tests.ledger.test_bounds import a_ledger
+from tests.scale import n_examples
 
 pytest.importorskip("pyarrow", reason='the extra is not installed: pip install "contextkit-sdk[export]"')
 from pyarrow import parquet

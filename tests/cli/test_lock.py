@@ -18,7 +18,7 @@ from contextkit.canonical import canonical
 from contextkit.cli.lock import LockedBlock, LockedHead, lock_text, read_lock
 from contextkit.models import model_named
 from tests.cli.conftest import COMMAND, Ended, Run
-from tests.conftest import n_examples
+from tests.scale import n_examples
 
 AGENTS = '''
 from contextkit import AnthropicMessages, Context, OpenAIChat, tool

@@ -19,8 +19,8 @@ import pytest
 
 from contextkit.ledger.calls import Record, Remark, encode
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
-from tests.conftest import cases, n_examples
 from tests.report.made_up import many_sessions, one_session
+from tests.scale import cases, n_examples
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 HEADER = b'{"contextkit_ledger":1}\n'

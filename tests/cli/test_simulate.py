@@ -25,7 +25,7 @@ from contextkit.importers.block_trace import BlockTraces, calls_of
 from contextkit.ledger.ledger import Ledger
 from contextkit.server import LocalServer
 from tests.cli.conftest import COMMAND, Run, Start, pi_session
-from tests.conftest import cases
+from tests.scale import cases
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 

@@ -17,7 +17,7 @@ from contextkit.errors import BudgetExceeded, UnreadableReply
 from contextkit.prices import cost_usd
 
 MODEL = "claude-sonnet-5-5"
-RUNS = 150
+RUNS = 40
 FULL_RUNS = 10_000
 
 

@@ -20,6 +20,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.providers.endpoints import PARSERS
 from tests.laws.wires import PROVIDERS, answer
+from tests.scale import n_examples
 
 USAGE = Usage(10, 0, 0, 0, 5)
 ENDPOINTS = ["anthropic", "chat", "responses", "bedrock", "gemini", "compatible-vllm", "compatible-kimi"]
@@ -264,7 +265,7 @@ JSON_LIKE = st.recursive(
 
 @pytest.mark.parametrize("name", ENDPOINTS)
 @given(JSON_LIKE, st.text(st.characters(), max_size=20))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=n_examples(6, 200), deadline=None)
 def test_any_arguments_are_kept_and_answered(name: str, value: Any, noise: str) -> None:
     ran: list[Any] = []
     context = Context(PROVIDERS[name](), tools=tools(ran))

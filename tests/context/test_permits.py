@@ -21,6 +21,7 @@ from contextkit.providers.provider import Provider
 from contextkit.tools.late import call_tool, tool_search
 from tests.context.desk import Desk, asks, says
 from tests.laws.wires import answer
+from tests.scale import cases
 
 USAGE = Usage(10, 0, 0, 0, 5)
 PROVIDERS: dict[str, Callable[[], Provider]] = {
@@ -181,7 +182,11 @@ def make_call(context: Context, name: str) -> list[bool]:
 
 @pytest.mark.parametrize("road", ROADS)
 def test_a_late_tool_runs_only_where_the_table_allows_it(road: str, tmp_path: Path) -> None:
-    for number, (state, provider, name) in enumerate(product(STATES, PROVIDERS, CALLS)):
+    """Every provider with `--full`; by default each state and call with one of them, by turns."""
+    by_turns = [
+        (state, list(PROVIDERS)[n % len(PROVIDERS)], name) for n, (state, name) in enumerate(product(STATES, CALLS))
+    ]
+    for number, (state, provider, name) in enumerate(cases(by_turns, product(STATES, PROVIDERS, CALLS))):
         session = Session(provider, STATES[state], tmp_path / str(number) if road in REOPENING else None)
         ran = session.tools.ran
         for context in ROADS[road](session):

@@ -166,11 +166,11 @@ QUERIES = (
 )
 
 
-def searched(index: Index, *, compacts: bool = True) -> Context:
+def searched(index: Index, n_pages: int = N_PAGES, *, compacts: bool = True) -> Context:
     """A session whose user, replies, summaries, branches and searches all speak of the secret figure."""
     context = Context(PROVIDERS["anthropic"](), system="Careful.", tools=[fetch, look], memory=memory_of(index))
     context.user("Read the whole report, page by page, and remember the secret figure.")
-    for number in range(1, N_PAGES + 1):
+    for number in range(1, n_pages + 1):
         call(context, "fetch", url=f"https://example.com/report/{number}")
         if number % 40 == 0 and compacts:
             call(context, "memory_search", query="secret figure page 1")
@@ -184,21 +184,27 @@ def searched(index: Index, *, compacts: bool = True) -> Context:
     return context
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_a_search_leads_to_the_page_that_holds_the_words(query: str) -> None:
+@pytest.fixture(scope="module")
+def long_session() -> tuple[Context, Index]:
+    """A long session whose log no test adds to, and what is found in it."""
     index = Index()
-    context = searched(index)
-    found = call(context, "memory_search", query=query)
-    hits = [line.split() for line in parse(found.body)["content"][0]["text"].splitlines()]
+    return searched(index), index
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_search_leads_to_the_page_that_holds_the_words(query: str, long_session: tuple[Context, Index]) -> None:
+    context, _ = long_session
+    tools = {one.name: one for one in context.toolbox}
+    hits = [line.split() for line in str(tools["memory_search"].run({"query": query})).splitlines()]
     references = [(words[0], int(words[2])) for words in hits if words[3] == "(reference,"]
     name, line = next(row for row in references if PLANTED["page 1"].encode() in context.restore(row[0]))
-    read = call(context, "read_reference", id=name, start_line=line)
-    assert PLANTED["page 1"] in parse(read.body)["content"][0]["text"]
+    assert PLANTED["page 1"] in str(tools["read_reference"].run({"id": name, "start_line": line}))
 
 
-def test_what_two_logs_share_is_found_once_and_a_summary_s_branch_not_at_all() -> None:
-    index = Index()
-    context = searched(index)
+def test_what_two_logs_share_is_found_once_and_a_summary_s_branch_not_at_all(
+    long_session: tuple[Context, Index],
+) -> None:
+    context, index = long_session
     assert context.memory is not None and context.memory.index is not None
     search = context.memory.index.search
     hits = search("whole report page by page remember", 8)
@@ -225,7 +231,7 @@ def test_what_a_fork_shares_and_still_shows_is_not_recalled() -> None:
 
 def test_a_fork_is_indexed_alone_and_after_its_parent_went_on(tmp_path: Path) -> None:
     index = Index(tmp_path / "index.db")
-    context = searched(index, compacts=False)
+    context = searched(index, 30, compacts=False)
     assert context.memory is not None and context.memory.index is not None
     reply(context, ("text", "Read."))
     fork = context.fork(40)

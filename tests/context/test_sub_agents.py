@@ -35,6 +35,7 @@ from contextkit.errors import BudgetExceeded, LogLocked, StorageError, UsageErro
 from contextkit.memory import Memory, Residency
 from contextkit.tools.late import call_tool, tool_search
 from tests.laws.wires import PROVIDERS, answer
+from tests.scale import n_examples
 
 USAGE = Usage(10, 0, 0, 0, 5)
 NAMES = ("read_page", "write_page", "deploy", "notes")
@@ -145,7 +146,7 @@ def tables(draw: st.DrawFn) -> Phases:
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=n_examples(12, 500), deadline=None)
 def test_no_descendant_runs_what_an_ancestor_forbids(data: st.DataObject) -> None:
     runs = Runs()
     root = Context(
@@ -671,11 +672,11 @@ def test_an_idle_agent_holds_one_descriptor_and_a_limit_that_is_met_is_named(tmp
         assert ran.returncode == 0, ran.stderr
         return ran.stdout.splitlines()
 
-    assert run(40, 64) == ["40 40", "40"], "also after each has appended"
-    said, n_resumed = run(60, 64)
-    assert said.startswith("StorageError ") and "this process has 64 files open, as many as it may" in said
-    assert "raise that limit (`ulimit -n`)" in said and "of 60 sub-agents were open" in said
-    assert "context.agent(lane) opens one" in said and n_resumed == "60"
+    assert run(16, 40) == ["16 16", "16"], "also after each has appended"
+    said, n_resumed = run(40, 40)
+    assert said.startswith("StorageError ") and "this process has 40 files open, as many as it may" in said
+    assert "raise that limit (`ulimit -n`)" in said and "of 40 sub-agents were open" in said
+    assert "context.agent(lane) opens one" in said and n_resumed == "40"
 
 
 def test_the_answer_of_an_agent_lives_as_its_residency_says() -> None:

@@ -23,6 +23,7 @@ from contextkit.memory.search.index import Index
 from contextkit.tools.phases import Phase, Phases
 from tests.context.desk import Desk, asks, goes_on, says
 from tests.laws.wires import PROVIDERS, answer
+from tests.scale import n_examples
 
 _numbers = count()
 PLANTED = {number: f"The secret of page {number} is {number * 7919}." for number in range(200)}
@@ -395,7 +396,7 @@ STEPS = st.one_of(
 
 @pytest.mark.filterwarnings("ignore:compact_results opens an epoch")
 @pytest.mark.parametrize("name", ["anthropic", "responses"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=n_examples(6, 200), deadline=None)
 @given(steps=st.lists(STEPS, max_size=14), has_index=st.booleans())
 def test_the_claims_hold_after_any_steps(name: str, steps: list[Any], has_index: bool) -> None:
     policy = Compaction(at_tokens=50_000, on_lost="raise")

@@ -22,6 +22,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.memory import Memory
 from tests.laws.wires import PROVIDERS, answer
+from tests.scale import n_examples
 
 USAGE = Usage(10, 0, 0, 0, 5)
 
@@ -197,7 +198,7 @@ VALUES = (
 
 @pytest.mark.parametrize("name", ["anthropic", "responses", "gemini"])
 @given(st.lists(VALUES, min_size=1, max_size=3), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=n_examples(12, 500), deadline=None)
 def test_any_value_of_a_tool_answers_its_call_and_the_request_can_be_sent(
     name: str, values: list[Any], has_memory: bool
 ) -> None:
@@ -214,7 +215,7 @@ def test_any_value_of_a_tool_answers_its_call_and_the_request_can_be_sent(
 
 
 @given(VALUES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=n_examples(10, 500), deadline=None)
 def test_run_calls_answers_every_call_whatever_its_tool_returns(value: Any) -> None:
     context = asked("anthropic", returning(value), n_calls=2)
     entries = asyncio.run(context.run_calls(tries=2))

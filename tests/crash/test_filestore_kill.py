@@ -49,7 +49,7 @@ def after(state: State, act: list[str], forgotten: set[str]) -> State:
 def test_kill_9_in_a_file_store_loses_nothing_that_was_acknowledged(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    n_kills = 200 if request.config.getoption("--full") else 8
+    n_kills = 200 if request.config.getoption("--full") else 3
     counted: Counter[str] = Counter()
     state: State = {}
     kept: set[str] = set()

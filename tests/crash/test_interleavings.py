@@ -237,7 +237,7 @@ def test_killed_at_random_moments_nothing_acknowledged_is_lost_or_repeated(
 ) -> None:
     if storage == "postgres":
         require()
-    n_runs = 200 if request.config.getoption("--full") else 5
+    n_runs = 200 if request.config.getoption("--full") else 3  # each mode of `Run` once
     counted: Counter[str] = Counter()
     said: list[dict[str, Any]] = []
     with ExitStack() as held:
@@ -252,7 +252,7 @@ def test_killed_at_random_moments_nothing_acknowledged_is_lost_or_repeated(
             said = [*said, *killed_writer(run, server.url)]
             check(run, said, {row.id: row.usage for row in server.ledger}, counted)
             goes_on(run, client, counted)
-            if seed % 5 == 4:
+            if seed in (seed // 5 * 5 + 4, n_runs - 1):
                 check(run, said, {row.id: row.usage for row in server.ledger}, counted)
     print(
         f"{n_runs} interleavings in {storage}: {dict(counted)}; nothing acknowledged is lost, nothing is billed or kept twice"

@@ -31,7 +31,7 @@ def killed_writer(path: Path, seed: int) -> list[tuple[int, str]]:
 
 
 def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    n_kills = 200 if request.config.getoption("--full") else 8
+    n_kills = 200 if request.config.getoption("--full") else 3
     start, n_entries, n_torn, n_unacknowledged = 0, 0, 0, 0
     for seed in range(n_kills):
         path = tmp_path / f"{seed // 10}.jsonl"  # ten kills to a log: recovery must not harm the next one either

@@ -38,7 +38,7 @@ def killed_writer(folder: Path, seed: int) -> list[tuple[int, int]]:
 
 
 def test_kill_9_while_results_go_to_files_dangles_no_reference(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    n_kills = 200 if request.config.getoption("--full") else 8
+    n_kills = 200 if request.config.getoption("--full") else 3
     counted: Counter[str] = Counter()
     for seed in range(n_kills):
         folder = tmp_path / str(seed // 10)  # ten kills to a conversation: recovery must not harm the next one either

@@ -19,6 +19,7 @@ import pytest
 from contextkit.ledger.ledger import Ledger
 from contextkit.log.storage import JSONLStorage
 from contextkit.server import LocalServer
+from tests.scale import cases
 from tests.test_docs import ROOT, blocks
 
 WRITER = Path(__file__).with_name("readme_writer.py")
@@ -72,11 +73,11 @@ def check(folder: Path, n_sent: int) -> int:
 
 @pytest.mark.skipif(os.name == "nt", reason="kill -9 and fork are POSIX")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("which", ["run", "own"])
+@pytest.mark.parametrize("which", cases(["run"], ["run", "own"]))
 def test_kill_9_at_any_line_repeats_nothing(
     which: str, tmp_path: Path, request: pytest.FixtureRequest, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    n_kills, chance, counted = 30 if request.config.getoption("--full") else 4, random.Random(which), Counter[str]()
+    n_kills, chance, counted = 30 if request.config.getoption("--full") else 2, random.Random(which), Counter[str]()
     code, n_lines, n_conversations = programs()[which], 0, 0
     with LocalServer(reply) as server:
         environment = {**os.environ, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "any"}

@@ -23,6 +23,7 @@ from contextkit.economics.rhythm import SIZES, Growths
 from contextkit.models import model_named
 from contextkit.prices import cost_usd, price_rows
 from tests.economics.brute_force import Choice, Floats, Habits, Policy, Problem, Shape, Table
+from tests.scale import n_examples
 
 Session = Sequence[tuple[float, float]]
 """Gap before each call after the first, and the tokens it carries more."""
@@ -53,8 +54,11 @@ def bills_of(table: Table) -> Bills:
 
 @cache
 def recorded(folder: Path) -> list[Session]:
-    """The sessions of the traces in `folder`, those with a second call."""
-    found = [_session(json.loads(gzip.decompress(path.read_bytes()))) for path in sorted(folder.glob("*.json.gz"))]
+    """The sessions of every fourth trace in `folder`, of all with `--full`; those with a second call."""
+    found = [
+        _session(json.loads(gzip.decompress(path.read_bytes())))
+        for path in sorted(folder.glob("*.json.gz"))[:: n_examples(4, 1)]
+    ]
     return [session for session in found if session]
 
 

@@ -27,6 +27,7 @@ from tests.economics.cells import (
     survival,
     table_of,
 )
+from tests.scale import cases, n_examples
 
 OPUS = model_named("claude-opus-4-5")
 BIG = Rewrite(120_000, 16_000, 24_000, 3_000)
@@ -49,6 +50,10 @@ HABITS = {
 }
 
 
+SOME = TABLES[::3]
+"""A short lifetime and a long one: the tables tried by default."""
+
+
 def opus(usage: Usage) -> float | None:
     return cost_usd("anthropic", OPUS.name, usage, AT)
 
@@ -60,7 +65,7 @@ def problem(name: str, ttl: int, habits: str, kind: str, n_sizes: int = 150) -> 
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("habits", HABITS)
 def test_within_two_percent_of_dynamic_programming_and_never_above_a_habit(habits: str, kind: str) -> None:
-    for name, ttl in TABLES:
+    for name, ttl in cases(SOME, TABLES):
         cell = problem(name, ttl, habits, kind)
         best, rule = cell.best(), cell.cost(rule_for(cell))
         habit = min(cell.cost(never), cell.cost(at_share_of(cell.table.window)))
@@ -70,11 +75,11 @@ def test_within_two_percent_of_dynamic_programming_and_never_above_a_habit(habit
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_on_recorded_habits(shared: Path, kind: str, pytestconfig: pytest.Config) -> None:
+def test_on_recorded_habits(shared: Path, kind: str) -> None:
     sessions = recorded(shared / "data" / "claude-code-blocks")
     survives = survival(sessions)
-    for name, ttl in TABLES if pytestconfig.getoption("--full") else TABLES[::3]:
-        for chosen in list(by_idleness(sessions).values())[:: 1 if pytestconfig.getoption("--full") else 3]:
+    for name, ttl in cases(SOME, TABLES):
+        for chosen in list(by_idleness(sessions).values())[:: n_examples(3, 1)]:
             cell = problem_of(table_of(name, ttl), habits_of(chosen, survives), SHAPES[kind], 200)
             rule = cell.cost(rule_for(cell))
             assert rule <= 1.02 * cell.best()

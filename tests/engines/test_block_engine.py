@@ -18,7 +18,7 @@ from contextkit.engines.vllm_keys import rules_of
 from contextkit.errors import UsageError
 from tests.engines.naive_blocks import Asked, Layer, Naive
 
-STREAMS = {False: 100, True: 10_000}
+STREAMS = {False: 30, True: 10_000}
 """Whether `--full` was given → random streams."""
 
 FULL2, FULL3, FULL4 = Group("full", 2), Group("full", 3), Group("full", 4)

@@ -14,7 +14,7 @@ from contextkit.engines.token_ids import pack, shared, view
 from contextkit.errors import UsageError
 from tests.engines.naive_radix import NaiveRadix
 
-STREAMS = {False: 60, True: 1_500}
+STREAMS = {False: 15, True: 1_500}
 """Whether `--full` was given → random streams of operations for each of the seven policies."""
 
 TRUNKS = ([1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3], [1, 2, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1], [2] * 12)

@@ -38,7 +38,7 @@ PROMPTS = st.lists(st.builds(chained, st.integers(0, 7), st.integers(0, 40)), ma
 
 
 def test_every_capacity_is_that_of_a_replay(pytestconfig: pytest.Config) -> None:
-    @settings(max_examples=1000 if pytestconfig.getoption("--full") else 40, deadline=None, database=None)
+    @settings(max_examples=1000 if pytestconfig.getoption("--full") else 15, deadline=None, database=None)
     @given(PROMPTS, st.integers(1, 130))
     def stream(prompts: list[list[int]], capacity: int) -> None:
         requests = requests_of(prompts)

@@ -16,7 +16,7 @@ from contextkit.engines.tier import POLICIES, Reuse, Tier, TierStore, TokenChunk
 from contextkit.engines.tiered import TieredCache
 from contextkit.engines.token_ids import TokenIds
 
-STREAMS = {False: 100, True: 10_000}
+STREAMS = {False: 30, True: 10_000}
 RANKS = {
     "lru": lambda row: row["used"],
     "tail_first": lambda row: row["used"],

@@ -10,7 +10,7 @@ from contextkit.errors import UsageError
 from tests.laws.compositions import COMPOSED, Composition, Setup, fault, operations, reduced, setups
 from tests.laws.conversations import Operation
 
-N_COMPOSITIONS = {False: 300, True: 5_000}
+N_COMPOSITIONS = {False: 70, True: 5_000}
 """Whether `--full` was given → compositions, over all providers together."""
 N_PARTS = {False: 1, True: 4}
 """Tests among which those of a provider are divided: one generates for less than half of the limit of a test."""

@@ -46,6 +46,7 @@ from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
 from contextkit.proxy.observer import Departed, Ended, Passed
 from contextkit.server import LocalServer
+from tests.scale import cases, n_examples
 from tests.server.proxied import passing
 from tests.server.test_real_requests import CLIENTS, HEADERS, HOSTS, path_of, requests_of
 
@@ -253,12 +254,8 @@ def test_every_view_of_a_client_is_the_same(stage: Stage, shared: Path, tmp_path
     different = disagreements(views)
     print(f"\n{client}: {len(calls)} calls in {len(views)} views, {len(different)} disagreements")
     assert not different, "\n".join(different)
-
-
-def test_a_sub_agent_of_claude_code_is_a_conversation_of_its_own(stage: Stage, shared: Path, tmp_path: Path) -> None:
-    calls = [(path_of(body), body) for _, body in requests_of(shared, "claude-code-2.1.197")]
-    for view in replay(stage, calls, tmp_path).values():
-        assert view.before[7:11] == [6, None, 8, 7]
+    if client == "claude-code-2.1.197":  # a sub-agent is a conversation of its own
+        assert all(view.before[7:11] == [6, None, 8, 7] for view in views.values())
 
 
 def test_a_sub_agent_of_codex_is_a_conversation_of_its_own_and_compaction_is_none(
@@ -305,7 +302,7 @@ NAMED = {
 """Client → the headers in which it names session and agent (`facts/clients.toml`), of each of its recorded requests."""
 
 
-@pytest.mark.parametrize("client", NAMED)
+@pytest.mark.parametrize("client", cases([name for name in NAMED if not name.startswith("claude")], NAMED))
 def test_a_body_recorded_without_headers_is_of_the_same_conversation(
     stage: Stage, shared: Path, tmp_path: Path, client: str
 ) -> None:
@@ -331,24 +328,25 @@ def test_headers_tell_agents_apart_that_are_asked_the_same(stage: Stage, tmp_pat
     assert [call.lane for call in stage.server.ledger] == ["a", "b", "a", "b", "main"]
 
 
-def test_a_hundred_conversations_at_once_are_the_same_in_every_view(stage: Stage, tmp_path: Path) -> None:
+def test_many_conversations_at_once_are_the_same_in_every_view(stage: Stage, tmp_path: Path) -> None:
     def call(number: int, *texts: str) -> Call:
         question = f"What is {number} times {number + 1}?"
         roles = ("user", "assistant")
         messages = [{"role": roles[index % 2], "content": text} for index, text in enumerate((question, *texts))]
         return "/v1/messages", {"model": "claude-sonnet-5", "max_tokens": 64, "messages": messages}
 
-    calls = [call(number) for number in range(100)] + [call(number, "Wait.", "Well?") for number in range(100)]
+    n = n_examples(25, 100)
+    calls = [call(number) for number in range(n)] + [call(number, "Wait.", "Well?") for number in range(n)]
     views = replay(stage, calls, tmp_path)
     assert not disagreements(views)
-    assert views["watch"].before == [*[None] * 100, *range(100)]
+    assert views["watch"].before == [*[None] * n, *range(n)]
 
 
 def test_every_view_of_recorded_pairs_is_the_same(stage: Stage, shared: Path, tmp_path: Path) -> None:
     lines = gzip.decompress((shared / "data" / "agent-logs" / "recorded-pairs.jsonl.gz").read_bytes()).splitlines()
     n = Counter[str]()
     different = []
-    for number, cassette in enumerate(map(json.loads, lines)):
+    for number, cassette in enumerate(map(json.loads, lines[:: n_examples(4, 1)])):
         calls = []
         for call in cassette["calls"]:
             address = urlsplit(call["url"])
@@ -369,5 +367,5 @@ def test_every_view_of_recorded_pairs_is_the_same(stage: Stage, shared: Path, tm
         )
         different += [f"{cassette['cassette']}: {line}" for line in lines_of]
     print(f"\n{dict(n)}")
-    assert n["calls"] > 250
+    assert n["calls"] > n_examples(60, 250)
     assert not different, "\n".join(different)

@@ -30,16 +30,18 @@ from tests.laws.conversations import (
     operations,
 )
 from tests.laws.rule_classes import one_of_each
-from tests.laws.wires import PROVIDERS
+from tests.laws.wires import PROVIDERS, RULE_CLASSES
+from tests.scale import cases
 
 laws = settings.get_profile("laws")
 BETA = "mid-conversation-tool-changes-2026-07-01"
-MASKED: dict[str, Callable[[], Provider]] = {
-    **PROVIDERS,
+TOLD: dict[str, Callable[[], Provider]] = {
     "anthropic-in-band": lambda: AnthropicMessages("claude-opus-5", max_tokens=1024, betas=[BETA]),
     "anthropic-reminder": lambda: AnthropicMessages("claude-sonnet-5", max_tokens=1024),
     "chat-elsewhere": lambda: OpenAIChat("deepseek-flash"),
 }
+MASKED = {**PROVIDERS, **TOLD}
+NAMES = cases([*RULE_CLASSES, *TOLD], MASKED)
 TABLE = Phases(
     {
         "look": Phase(allow=["search"], then={"search:error": "count", "search": "all"}),
@@ -102,7 +104,7 @@ def accepted(sent: Sent) -> Outcome:
     return answer(state, WIRES[sent.request.wire], headers, sent.body)
 
 
-@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize("name", NAMES)
 @given(st.data())
 @laws
 def test_a_phase_moves_no_segment_before_the_tail(name: str, data: st.DataObject) -> None:
@@ -117,7 +119,7 @@ def test_a_phase_moves_no_segment_before_the_tail(name: str, data: st.DataObject
             assert strips or after == before
 
 
-@pytest.mark.parametrize("name", [name for name in MASKED if name != "chat-elsewhere"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "chat-elsewhere"])
 @given(st.data())
 @laws
 def test_what_is_sent_is_accepted_and_billed_as_predicted(name: str, data: st.DataObject) -> None:
@@ -130,7 +132,7 @@ def test_what_is_sent_is_accepted_and_billed_as_predicted(name: str, data: st.Da
         assert (predicted.read, predicted.prompt) == (sent.billed.read, sent.billed.prompt)
 
 
-@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize("name", NAMES)
 @given(st.data())
 @laws
 def test_a_change_costs_at_most_sixty_tokens_and_nothing_where_it_is_a_parameter(

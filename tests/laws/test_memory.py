@@ -30,15 +30,17 @@ from contextkit.providers.provider import Provider
 from contextkit.tools.render import answer as rendered
 from tests.laws.conversations import BREAKING, SAYING, TOOLS, Conversation, Sent, operations
 from tests.laws.test_mask import accepted, asks_for_an_answer
-from tests.laws.wires import PROVIDERS
+from tests.laws.wires import PROVIDERS, RULE_CLASSES
+from tests.scale import cases
 
 laws = settings.get_profile("laws")
-REMEMBERING: dict[str, Callable[[], Provider]] = {
-    **PROVIDERS,
+REMINDED: dict[str, Callable[[], Provider]] = {
     "anthropic-reminder": lambda: AnthropicMessages("claude-sonnet-5", max_tokens=1024),
     "chat-elsewhere": lambda: OpenAIChat("deepseek-flash"),
 }
-every_wire = pytest.mark.parametrize("name", REMEMBERING)
+REMEMBERING = {**PROVIDERS, **REMINDED}
+NAMES = cases([*RULE_CLASSES, *REMINDED], REMEMBERING)
+every_wire = pytest.mark.parametrize("name", NAMES)
 CHANGES = [
     DateChanged("2026-11-21"),
     DateChanged("2026-11-22"),
@@ -153,7 +155,7 @@ class Passing(Remembering):
     recitation = Recitation(every_replies=1, stays=False)
 
 
-@pytest.mark.parametrize("name", [name for name, make in REMEMBERING.items() if not make().model.binds_thinking])
+@pytest.mark.parametrize("name", [name for name in NAMES if not REMEMBERING[name]().model.binds_thinking])
 @given(st.data())
 @laws
 def test_a_plan_said_for_one_reply_leaves_everything_before_it_in_place(name: str, data: st.DataObject) -> None:

@@ -18,11 +18,11 @@ from contextkit.providers.keyed_blocks import RAW, packed, standard
 from contextkit.providers.provider import Provider
 from tests.laws.conversations import BREAKING, SAYING, TEXT, Conversation, operations
 from tests.laws.normalised import said
-from tests.laws.wires import PROVIDERS
+from tests.laws.wires import PROVIDERS, TRIED
 
 Json = Any
 laws = settings.get_profile("laws")
-every_wire = pytest.mark.parametrize("name", PROVIDERS)
+every_wire = pytest.mark.parametrize("name", TRIED)
 BEGUN = Conversation.clock_at
 """When a generated conversation begins: the cache key of OpenAI's endpoints is made of it."""
 

@@ -16,10 +16,10 @@ from contextkit.prompt.diff import divergence
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.endpoints import PARSERS
 from tests.laws.conversations import BREAKING, MORE_TOOLS, SAYING, SYSTEM, TOOLS, Conversation, Operation, operations
-from tests.laws.wires import PROVIDERS, atoms, common
+from tests.laws.wires import PROVIDERS, TRIED, atoms, common
 
 laws = settings.get_profile("laws")
-every_wire = pytest.mark.parametrize("name", PROVIDERS)
+every_wire = pytest.mark.parametrize("name", TRIED)
 
 
 @every_wire
@@ -34,7 +34,7 @@ def test_every_request_of_an_epoch_is_the_one_before_and_a_tail(name: str, data:
             assert common(shared, atoms(one.request.wire, other.body)) == len(shared)
 
 
-@pytest.mark.parametrize("name", [name for name in PROVIDERS if name != "anthropic-strips"])
+@pytest.mark.parametrize("name", [name for name in TRIED if name != "anthropic-strips"])
 @given(st.data())
 @laws
 def test_segments_that_were_sent_stay_as_they_were(name: str, data: st.DataObject) -> None:

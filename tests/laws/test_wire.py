@@ -17,12 +17,12 @@ from contextkit.prompt.normal_form import VERBATIM, normal
 from contextkit.providers.endpoints import PARSERS
 from tests.laws.conversations import ARGUMENTS, BREAKING, PNG, SAYING, TEXT, TOOLS, Conversation, operations
 from tests.laws.every_block import ROWS
-from tests.laws.wires import PROVIDERS
+from tests.laws.wires import PROVIDERS, TRIED
 from tests.providers.filled_params import variants
 
 Json = Any
 laws = settings.get_profile("laws")
-every_wire = pytest.mark.parametrize("name", PROVIDERS)
+every_wire = pytest.mark.parametrize("name", TRIED)
 
 
 @every_wire

@@ -20,6 +20,7 @@ from contextkit.providers import BedrockConverse, Gemini
 from contextkit.providers.endpoints import PARSERS
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.providers.provider import Provider
+from tests.scale import cases
 
 Json = Any
 
@@ -39,6 +40,9 @@ PROVIDERS: dict[str, Callable[[], Provider]] = {
     "gemini": lambda: Gemini("gemini-2.5-pro", max_tokens=1024),
 }
 """Name → a provider as a user makes it."""
+RULE_CLASSES = ["anthropic", "anthropic-strips", "chat", "compatible-vllm", "responses", "bedrock", "gemini"]
+"""One of each format and way of writing a prompt. The others differ in lifetimes, keys and cache modes: they bill otherwise."""
+TRIED = cases(RULE_CLASSES, PROVIDERS)
 
 
 @dataclass

@@ -90,10 +90,9 @@ def _call(line: dict[str, Any]) -> Recorded:
 def test_a_real_session_is_billed_as_the_rules_say(
     provider: str, session: Path, recorded: list[Recorded], request: pytest.FixtureRequest
 ) -> None:
-    """Anthropic always, OpenAI's endpoints with `--full`."""
-    if provider != "anthropic" and not request.config.getoption("--full"):
-        pytest.skip("OpenAI's endpoints over the whole session: with --full")
-    watch = Watch(Oracle({"anthropic": "anthropic_messages"}.get(provider, provider.replace("-", "_"))), recorded)
+    if not request.config.getoption("--full"):
+        pytest.skip("the whole session: with --full")
+    watch = Watch(oracle_of(provider), recorded)
     with over_http(session, provider) as figures:
         context, ledger = replayed(session, provider, observe=watch)
     assert figures == json.loads(canonical(figures_of(summarise(ledger), ledger)))
@@ -108,20 +107,26 @@ def test_a_real_session_is_billed_as_the_rules_say(
     check_agreement_with_the_record(provider, ours, ledger, recorded)
 
 
-@pytest.mark.parametrize("provider", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize("provider", MODELS)
 def test_the_beginning_of_a_real_session_is_billed_as_the_rules_say(
     provider: str, session: Path, recorded: list[Recorded], tmp_path: Path
 ) -> None:
     """150 lines, 68 calls, where the whole session takes --full."""
     path = tmp_path / "beginning.jsonl"
     path.write_bytes(b"".join(session.read_bytes().splitlines(keepends=True)[:150]))
-    watch = Watch(Oracle(provider.replace("-", "_")), recorded)
+    watch = Watch(oracle_of(provider), recorded)
     _, ledger = replayed(path, provider, observe=watch)
     ours = [bill_of(recorded.usage) for recorded in ledger]
     assert (len(ours), watch.moved) == (68, []) and any(bill[1] for bill in ours)
+    failed = [said.stop in ("aborted", "error") for said in recorded[:68]]
+    assert [exchange.error is not None for exchange in ledger] == failed
     assert [
         (call, *pair) for call, pair in enumerate(zip(ours, watch.bills, strict=True), 1) if pair[0] != pair[1]
     ] == []
+
+
+def oracle_of(provider: str) -> Oracle:
+    return Oracle({"anthropic": "anthropic_messages"}.get(provider, provider.replace("-", "_")))
 
 
 @contextmanager

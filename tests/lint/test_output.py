@@ -21,8 +21,8 @@ from contextkit.lint.output.fixes import diff, mended, write
 from contextkit.lint.output.formats import FORMS, LintResults, statistics
 from contextkit.lint.output.groups import Looked, groups, joined, ranges
 from contextkit.lint.output.text import as_text
-from tests.conftest import n_examples
 from tests.lint.sarif_schema import SCHEMA
+from tests.scale import n_examples
 
 CATALOGUE = {row.code: row for row in hazards()}
 SOURCE = """import json

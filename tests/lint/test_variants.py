@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.conftest import n_examples
 from tests.lint.variants import CASES, REWRITES, Judged, measure
+from tests.scale import n_examples
 
 LEAST_FOUND = 0.95
 MOST_FLAGGED = 0.05

@@ -68,32 +68,34 @@ import sys
 from contextkit.log.log import Log
 from contextkit.log.registry import open_storage, scheme_of
 from contextkit.log.storage import JSONLStorage
-log = Log(open_storage(sys.argv[1]) if scheme_of(sys.argv[1]) else JSONLStorage(sys.argv[1]), clock=lambda: 1.5)
+def opened(name):
+    return Log(open_storage(name) if scheme_of(name) else JSONLStorage(name), clock=lambda: 1.5)
 """
-READ = OPEN + 'print(b"|".join(entry.body for entry in log).hex(), log.digest.hex())'
-WRITE = (
-    OPEN
-    + """
+WRITE = """
 log.append("opened", {"tags": sorted({"b", "a"}), "z": 1, "a": {"y": 1.0, "x": 10**20}})
 log.append("user", {name: hash for name, hash in zip("qwertz", range(6))})
 """
-)
-REQUEST = (
-    OPEN
-    + """
+OTHER_PROCESS = f"""{OPEN}
 from contextkit import AnthropicMessages, Context
-context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), log=log)
-sys.stdout.buffer.write(context.request().body)
+log = opened(sys.argv[1])
+{WRITE}
+log = opened(sys.argv[2])
+print(b"|".join(entry.body for entry in log).hex(), log.digest.hex())
+context = Context(AnthropicMessages("claude-sonnet-5-5", max_tokens=1024), log=opened(sys.argv[3]))
+print(context.request().body.hex())
 """
-)
 
 
-def python(code: str, *arguments: str, seed: str = "0") -> bytes:
-    """What another process prints."""
-    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "latin-1"}
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=environment, cwd=ROOT, check=True, capture_output=True
-    ).stdout
+def python(code: str, *arguments: str) -> list[str]:
+    """The words another process prints, under another hash seed and encoding."""
+    environment = {**os.environ, "PYTHONHASHSEED": "4242", "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "latin-1"}
+    return (
+        subprocess.run(
+            [sys.executable, "-c", code, *arguments], env=environment, cwd=ROOT, check=True, capture_output=True
+        )
+        .stdout.decode()
+        .split()
+    )
 
 
 def test_a_reopened_log_has_the_same_entries(place: Place) -> None:
@@ -216,22 +218,13 @@ def lose(place: Place, name: str) -> None:
         connection.execute("delete from entry where session = %s", (storage.session,))
 
 
-def test_bytes_are_the_same_in_every_process(place: Place) -> None:
-    for name, seed in ("one", "0"), ("two", "4242"):
-        python(WRITE, place.spelled(name), seed=seed)
-    with place.log("one") as one, place.log("two") as two:
-        assert list(one) == list(two)
-        told = b"|".join(entry.body for entry in one).hex(), one.digest.hex()
-    assert python(READ, place.spelled("two"), seed="7").decode().split() == [*told]
-
-
 @tool
 def search(query: str) -> str:
     """Search."""
     return query
 
 
-def test_another_process_sends_the_same_request(place: Place) -> None:
+def test_another_process_writes_and_reads_the_same_bytes_and_sends_the_same_request(place: Place) -> None:
     provider = AnthropicMessages("claude-sonnet-5-5", max_tokens=1024)
     context = Context(provider, system="Be terse. ☂", tools=[search], log=place.log())
     context.user(["Grüße 👩‍👩‍👧", {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}])
@@ -242,7 +235,13 @@ def test_another_process_sends_the_same_request(place: Place) -> None:
     context.result(context.calls[0], {"set": {"b", "a", "ü"}, "none": None})
     expected = context.request().body
     context.close()
-    assert python(REQUEST, place.spelled("log"), seed="4242") == expected
+    with Log(place.storage("ours"), clock=lambda: 1.5) as ours:
+        exec(WRITE, {"log": ours})
+        told = [b"|".join(entry.body for entry in ours).hex(), ours.digest.hex()]
+    spelled = [place.spelled(name) for name in ("theirs", "ours", "log")]
+    assert python(OTHER_PROCESS, *spelled) == [*told, expected.hex()]
+    with place.log("theirs") as theirs:
+        assert list(theirs) == list(ours)
     with place.log() as log, pytest.raises(HeadChanged):
         Context(provider, system="Be wordy.", log=log)
 

@@ -27,6 +27,7 @@ from contextkit.log.postgres import PostgresStorage, create
 from contextkit.log.storage import JSONLStorage
 from tests.log.postgres_server import Postgres
 from tests.log.wire import Wire
+from tests.scale import n_examples
 
 psycopg = pytest.importorskip("psycopg", reason='the extra is not installed: pip install "contextkit-sdk[postgres]"')
 WRITER = Path(__file__).with_name("postgres_writer.py")
@@ -224,7 +225,7 @@ def test_a_fork_into_another_database_carries_everything(postgres: Postgres, ses
 # ------------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=n_examples(6, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["append", "append", "open"])), max_size=14))
 def test_of_writers_in_any_order_each_appends_only_to_what_it_knows(
     postgres: Postgres, fresh: Fresh, steps: list[tuple[int, str]]
@@ -547,8 +548,8 @@ def test_a_conversation_goes_from_worker_to_worker(postgres: Postgres, session: 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "postgres_workers.py"
 
 
-def example(**environment: str) -> str:
-    """What the example prints."""
+def run_example(**environment: str) -> str:
+    """What the example prints, in a process of its own."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "DATABASE_URL"))}
     ran = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLE.name],
@@ -569,7 +570,7 @@ def test_the_example_hands_a_conversation_from_process_to_process(
     if not request.config.getoption("--full"):
         pytest.skip("starts four processes: run with --full")
     pytest.importorskip("uvicorn", reason="the example needs the extra `server`")
-    said = example(DATABASE_URL=postgres.dsn)
+    said = run_example(DATABASE_URL=postgres.dsn)
     assert said.count("of its prompt from cache") == 3 and "read 0 of" not in said
     assert "ConcurrentAppend: session 'example " in said
     assert said.endswith(
@@ -577,9 +578,10 @@ def test_the_example_hands_a_conversation_from_process_to_process(
     )
 
 
-def test_the_example_says_what_it_needs() -> None:
-    assert (
-        example() == "skipped: no Postgres server is given; set DATABASE_URL, or pass postgresql://user@host/database\n"
+def test_the_example_says_what_it_needs(example: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    assert example("postgres_workers") == (
+        "skipped: no Postgres server is given; set DATABASE_URL, or pass postgresql://user@host/database\n"
     )
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from contextkit.errors import InvalidCall, UsageError
 from contextkit.log.log import Log, OpenCall, Turns
+from tests.scale import n_examples
 
 Row = tuple[str, dict[str, Any]]
 
@@ -136,7 +137,7 @@ def write(rows: list[Row]) -> Log:
     return log
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=n_examples(50, 1_000), deadline=None)
 @given(conversations())
 def test_turns_equal_the_slow_model_after_every_entry(rows: list[Row]) -> None:
     model, turns = Model(rows), Turns()
@@ -158,7 +159,7 @@ def test_turns_equal_the_slow_model_after_every_entry(rows: list[Row]) -> None:
     assert Turns.over(write(rows)) == turns
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=n_examples(50, 1_000), deadline=None)
 @given(conversations(), st.none() | st.integers(0, 25))
 def test_an_epoch_is_refused_exactly_when_it_would_orphan_a_result(rows: list[Row], keep: int | None) -> None:
     turns, before = Turns.over(write(rows)), Turns.over(write(rows))
@@ -170,20 +171,6 @@ def test_an_epoch_is_refused_exactly_when_it_would_orphan_a_result(rows: list[Ro
     assert turns == before
 
 
-@settings(max_examples=200, deadline=None)
-@given(conversations() | masked())
-def test_a_reader_that_compares_from_the_end_never_misses_a_change(rows: list[Row]) -> None:
-    turns, taken, epoch = Turns(), list[int](), 0
-    for entry in write(rows):
-        turns.feed(entry)
-        if turns.epoch != epoch:
-            taken, epoch = [], turns.epoch
-        while taken and (len(taken) > len(turns.ordered) or taken[-1] != turns.ordered[len(taken) - 1]):
-            taken.pop()
-        taken += turns.ordered[len(taken) :]
-        assert taken == turns.ordered
-
-
 @st.composite
 def eventful(draw: st.DrawFn) -> list[Row]:
     """The same, with notices of events, some of them for the next reply alone."""
@@ -191,7 +178,7 @@ def eventful(draw: st.DrawFn) -> list[Row]:
     return [(kind, {**said, **draw(body)} if kind == "notice" else said) for kind, said in draw(masked())]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=n_examples(50, 1_000), deadline=None)
 @given(eventful())
 def test_events_stand_behind_a_word_to_the_model_and_passing_ones_leave_with_its_reply(rows: list[Row]) -> None:
     turns, taken, epoch = Turns(), list[int](), 0
@@ -228,7 +215,7 @@ def is_told(row: Row) -> bool:
     return row[0] == "phase" and bool(row[1].get("text") or row[1].get("removed"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=n_examples(50, 1_000), deadline=None)
 @given(masked())
 def test_a_phase_is_told_between_a_word_to_the_model_and_its_answer_and_moves_nothing_else(rows: list[Row]) -> None:
     log, turns = write(rows), Turns()

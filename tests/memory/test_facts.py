@@ -16,6 +16,7 @@ from contextkit.log.log import Log
 from contextkit.memory.facts.facts import Facts
 from contextkit.memory.recall import recall
 from contextkit.memory.search.index import Index
+from tests.scale import n_examples
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def oracle(learned: list[Told], moment: float, known_at: float) -> list[tuple[st
     return sorted(found)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=n_examples(40, 1_500), deadline=None)
 @given(st.lists(TOLD, max_size=9))
 def test_what_holds_is_what_a_search_through_everything_finds(learned: list[Told]) -> None:
     facts = Facts()
@@ -104,7 +105,7 @@ def test_what_holds_is_what_a_search_through_everything_finds(learned: list[Told
             assert sorted(history, key=lambda one: one.sequence) == sorted(held, key=lambda one: one.sequence)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=n_examples(20, 500), deadline=None)
 @given(st.lists(TOLD, max_size=7), TOLD)
 def test_learning_more_changes_nothing_that_was_known_before_and_deletes_nothing(
     learned: list[Told], more: Told

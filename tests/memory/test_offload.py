@@ -15,6 +15,7 @@ from contextkit.memory import FileMemory, Memory, Offload, Reference
 from contextkit.memory.offload import bytes_of, offload, restore
 from contextkit.memory.preview import kind_of, preview
 from contextkit.memory.reference import References, passage
+from tests.scale import n_examples
 
 _numbers = count()
 RULE = Offload(above_tokens=20, preview_tokens=10)
@@ -33,7 +34,7 @@ def store() -> FileMemory:
     return FileMemory(f"memory://offload-{next(_numbers)}")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=n_examples(20, 500), deadline=None)
 @given(st.lists(PARTS, max_size=4), st.booleans(), st.booleans())
 def test_every_part_comes_back_as_it_was(parts: list[Any], is_error: bool, has_images: bool) -> None:
     files = store()

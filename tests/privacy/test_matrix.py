@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import n_examples
 from tests.privacy.matrix import CODINGS, PLACES, WAYS, all_cases, leaks, outputs
+from tests.scale import n_examples
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="ends its processes with POSIX signals")
 

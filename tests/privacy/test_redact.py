@@ -19,8 +19,8 @@ from contextkit.facts.load import built_in_table
 from contextkit.redact import credentials_of, redact, redact_path
 from contextkit.server import LocalServer
 from contextkit.watcher.client import watch
-from tests.conftest import cases
 from tests.privacy.kinds import TEXTS, kinds, traces_of, written
+from tests.scale import cases
 
 KINDS = kinds()
 ROWS = {row["name"]: row for row in built_in_table("redact.toml")["secrets"]}

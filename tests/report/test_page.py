@@ -19,8 +19,8 @@ from contextkit.report.html.charts import MOST_CALLS, MOST_SESSIONS
 from contextkit.report.html.markup import money
 from contextkit.report.html.page import page
 from contextkit.whatif.what_if import what_if
-from tests.conftest import n_examples
 from tests.report.made_up import OPUS, START, gathered, many_sessions, one_session, with_bodies
+from tests.scale import n_examples
 
 
 class Parsed(HTMLParser):

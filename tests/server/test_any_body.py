@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from contextkit.server import LocalServer
-from tests.conftest import n_examples
 from tests.mutations import damage, dumped, mutate
+from tests.scale import n_examples
 from tests.server.bodies import BODIES, ENDPOINTS, HEADERS, WHOLE, clients_bodies
 
 RAW = {

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from contextkit import Budget, watch
 from contextkit.errors import BudgetExceeded, UsageError
 from contextkit.server import LocalServer
-from tests.conftest import n_examples
+from tests.scale import n_examples
 from tests.server.proxied import Wire, client, passing, provider
 
 UNPRICED = [

@@ -15,7 +15,7 @@ from contextkit.server.answer import answer
 from contextkit.server.endpoints.table import CHAT, RESPONSES
 from contextkit.server.state import Clock, State
 from tests.conformance.engine_requests import ASKED, CASES, conversing, lowered
-from tests.conftest import n_examples
+from tests.scale import n_examples
 
 ENGINES = ("vllm", "sglang", "llamacpp")
 FLAT = {

@@ -8,7 +8,7 @@ from tests.benchmarks.workloads import contender_contextkit, contender_sdk
 from tests.benchmarks.workloads.scenarios import crash, research, workloads
 from tests.benchmarks.workloads.table import best_own, best_peer
 from tests.benchmarks.workloads.workload import Contender, Row, run
-from tests.conftest import cases
+from tests.scale import cases
 
 SCALE = 0.02
 

@@ -13,6 +13,7 @@ from contextkit import Phase, Phases, Toolbox
 from contextkit.errors import UsageError
 from contextkit.tools.mask import MOST_BYTES, Permit, families, notice
 from tests.context.masked import FAMILIES, NAMES, TOOLS, phases
+from tests.scale import n_examples
 
 BOX = Toolbox(TOOLS)
 
@@ -120,7 +121,7 @@ def test_the_diagram() -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=n_examples(40, 2_000), deadline=None)
 @given(st.data())
 def test_a_notice_is_short_whatever_the_table(data: st.DataObject) -> None:
     words = st.text("abcdefghij_", min_size=1, max_size=60)
@@ -184,7 +185,7 @@ class Slow:
         return next((then[rule] for rule in order if rule in then), phase)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=n_examples(30, 1_000), deadline=None)
 @given(st.data())
 def test_the_machine_equals_a_slow_one_on_random_walks(data: st.DataObject) -> None:
     patterns = st.sampled_from([*NAMES, *(f"{family}_*" for family in FAMILIES), "*", "b*", "r*"])

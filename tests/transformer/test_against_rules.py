@@ -26,7 +26,7 @@ MODEL = Model(seeded(SMALL))
 
 @pytest.fixture(scope="module")
 def n_examples(request: pytest.FixtureRequest) -> int:
-    return 600 if request.config.getoption("--full") else 40
+    return 600 if request.config.getoption("--full") else 15
 
 
 @st.composite

@@ -19,6 +19,7 @@ from contextkit.transformer.methods.streaming import SinkCache, stream, with_sin
 from contextkit.transformer.model import Model, Step, Work
 from contextkit.transformer.ops import Array
 from contextkit.transformer.weights import Shape, Weights, seeded
+from tests.scale import n_examples
 
 GQA = Shape(n_kv_heads=2)
 MASK = 257
@@ -296,7 +297,7 @@ def test_a_threshold_that_always_fires_is_decoding_without_a_cache() -> None:
 
 def test_work_grows_and_error_falls_with_the_threshold() -> None:
     found = [
-        [run_elastic(diffusing(seed), threshold, seed) for seed in range(4)]
+        [run_elastic(diffusing(seed), threshold, seed) for seed in range(n_examples(1, 4))]
         for threshold in (0.0, 0.99999, 0.9999999, 2.0)
     ]
     errors, vectors = ([sum(run[part] for run in runs) for runs in found] for part in (0, 1))

@@ -15,6 +15,7 @@ from contextkit.transformer.kv_cache import PagedCache, Pool
 from contextkit.transformer.masking import HEAD, OPEN, Mode, by_mode, generate_masked, masked, prefill, sampled
 from contextkit.transformer.model import Model
 from contextkit.transformer.weights import Shape, seeded
+from tests.scale import cases
 
 PIECES = [
     b"<tool_call>",
@@ -75,7 +76,7 @@ def said(names: list[str], mode: Mode, seed: int, begin: str | None = None, n: i
     )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", cases(range(2), range(10)))
 @pytest.mark.parametrize(
     ("names", "mode", "begin"),
     [

@@ -12,7 +12,7 @@ import pytest
 
 from contextkit import Ledger, watch
 from contextkit.server import LocalServer
-from tests.conftest import n_examples
+from tests.scale import n_examples
 from tests.watcher.talk import Talk
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

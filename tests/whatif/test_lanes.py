@@ -20,7 +20,7 @@ from contextkit.whatif.fix import readings_of
 from contextkit.whatif.fixes import FIXES, fixes_named
 from contextkit.whatif.lanes import Lanes, call_of
 from contextkit.whatif.what_if import what_if
-from tests.conftest import n_examples
+from tests.scale import n_examples
 
 OPUS = "claude-opus-4-5"
 INPUT, WRITE_5M, WRITE_1H, READ, OUTPUT = (price / 1e6 for price in (5, 6.25, 10, 0.5, 25))

@@ -14,7 +14,6 @@ from contextkit.ledger.calls import ModelCall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.detect import find_in_requests
-from tests.conftest import n_examples
 from tests.lint.injection.mutations import (
     on_history,
     on_markers,
@@ -26,6 +25,7 @@ from tests.lint.injection.mutations import (
 )
 from tests.lint.injection.mutations.mutation import CLAUDE, Mutation
 from tests.lint.injection.tape import Call, Tape, tape_of
+from tests.scale import n_examples
 
 _TABLES = (on_tools, on_system, on_history, on_pictures, on_spelling, on_markers, on_settings)
 MUTATIONS: tuple[Mutation, ...] = tuple(mutation for table in _TABLES for mutation in table.MUTATIONS)

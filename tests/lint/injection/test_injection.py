@@ -18,9 +18,9 @@ from contextkit.ledger.calls import ModelCall
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.requests.detect import find_in_requests
-from tests.conftest import n_examples
 from tests.lint.injection.run import MUTATIONS, Score, explained, run
 from tests.lint.injection.sessions import WIRES, beginning_of_the_coding_session, coding_session, service_runs
+from tests.scale import n_examples
 
 OVERALL, EACH = 0.95, 0.80
 RUNS = n_examples(1, 50)

@@ -19,7 +19,7 @@ import pytest
 from contextkit.lint.source.detect import room_to_recurse
 from contextkit.lint.source.newer import as_tree, rewritten
 from contextkit.lint.source.parse import MAX_BYTES, Parsed, parse
-from tests.conftest import cases, n_examples
+from tests.scale import cases, n_examples
 
 CORPUS = sorted(Path(sysconfig.get_path("purelib")).glob("[a-e]*/**/*.py"))[:: n_examples(125, 25)]
 """Installed files, valid for the Python that runs the tests."""

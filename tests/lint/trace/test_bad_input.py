@@ -13,9 +13,9 @@ import pytest
 from contextkit.ledger.parsed_call import MOST_BYTES
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.requests.detect import Detector, find_in_requests
-from tests.conftest import n_examples
 from tests.ledger.test_parsed_call import BODIES
 from tests.lint.trace.calls import MODELS, anthropic, assistant, call, spelled, user
+from tests.scale import n_examples
 
 Json = Any
 GOOD = spelled(anthropic(user("a"), assistant("b"), user("c")))

@@ -10,7 +10,6 @@ import pytest
 from contextkit.ledger.parsed_call import ParsedCall, parse_call
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.requests.detect import Detector, find_in_requests
-from tests.conftest import cases, n_examples
 from tests.lint.injection.sessions import (
     FIRST_COMPACTION,
     WIRES,
@@ -20,6 +19,7 @@ from tests.lint.injection.sessions import (
     service_runs,
     with_body,
 )
+from tests.scale import cases, n_examples
 
 COMPACTED = [174, 304]
 """Calls of the coding session before which its history was replaced by a summary."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from contextkit.errors import UsageError
 from contextkit.tools.token_mask import TokenMask, Vocabulary
+from tests.scale import n_examples
 
 LETTERS = "ab_"
 TEXTS = [bytes(letters) for n in (1, 2, 3) for letters in product(b'ab_"x', repeat=n)]
@@ -56,7 +57,7 @@ def reachable(mask: TokenMask, tokens: Sequence[bytes | None]) -> Iterator[tuple
                 pending.append(((*ids, index), following))
 
 
-@settings(settings.get_profile("laws"), max_examples=300)
+@settings(settings.get_profile("laws"), max_examples=n_examples(60, 2_000))
 @given(tokens=vocabularies, names=names, may_follow=st.sampled_from(follows))
 def test_the_mask_is_exact_on_random_vocabularies(
     tokens: list[bytes | None], names: list[str], may_follow: Callable[[bytes], bool]
@@ -73,7 +74,7 @@ def test_the_mask_is_exact_on_random_vocabularies(
         assert sorted(mask.allowed_token_ids(ids)) == allowed(said)
 
 
-@settings(settings.get_profile("laws"), max_examples=100)
+@settings(settings.get_profile("laws"), max_examples=n_examples(30, 1_000))
 @given(tokens=vocabularies, names=names, seed=st.integers(0, 2**32))
 def test_sampling_under_the_mask_yields_allowed_names_only_and_can_yield_each(
     tokens: list[bytes | None], names: list[str], seed: int
@@ -103,7 +104,7 @@ def cuts(mask: TokenMask, tokens: Sequence[bytes | None], name: str) -> Iterator
     yield ids
 
 
-@settings(settings.get_profile("laws"), max_examples=100)
+@settings(settings.get_profile("laws"), max_examples=n_examples(30, 1_000))
 @given(tokens=vocabularies, names=names, prefix=st.lists(st.integers(0, 60), max_size=4))
 def test_what_was_said_outside_the_mask_is_refused(
     tokens: list[bytes | None], names: list[str], prefix: list[int]
