@@ -41,7 +41,7 @@ class Read:
 def read_body(raw: bytes, provider: str, model: str) -> Read | None:
     """The prompt of a request body; None where it is no model call, or cannot be read."""
     from contextkit.providers.endpoints import PARSERS, reader_of  # most recordings hold no bodies
-    from contextkit.providers.provider import memoize_blocks
+    from contextkit.providers.rendered_blocks import memoize_blocks
 
     if len(raw) > MOST_BYTES:
         return None

@@ -1,7 +1,7 @@
 """The prompt model: rendered blocks, the append-only columns a conversation grows, and the layout of one request.
 
 A `RenderedBlock` is one block, message or tool in the normal form that is sent and digested; only
-`providers.provider.render_block` makes one. A `PlacedBlock` is that block at its place on the wire. (A `Block`,
+`providers.rendered_blocks.render_block` makes one. A `PlacedBlock` is that block at its place on the wire. (A `Block`,
 `prompt/block.py`, is a block of a request body as it was sent, for comparing prompts.)
 
 `PromptColumns` keeps the wire bytes, sizes, lookback positions, breakpoint offsets and running digests of one

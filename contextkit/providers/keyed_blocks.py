@@ -22,22 +22,12 @@ from contextkit.prompt.breakpoints import LOOKBACK, Plan
 from contextkit.prompt.normal_form import VERBATIM, normal
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
+from contextkit.providers.cache_keys import keyed
 from contextkit.providers.masking import Endpoint
-from contextkit.providers.provider import (
-    JsonObject,
-    Parsed,
-    Parts,
-    ReplyCall,
-    Tools,
-    Turn,
-    announcement,
-    assistant_body,
-    expect,
-    keyed,
-    object_of,
-    reminder,
-    user_content,
-)
+from contextkit.providers.neutral import JsonObject, Parts, Tools, announcement, reminder, user_content
+from contextkit.providers.provider import Parsed, ReplyCall, Turn, assistant_body
+from contextkit.providers.rendered_blocks import expect
+from contextkit.providers.reply_json import object_of
 
 RAW: Mapping[str, frozenset[str]] = {
     "bedrock_converse": frozenset({"bytes", "redactedContent"}),

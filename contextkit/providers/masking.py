@@ -24,7 +24,8 @@ from contextkit.errors import UsageError
 from contextkit.facts.load import betas_for
 from contextkit.models import Model
 from contextkit.prompt.prompt import LEVELS, PromptColumns, PromptLayout
-from contextkit.providers.provider import Provider, definition_for
+from contextkit.providers.neutral import definition_for
+from contextkit.providers.provider import Provider
 from contextkit.tools.mask import Mask, Permit
 from contextkit.tools.tool import Tool, Toolbox
 

@@ -20,7 +20,8 @@ from contextkit.providers.masking import GRAMMARS, Decoding, Endpoint, format_na
 from contextkit.providers.openai import chat
 from contextkit.providers.openai.chat import ANSWERING, FORMAT, REASONING_FIELDS, WIRE, render_reply
 from contextkit.providers.openai.shared import OpenAIAdapter, object_arguments
-from contextkit.providers.provider import Reply, plain
+from contextkit.providers.provider import Reply
+from contextkit.providers.reply_json import plain
 from contextkit.providers.settings import AUTO, FIELD, CacheKey, apart
 from contextkit.providers.usage import OPENAI_CHAT, UsageFields, counters_in, read_usage
 

@@ -32,7 +32,7 @@ from contextkit.providers.provider import Provider
 def tail(layout: PromptLayout, start: int, params: bytes) -> bytes:
     """`params` is the JSON object of everything that is not a segment.
 
-    PlacedBlock `start` opens a message, and none of its level is before it.
+    Block `start` opens a message, and none of its level is before it.
 
     Tools are sent each time: the server carries over what was said, nothing else.
     """

@@ -17,7 +17,7 @@ from contextkit.engines.registry import Engine
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.ledger import Ledger
 from contextkit.providers.anthropic.blocks import BillingHeader
-from contextkit.providers.provider import memoize_blocks
+from contextkit.providers.rendered_blocks import memoize_blocks
 from contextkit.server.billing import Books
 from contextkit.server.billing_hosted import Hosted
 from contextkit.server.billing_selfhosted import SelfHosted

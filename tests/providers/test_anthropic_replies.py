@@ -30,7 +30,7 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import canonical, parse
 from contextkit.errors import ContextKitError, UnreadableReply
 from contextkit.providers.anthropic.response import STOPS, joined, reply
-from contextkit.providers.provider import HELPERS
+from contextkit.providers.reply_json import HELPERS
 from contextkit.providers.usage import endpoint_usage
 
 Json = Any

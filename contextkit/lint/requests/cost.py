@@ -20,7 +20,8 @@ from contextkit.ledger.parsed_call import ParsedCall, is_one_model
 from contextkit.lint.requests.rule import Evidence, Step
 from contextkit.models import Model
 from contextkit.providers.endpoints import PARSERS
-from contextkit.providers.provider import Parsed, memoize_blocks
+from contextkit.providers.provider import Parsed
+from contextkit.providers.rendered_blocks import memoize_blocks
 from contextkit.providers.server_state import named_in
 
 _SEEDS = 20

@@ -27,19 +27,10 @@ from contextkit.prompt.breakpoints import LOOKBACK
 from contextkit.prompt.normal_form import normal
 from contextkit.prompt.prompt import PromptColumns, PromptLayout
 from contextkit.prompt.tokens import counter_for
-from contextkit.providers.provider import (
-    Parts,
-    Tools,
-    Trait,
-    announcement,
-    call_id,
-    expect,
-    keyed,
-    object_of,
-    reminder,
-    user_content,
-    verbatim,
-)
+from contextkit.providers.cache_keys import keyed
+from contextkit.providers.neutral import Parts, Tools, announcement, call_id, reminder, user_content, verbatim
+from contextkit.providers.rendered_blocks import Trait, expect
+from contextkit.providers.reply_json import object_of
 
 BillingHeader = Literal["neutral", "significant"]
 """What the cache makes of the block."""
@@ -183,7 +174,7 @@ def _clear_tool_uses(columns: PromptColumns, edit: Mapping[str, Json], model: st
 
 
 _Use = tuple[int, int, dict[str, Json], dict[str, Json]]
-"""PlacedBlock of a call, segment of its result, the blocks."""
+"""Index of the block of a call, index of its result, both blocks."""
 
 
 def _uses(columns: PromptColumns) -> Iterator[_Use]:

@@ -13,7 +13,8 @@ from contextkit.errors import UnreadableReply
 from contextkit.log.entry import Native
 from contextkit.prompt.normal_form import normal
 from contextkit.providers.anthropic.blocks import WIRE
-from contextkit.providers.provider import Reply, ReplyCall, plain, read_object, written_object
+from contextkit.providers.provider import Reply, ReplyCall
+from contextkit.providers.reply_json import plain, read_object, written_object
 from contextkit.providers.usage import counters_in, endpoint_usage
 
 STOPS = {

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 from contextkit.canonical import Json
 from contextkit.providers.keyed_blocks import text
-from contextkit.providers.provider import JsonObject, Parts, ReplyCall, Tools, call_id
+from contextkit.providers.neutral import JsonObject, Parts, Tools, call_id
+from contextkit.providers.provider import ReplyCall
 
 WIRE = "bedrock_converse"
 _IMAGES = {f"image/{name}": name for name in ("png", "jpeg", "gif", "webp")}

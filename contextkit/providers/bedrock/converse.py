@@ -24,7 +24,9 @@ from contextkit.providers.bedrock import response as reply
 from contextkit.providers.bedrock.blocks import WIRE
 from contextkit.providers.bedrock.body import BODY, head_parts, message_parts
 from contextkit.providers.keyed_blocks import RESULT, KeyedAdapter, KeyedFormat, objects_in, parse_body
-from contextkit.providers.provider import JsonObject, Parsed, Trait, expect, render_block
+from contextkit.providers.neutral import JsonObject
+from contextkit.providers.provider import Parsed
+from contextkit.providers.rendered_blocks import Trait, expect, render_block
 from contextkit.providers.usage import streamed_counters
 
 TTLS = {"5m": 300, "1h": 3600}

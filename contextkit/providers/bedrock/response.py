@@ -15,7 +15,8 @@ from contextkit.cache.usage import served
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.keyed_blocks import KeyedFormat, packed, parse_blocks
-from contextkit.providers.provider import Reply, plain, read_object, written_object
+from contextkit.providers.provider import Reply
+from contextkit.providers.reply_json import plain, read_object, written_object
 from contextkit.providers.usage import endpoint_usage
 
 STOPS = {

@@ -26,7 +26,9 @@ from contextkit.providers.gemini import response as reply
 from contextkit.providers.gemini.body import BODY, DECLARATIONS, head_parts, message_parts
 from contextkit.providers.gemini.parts import WIRE, CachedContent, cached_content, quoted
 from contextkit.providers.keyed_blocks import RESULT, KeyedAdapter, KeyedFormat, objects_in, parse_body
-from contextkit.providers.provider import JsonObject, Parsed, Trait, expect, render_block
+from contextkit.providers.neutral import JsonObject
+from contextkit.providers.provider import Parsed
+from contextkit.providers.rendered_blocks import Trait, expect, render_block
 
 _FRAMES = {role: (b'{"role":"%b","parts":[' % role.encode(), b"]}") for role in ("user", "model")}
 _DECLARED = (b'{"functionDeclarations":[', b"]}")

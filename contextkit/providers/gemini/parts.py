@@ -27,7 +27,8 @@ from contextkit.prices import cost_usd
 from contextkit.prompt.normal_form import normal
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.keyed_blocks import FREE, RAW, standard, text, unpacked
-from contextkit.providers.provider import UNNAMED, JsonObject, Parts, ReplyCall, Tools, verbatim
+from contextkit.providers.neutral import UNNAMED, JsonObject, Parts, Tools, verbatim
+from contextkit.providers.provider import ReplyCall
 from contextkit.terminal import sanitize
 
 WIRE = "gemini"

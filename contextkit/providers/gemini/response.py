@@ -13,7 +13,8 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import UnreadableReply
 from contextkit.providers.gemini.parts import camel_cased
 from contextkit.providers.keyed_blocks import KeyedFormat, packed, parse_blocks
-from contextkit.providers.provider import Reply, plain, read_object
+from contextkit.providers.provider import Reply
+from contextkit.providers.reply_json import plain, read_object
 from contextkit.providers.usage import endpoint_usage
 
 STOPS = {"STOP": "done", "MAX_TOKENS": "truncated", "FINISH_REASON_UNSPECIFIED": "done", "CONTINUATION": "paused"}

@@ -25,24 +25,13 @@ from contextkit.prompt.normal_form import marker_of, normal
 from contextkit.prompt.prompt import RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.masking import Endpoint
+from contextkit.providers.neutral import Parts, Tools, block_text, verbatim
 from contextkit.providers.openai import shared
 from contextkit.providers.openai.body import CHAT_BODY
 from contextkit.providers.openai.shared import SYSTEM, MessageFormat, OpenAIAdapter, grammar, parse_body, read_arguments
-from contextkit.providers.provider import (
-    Parsed,
-    Parts,
-    Reply,
-    ReplyCall,
-    Tools,
-    Trait,
-    Turn,
-    assistant_body,
-    block_text,
-    expect,
-    plain,
-    render_block,
-    verbatim,
-)
+from contextkit.providers.provider import Parsed, Reply, ReplyCall, Turn, assistant_body
+from contextkit.providers.rendered_blocks import Trait, expect, render_block
+from contextkit.providers.reply_json import plain
 from contextkit.providers.settings import CacheKey
 from contextkit.providers.usage import endpoint_usage
 

@@ -29,26 +29,14 @@ from contextkit.providers.adapter import Answering, chosen_model
 from contextkit.providers.late_tools import SEARCHES_SEARCH as SEARCH
 from contextkit.providers.late_tools import TOOL, answers_search, is_ours, search_result
 from contextkit.providers.masking import Endpoint
+from contextkit.providers.neutral import Parts, Tools, block_text, verbatim
 from contextkit.providers.notices import updates
 from contextkit.providers.openai import shared
 from contextkit.providers.openai.body import ITEM_METADATA, RESPONSES_BODY, item_type
 from contextkit.providers.openai.shared import TTLS, MessageFormat, OpenAIAdapter, grammar, parse_body, read_arguments
-from contextkit.providers.provider import (
-    Parsed,
-    Parts,
-    Reply,
-    ReplyCall,
-    Tools,
-    Trait,
-    Turn,
-    assistant_body,
-    block_text,
-    expect,
-    plain,
-    read_object,
-    render_block,
-    verbatim,
-)
+from contextkit.providers.provider import Parsed, Reply, ReplyCall, Turn, assistant_body
+from contextkit.providers.rendered_blocks import Trait, expect, render_block
+from contextkit.providers.reply_json import plain, read_object
 from contextkit.providers.server_state import CONVERSATION, PREVIOUS, continuing
 from contextkit.providers.usage import endpoint_usage
 

@@ -28,22 +28,13 @@ from contextkit.prompt.breakpoints import AUTO_TTL, Plan
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
 from contextkit.providers.body import BodyReader
+from contextkit.providers.cache_keys import keyed
 from contextkit.providers.masking import Endpoint
-from contextkit.providers.provider import (
-    MAX_ARGUMENT_DEPTH,
-    Parsed,
-    Tools,
-    Trait,
-    Turn,
-    announcement,
-    definition_for,
-    expect,
-    keyed,
-    reminder,
-    render_block,
-    user_content,
-)
+from contextkit.providers.neutral import Tools, announcement, definition_for, reminder, user_content
+from contextkit.providers.provider import Parsed, Turn
+from contextkit.providers.rendered_blocks import Trait, expect, render_block
 from contextkit.providers.rendering import strips
+from contextkit.providers.reply_json import MAX_ARGUMENT_DEPTH
 from contextkit.providers.settings import split
 from contextkit.tools.definition import INVALID_ARGUMENTS
 
