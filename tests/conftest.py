@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from contextkit.models import MODELS, unregister
+from contextkit import prices
+from contextkit.models import _TABLE, register, unregister
 from tests.audit import write_audit
 from tests.scale import n_examples, set_full
 
@@ -104,6 +105,22 @@ def shared() -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _own_facts() -> Iterator[None]:
+    """Forget the models and prices that a test registered."""
+    models, facts = dict(_TABLE._registered), list(prices._ADDED)
+    yield
+    if models != _TABLE._registered:
+        for name in list(_TABLE._registered):
+            unregister(name)
+        for model in models.values():
+            register(model)
+    if len(facts) != len(prices._ADDED):
+        prices._ADDED[:] = facts
+        for cached in (prices._layers, prices._rates):  # their key is the number of registered facts
+            cached.cache_clear()
+
+
 EXAMPLES_FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
 
@@ -126,14 +143,11 @@ def example(
             key for key in os.environ if key.startswith(("ANTHROPIC_", "OPENAI_", "CLAUDE", "GEMINI_", "AWS_"))
         ]:
             monkeypatch.delenv(key)
-        known, code = dict(MODELS), None
+        code = None
         try:
             runpy.run_path(str(EXAMPLES_FOLDER / f"{name}.py"), run_name="__main__")
         except SystemExit as ended:
             code = ended.code
-        finally:
-            for name in [name for name, row in MODELS.items() if known.get(name) != row]:
-                unregister(name)
         said = capsys.readouterr()
         assert (code or 0, said.err) == (0, "")
         return said.out

@@ -106,7 +106,7 @@ def _blocks(call: Call) -> Iterator[dict[str, object]]:
 
 
 def _judge(mutation: Mutation, tape: Tape, place: int, hazards: Sequence[Hazard], score: Score) -> None:
-    calls = tape.calls()
+    calls = tape.recorded()
     wanted = calls[place].id
     found = list(find_in_requests(calls, hazards, has_costs=False))
     codes = sorted({one.code for one in found if _request(one) == wanted})

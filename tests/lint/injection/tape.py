@@ -51,9 +51,9 @@ class Tape:
     news: dict[str, Json] = field(default_factory=dict)
     """What a mutation wants to remember between calls."""
 
-    def calls(self) -> list[ModelCall]:
+    def recorded(self) -> list[ModelCall]:
         """As a recording."""
-        return [replace(analyzed.call, prompt=Bodies(orjson.dumps(analyzed.body))) for analyzed in self.calls]
+        return [replace(call.call, prompt=Bodies(orjson.dumps(call.body))) for call in self.calls]
 
     def shift(self, turn: int, seconds: float) -> None:
         """Everything from `turn` on happens later."""
