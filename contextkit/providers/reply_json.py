@@ -26,7 +26,7 @@ def plain(value: Any) -> dict[str, Json]:
     """
     dump = getattr(value, "model_dump", None)
     raw = value if dump is None else dump(mode="json", exclude_unset=True, by_alias=True, warnings=False)
-    if dump is not None and _has_null_argument(raw):
+    if dump is not None and isinstance(raw, Mapping) and _has_null_argument(raw):
         raw = _with_numbers(raw, dump(exclude_unset=True, by_alias=True, warnings=False))
     if not isinstance(raw, Mapping):
         raise UnreadableReply(f"a reply is the SDK's object or its dict, not {type(value).__name__}")
@@ -34,13 +34,18 @@ def plain(value: Any) -> dict[str, Json]:
     return cleaned
 
 
-def _has_null_argument(value: Json, *, is_inside: bool = False) -> bool:
+def _has_null_argument(value: Json) -> bool:
     """Return whether arguments hold a null: pydantic writes NaN and the infinities so."""
-    if isinstance(value, Mapping):
-        return any(_has_null_argument(item, is_inside=is_inside or key in _ARGUMENTS) for key, item in value.items())
-    if isinstance(value, list):
-        return any(_has_null_argument(item, is_inside=is_inside) for item in value)
-    return value is None and is_inside
+    pending = [(value, False)]
+    for held, is_inside in pending:
+        items = held.items() if isinstance(held, Mapping) else ((None, item) for item in held)
+        for key, item in items:
+            is_argument = is_inside or key in _ARGUMENTS
+            if item is None and is_argument:
+                return True
+            if isinstance(item, Mapping | list):
+                pending.append((item, is_argument))
+    return False
 
 
 def _with_numbers(written: Json, typed: Any) -> Json:
@@ -98,8 +103,11 @@ def _joined_pairs(text: str) -> str:
 def _without_nulls(value: Any) -> Json:
     if isinstance(value, Mapping):
         fields = {key: item for key, item in value.items() if item is not None and key not in HELPERS}
-        return {key: item if key in VERBATIM else _without_nulls(item) for key, item in fields.items()}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {
+            key: _without_nulls(item) if isinstance(item, Mapping | list) and key not in VERBATIM else item
+            for key, item in fields.items()
+        }
+    return [_without_nulls(item) if isinstance(item, Mapping | list) else item for item in value]
 
 
 MAX_ARGUMENT_DEPTH = 200
