@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from contextkit.providers.openai.responses import OpenAIResponses as OpenAIResponses
     from contextkit.providers.openai_compatible import OpenAICompatible as OpenAICompatible
     from contextkit.providers.request import Request as Request
-    from contextkit.providers.settings import CacheKey as CacheKey
+    from contextkit.providers.routing_key import CacheKey as CacheKey
     from contextkit.tools.phases import Phase as Phase
     from contextkit.tools.phases import Phases as Phases
     from contextkit.tools.signature import Grammar as Grammar
@@ -43,7 +43,7 @@ _PLACES = {
     "AssumedModelWarning": "contextkit.models",
     "AnthropicMessages": "contextkit.providers.anthropic.messages",
     "Budget": "contextkit.ledger.budget",
-    "CacheKey": "contextkit.providers.settings",
+    "CacheKey": "contextkit.providers.routing_key",
     "Compaction": "contextkit.memory.compaction",
     "Context": "contextkit.context",
     "ContextKitError": "contextkit.errors",

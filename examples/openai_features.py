@@ -6,7 +6,7 @@ from provider import SYSTEM, asks, openai_client, says
 from pydantic import BaseModel
 
 from contextkit import Context, Grammar, OpenAIResponses, tool
-from contextkit.providers.settings import OutputChanged
+from contextkit.providers.reply_form import OutputChanged
 from contextkit.tools.late import tool_search
 
 

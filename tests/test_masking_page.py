@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from contextkit.providers.masking import CHOICES, FORMATS, ROWS, TELLINGS
+from contextkit.providers.call_formats import FORMATS
+from contextkit.providers.engine_masks import ROWS
+from contextkit.providers.masking import CHOICES, TELLINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "guides" / "masking.md"

@@ -21,7 +21,7 @@ from contextkit.log.entry import (
     ModeChanged,
     PermissionChanged,
 )
-from contextkit.providers.settings import OutputChanged
+from contextkit.providers.reply_form import OutputChanged
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "guides" / "memory.md"
 TABLE = re.compile(r"(?<=<!-- table: )(?P<name>[a-z ]+)(?P<open> -->\n)(?P<body>.*?)(?=<!-- end -->)", re.DOTALL)

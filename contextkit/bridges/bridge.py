@@ -33,8 +33,8 @@ from contextkit.models import model_named
 from contextkit.providers.body_spans import Span, elements, members
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.endpoints import PARSERS
+from contextkit.providers.histories import named_in
 from contextkit.providers.paths import FOLLOWED, wire_of
-from contextkit.providers.server_state import named_in
 from contextkit.proxy.repairs.repairs import Repairs
 from contextkit.watcher.guard import CallRecorder, Guard
 from contextkit.watcher.notify import Caller, Notifier, OnBreak, described

@@ -42,12 +42,12 @@ from contextkit.prompt.normal_form import normal
 from contextkit.providers.adoption import adopt
 from contextkit.providers.anthropic.messages import AnthropicMessages
 from contextkit.providers.client_names import NO_NAMES, ClientNames
+from contextkit.providers.histories import named_in
 from contextkit.providers.openai.chat import OpenAIChat
 from contextkit.providers.openai.responses import OpenAIResponses
 from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.provider import Provider, Turn
 from contextkit.providers.request import Request
-from contextkit.providers.server_state import named_in
 from contextkit.terminal import sanitize
 from contextkit.tools.adopt import adopted
 from contextkit.tools.tool import Tool

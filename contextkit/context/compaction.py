@@ -29,8 +29,8 @@ from contextkit.prices import cost_usd
 from contextkit.prompt.planner import PlanningState
 from contextkit.prompt.tokens import counter_for
 from contextkit.providers.adoption import check_provider
+from contextkit.providers.parameters import output_tokens
 from contextkit.providers.provider import Provider
-from contextkit.providers.settings import output_tokens
 
 GROWTH = 0.25
 """By how much a prompt grows between two compactions, at least."""

@@ -119,26 +119,24 @@ from contextkit.providers.adoption import (
     opening,
     renewed,
 )
+from contextkit.providers.histories import summed_up
 from contextkit.providers.keyed_blocks import RAW, unpacked
+from contextkit.providers.parameters import is_prewarm, output_tokens, parameters, prewarming
 from contextkit.providers.provider import Provider
 from contextkit.providers.rendering import PromptStore, binds_reasoning
-from contextkit.providers.request import Request
-from contextkit.providers.server_state import ServerState, apart, summed_up
-from contextkit.providers.settings import (
+from contextkit.providers.reply_form import (
     FIELD,
     IN_BAND,
     OutputChanged,
     in_force,
-    is_prewarm,
     lowered,
     out_of_band,
     output_of,
-    output_tokens,
-    parameters,
-    prewarming,
     read,
-    routing,
 )
+from contextkit.providers.request import Request
+from contextkit.providers.routing_key import routing
+from contextkit.providers.server_state import ServerState, apart
 from contextkit.terminal import sanitize
 from contextkit.tools.adopt import adopted
 from contextkit.tools.late import catalogues

@@ -25,8 +25,8 @@ from contextkit.ledger.parsed_call import BodyParser, ParsedCall
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.client_names import NO_NAMES, ClientNames, session_in
 from contextkit.providers.endpoints import endpoint_of
+from contextkit.providers.histories import Histories, Unknown, named_in
 from contextkit.providers.response_facts import ResponseFacts
-from contextkit.providers.server_state import Histories, Unknown, named_in
 from contextkit.providers.usage import streamed_counters, usage_fields_of, usage_of
 
 MAIN = "main"

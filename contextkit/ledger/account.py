@@ -49,12 +49,12 @@ from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.call_ids import with_unique_calls
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.masking import Lowered
+from contextkit.providers.parameters import is_prewarm, with_output_limit
 from contextkit.providers.provider import Provider, Reply, assistant_body
 from contextkit.providers.rendering import as_read
 from contextkit.providers.reply_json import plain, sendable
 from contextkit.providers.request import Request
 from contextkit.providers.server_state import Continued
-from contextkit.providers.settings import is_prewarm, with_output_limit
 from contextkit.providers.usage import billed_usd_of
 
 _FAR_BELOW = 0.5

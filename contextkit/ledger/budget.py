@@ -29,7 +29,7 @@ from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import Model, model_named
 from contextkit.prices import bills_writes, cost_usd
-from contextkit.providers.settings import is_prewarm, output_tokens, whole_number
+from contextkit.providers.parameters import is_prewarm, output_tokens, whole_number
 from contextkit.terminal import sanitize
 
 Period = Literal["session", "day"]

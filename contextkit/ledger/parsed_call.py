@@ -29,7 +29,7 @@ from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
 from contextkit.providers.client_names import NO_NAMES, ClientNames, client_names
 from contextkit.providers.endpoints import BODIES, reader_of
-from contextkit.providers.server_state import named_in
+from contextkit.providers.histories import named_in
 
 MOST_BYTES = 64 << 20
 """Larger bodies are not read: no provider takes them (Anthropic's limit is 32 MB,

@@ -22,8 +22,9 @@ from contextkit.prompt.prompt import Grammar
 from contextkit.providers.late_tools import announcing
 from contextkit.providers.masking import Endpoint, telling
 from contextkit.providers.notices import noticing
+from contextkit.providers.parameters import apart, check_fields, check_names, merged
 from contextkit.providers.provider import Provider, Reply
-from contextkit.providers.settings import apart, check_fields, check_names, lowered, merged
+from contextkit.providers.reply_form import lowered
 from contextkit.providers.usage import endpoint_usage
 from contextkit.terminal import sanitize
 

@@ -19,8 +19,8 @@ from contextkit.errors import (
 from contextkit.log.entry import BODY_VERSION, Entry
 from contextkit.log.log import Log, Turns
 from contextkit.providers.keyed_blocks import RAW, packed
+from contextkit.providers.parameters import MODEL_FIELDS
 from contextkit.providers.provider import Provider, Turn
-from contextkit.providers.settings import MODEL_FIELDS
 
 _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, NotSerialisable)
 """What reading JSON of another form runs into."""

@@ -11,7 +11,7 @@ from contextkit.canonical import Json
 from contextkit.facts.load import betas_for, built_in_table, may_use
 from contextkit.providers.late_tools import BEDROCK, CLAUDE, GEMINI, OPENAI
 from contextkit.providers.masking import Endpoint
-from contextkit.providers.settings import format_of
+from contextkit.providers.reply_form import format_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,17 @@ from contextkit.cache.usage import Usage, served
 from contextkit.canonical import Json
 from contextkit.errors import UsageError
 from contextkit.models import MODELS, Model, model_named, register
-from contextkit.providers.masking import GRAMMARS, Decoding, Endpoint, format_named
+from contextkit.providers.call_formats import format_named
+from contextkit.providers.engine_masks import GRAMMARS, Decoding
+from contextkit.providers.masking import Endpoint
 from contextkit.providers.openai import chat
 from contextkit.providers.openai.chat import ANSWERING, FORMAT, REASONING_FIELDS, WIRE, render_reply
 from contextkit.providers.openai.shared import OpenAIAdapter, object_arguments
+from contextkit.providers.parameters import apart
 from contextkit.providers.provider import Reply
+from contextkit.providers.reply_form import FIELD
 from contextkit.providers.reply_json import plain
-from contextkit.providers.settings import AUTO, FIELD, CacheKey, apart
+from contextkit.providers.routing_key import AUTO, CacheKey
 from contextkit.providers.usage import OPENAI_CHAT, UsageFields, counters_in, read_usage
 
 Path = tuple[str, ...]

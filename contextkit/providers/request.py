@@ -23,9 +23,9 @@ from contextkit.models import Model
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.keyed_blocks import RAW, unpacked
 from contextkit.providers.masking import Lowered
+from contextkit.providers.parameters import output_tokens
 from contextkit.providers.sdk_endpoints import ENDPOINTS, load, method_fields
 from contextkit.providers.server_state import Continued
-from contextkit.providers.settings import output_tokens
 
 Fields = dict[str, Any]
 

@@ -24,8 +24,8 @@ from contextkit.lint.finding import Finding
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.endpoints import endpoint_of
+from contextkit.providers.histories import named_in
 from contextkit.providers.response_facts import ResponseFacts
-from contextkit.providers.server_state import named_in
 from contextkit.proxy.observer import Departed, Ended
 from contextkit.terminal import sanitize
 from contextkit.watcher.breaks import broken, catalogue, step_of

@@ -24,9 +24,9 @@ from contextkit.ledger.transport import Call, Watcher, as_sdk_error
 from contextkit.models import find_model, model_named
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.endpoints import BODIES, PARSERS, endpoint_of
+from contextkit.providers.histories import named_in
 from contextkit.providers.paths import FOLLOWED, is_free, wire_of
 from contextkit.providers.response_facts import MOST_BYTES, ResponseBytes, response_bytes
-from contextkit.providers.server_state import named_in
 from contextkit.redact import redact_path
 from contextkit.terminal import sanitize
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.prompt.conversations import BodyPrefix, Match, choose, longest, probes
 from contextkit.providers.client_names import NO_NAMES, ClientNames
-from contextkit.providers.server_state import PREVIOUS, Unknown
+from contextkit.providers.histories import PREVIOUS, Unknown
 from contextkit.watcher.shortfall import Answered
 
 RUN = "watch"

@@ -41,10 +41,10 @@ from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.endpoints import BODIES
+from contextkit.providers.histories import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.providers.paths import FOLLOWED, wire_of
 from contextkit.providers.request_fields import UnlistedFields
 from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes
-from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.redact import redact
 from contextkit.terminal import sanitize
 from contextkit.watcher.breaks import broken, catalogue, evidence_of_step, parsed_body, refused, step_of

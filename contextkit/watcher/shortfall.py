@@ -13,7 +13,7 @@ from contextkit.ledger.causes import is_shortfall
 from contextkit.lint.requests.cost import Costs, left_tokens, lifetime_seconds
 from contextkit.lint.requests.rule import Step
 from contextkit.models import find_model
-from contextkit.providers.server_state import named_in
+from contextkit.providers.histories import named_in
 
 
 @dataclass(frozen=True, slots=True)

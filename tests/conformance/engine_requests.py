@@ -17,7 +17,8 @@ from typing import Any
 
 from contextkit import Context, Phase, Phases, Toolbox
 from contextkit.canonical import parse
-from contextkit.providers.masking import FORMATS, engine_fields, prefilled
+from contextkit.providers.call_formats import FORMATS
+from contextkit.providers.engine_masks import engine_fields, prefilled
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.tools.mask import Mask, Permit
 from tests.conformance.grammars import SCHEMAS, TOOLS

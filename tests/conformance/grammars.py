@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import Any
 
 from contextkit import Tool
-from contextkit.providers.masking import FORMATS, CallFormat, name_ebnf, name_regex, structural_tag, words_only
+from contextkit.providers.call_formats import FORMATS, CallFormat, name_ebnf, name_regex, structural_tag, words_only
 
 Judge = Callable[[str], bool]
 """A reply → whether the grammar takes the whole of it."""

@@ -16,7 +16,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 from contextkit import Context, OpenAIChat, OpenAICompatible, OpenAIResponses
 from contextkit.canonical import parse
 from contextkit.errors import UsageError
-from contextkit.providers.settings import PER_KEY, CacheKey
+from contextkit.providers.routing_key import PER_KEY, CacheKey
 from contextkit.server import LocalServer
 from tests.context.desk import WIRES, Desk, bill, honest, says
 from tests.context.head import SYSTEM, add, shout

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.providers.masking import FORMATS, name_regex, prefill, structural_tag, words_only
+from contextkit.providers.call_formats import FORMATS, name_regex, prefill, structural_tag, words_only
 from contextkit.tools.token_mask import TokenMask
 from tests.conformance.grammars import ALLOWED, CALL_TOKENS, END, ENGINES, TOOLS, Engine, wrong
 

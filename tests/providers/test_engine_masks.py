@@ -13,18 +13,8 @@ from hypothesis import strategies as st
 
 from contextkit import Phase, Phases, Toolbox
 from contextkit.errors import UsageError
-from contextkit.providers.masking import (
-    ENGINES,
-    FORMATS,
-    engine_fields,
-    engine_row,
-    format_named,
-    name_ebnf,
-    name_regex,
-    prefill,
-    prefilled,
-    structural_tag,
-)
+from contextkit.providers.call_formats import FORMATS, format_named, name_ebnf, name_regex, prefill, structural_tag
+from contextkit.providers.engine_masks import ENGINES, engine_fields, engine_row, prefilled
 from contextkit.tools.mask import Mask, Permit
 from tests.context.masked import NAMES, TOOLS
 

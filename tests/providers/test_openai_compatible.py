@@ -22,7 +22,7 @@ from contextkit.canonical import parse
 from contextkit.errors import UsageError
 from contextkit.log.log import Turns
 from contextkit.models import model_named
-from contextkit.providers.masking import ENGINES
+from contextkit.providers.engine_masks import ENGINES
 from contextkit.providers.openai_compatible import HOSTS, OpenAICompatible
 from contextkit.server import LocalServer
 

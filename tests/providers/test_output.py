@@ -22,7 +22,7 @@ from contextkit.canonical import parse
 from contextkit.errors import UnreadableReply, UsageError
 from contextkit.providers.bedrock.converse import BedrockConverse
 from contextkit.providers.gemini.generate import Gemini
-from contextkit.providers.settings import OutputChanged, claude, strict
+from contextkit.providers.reply_form import OutputChanged, claude, strict
 from contextkit.server import LocalServer
 from contextkit.tools.signature import without_titles
 from tests.context.desk import WIRES, Desk, bill, honest, says

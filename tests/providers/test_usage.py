@@ -92,7 +92,7 @@ def test_a_counter_that_is_no_count_is_unknown(endpoint: str, value: Any) -> Non
 
 ENDPOINTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "anthropic_messages": (
-        AnthropicMessages("claude-opus-4-8", max_tokens=100),
+        lambda: AnthropicMessages("claude-opus-4-8", max_tokens=100),
         {
             "id": "m",
             "type": "message",
@@ -114,7 +114,7 @@ ENDPOINTS: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
     "openai_chat": (
-        OpenAIChat("gpt-5.2"),
+        lambda: OpenAIChat("gpt-5.2"),
         {
             "id": "c",
             "object": "chat.completion",
@@ -136,7 +136,7 @@ ENDPOINTS: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
     "openai_responses": (
-        OpenAIResponses("gpt-5.2"),
+        lambda: OpenAIResponses("gpt-5.2"),
         {
             "id": "r",
             "object": "response",
@@ -150,7 +150,7 @@ ENDPOINTS: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
     "gemini": (
-        Gemini("gemini-2.5-pro"),
+        lambda: Gemini("gemini-2.5-pro"),
         {
             "candidates": [{"content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}],
             "responseId": "g",
@@ -159,7 +159,7 @@ ENDPOINTS: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
     "bedrock_converse": (
-        BedrockConverse("amazon.nova-pro-v1:0"),
+        lambda: BedrockConverse("amazon.nova-pro-v1:0"),
         {
             "output": {"message": {"role": "assistant", "content": [{"text": "ok"}]}},
             "stopReason": "end_turn",
@@ -168,7 +168,7 @@ ENDPOINTS: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
     "deepseek": (
-        OpenAICompatible("deepseek-chat", host="deepseek"),
+        lambda: OpenAICompatible("deepseek-chat", host="deepseek"),
         {
             "id": "d",
             "object": "chat.completion",
@@ -178,7 +178,7 @@ ENDPOINTS: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
 }
-"""Endpoint → an adapter, and a response whose bill has every kind of field."""
+"""Endpoint → what makes an adapter (one for a host registers its model), and a response whose bill has every kind of field."""
 _REPLY_FIELDS = {"type", "object", "content", "choices", "output", "candidates", "status", "stop_reason", "stopReason"}
 """Fields of the reply itself, without which it cannot be kept."""
 
@@ -194,7 +194,7 @@ def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 @pytest.mark.parametrize("value", [None, 5, 10**400, [], [None], {}, {"a": [5]}, "x"], ids=lambda value: str(value)[:9])
 def test_a_malformed_bill_stops_neither_watching_nor_receiving(endpoint: str, value: Any) -> None:
-    adapter, response = ENDPOINTS[endpoint]
+    make, response = ENDPOINTS[endpoint]
     for path in paths_in(response):
         if path == ("id",) and value is None and endpoint == "anthropic_messages":
             continue  # a message without an id is none
@@ -203,7 +203,7 @@ def test_a_malformed_bill_stops_neither_watching_nor_receiving(endpoint: str, va
         for name in path[:-1]:
             inner = inner[name]
         inner[path[-1]] = value
-        context = Context(adapter, system="Be brief.")
+        context = Context(make(), system="Be brief.")
         context.user("hi")
         context.request()
         assert context.receive(malformed) is not None, path
@@ -219,7 +219,8 @@ def test_a_malformed_bill_stops_neither_watching_nor_receiving(endpoint: str, va
 
 @pytest.mark.parametrize("usage", [5, [None], "x", {"output_tokens": [None]}])
 def test_a_malformed_bill_in_a_stream_does_not_stop_it(usage: Any) -> None:
-    adapter, response = ENDPOINTS["anthropic_messages"]
+    make, response = ENDPOINTS["anthropic_messages"]
+    adapter = make()
     events = [
         {"type": "message_start", "message": {**response, "content": [], "usage": usage}},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},

@@ -12,7 +12,7 @@ from openai.types.conversations import Conversation, ConversationDeletedResource
 from openai.types.responses import CompactedResponse, Response, ResponseItemList, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from contextkit.providers.server_state import Histories, Unknown
+from contextkit.providers.histories import Histories, Unknown
 from contextkit.server import LocalServer
 from tests.server.conftest import ALL_PARTS, GPT, HEAD, saying
 from tests.server.strict import strictly

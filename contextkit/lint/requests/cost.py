@@ -20,9 +20,9 @@ from contextkit.ledger.parsed_call import ParsedCall, is_one_model
 from contextkit.lint.requests.rule import Evidence, Step
 from contextkit.models import Model
 from contextkit.providers.endpoints import PARSERS
+from contextkit.providers.histories import named_in
 from contextkit.providers.provider import Parsed
 from contextkit.providers.rendered_blocks import memoize_blocks
-from contextkit.providers.server_state import named_in
 
 _SEEDS = 20
 """Earlier calls whose writes are put into the cache: as many positions as a lookup visits."""

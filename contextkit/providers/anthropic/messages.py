@@ -35,9 +35,9 @@ from contextkit.providers.anthropic.blocks import (
 from contextkit.providers.anthropic.body import BODY, api_path, head_parts, message_parts
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import lacking, set_by, settings_for
+from contextkit.providers.parameters import BETA
 from contextkit.providers.provider import Parsed, Turn, assistant_body
 from contextkit.providers.rendered_blocks import Trait, expect, render_block
-from contextkit.providers.settings import BETA
 
 _MARKERS = {300: b',"cache_control":{"type":"ephemeral"}', 3600: b',"cache_control":{"type":"ephemeral","ttl":"1h"}'}
 _FRAMES = {role: (b'{"role":"%b","content":[' % role.encode(), b"]}") for role in ("user", "assistant", "system")}

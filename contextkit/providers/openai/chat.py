@@ -32,7 +32,7 @@ from contextkit.providers.openai.shared import SYSTEM, MessageFormat, OpenAIAdap
 from contextkit.providers.provider import Parsed, Reply, ReplyCall, Turn, assistant_body
 from contextkit.providers.rendered_blocks import Trait, expect, render_block
 from contextkit.providers.reply_json import plain
-from contextkit.providers.settings import CacheKey
+from contextkit.providers.routing_key import CacheKey
 from contextkit.providers.usage import endpoint_usage
 
 WIRE = "openai_chat"

@@ -26,6 +26,7 @@ from contextkit.prompt.breakpoints import AUTO_TTL
 from contextkit.prompt.normal_form import VERBATIM, marker_of, normal
 from contextkit.prompt.prompt import RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
+from contextkit.providers.histories import CONVERSATION, PREVIOUS
 from contextkit.providers.late_tools import SEARCHES_SEARCH as SEARCH
 from contextkit.providers.late_tools import TOOL, answers_search, is_ours, search_result
 from contextkit.providers.masking import Endpoint
@@ -37,7 +38,7 @@ from contextkit.providers.openai.shared import TTLS, MessageFormat, OpenAIAdapte
 from contextkit.providers.provider import Parsed, Reply, ReplyCall, Turn, assistant_body
 from contextkit.providers.rendered_blocks import Trait, expect, render_block
 from contextkit.providers.reply_json import plain, read_object
-from contextkit.providers.server_state import CONVERSATION, PREVIOUS, continuing
+from contextkit.providers.server_state import continuing
 from contextkit.providers.usage import endpoint_usage
 
 WIRE = "openai_responses"

@@ -35,7 +35,7 @@ from contextkit.providers.provider import Parsed, Turn
 from contextkit.providers.rendered_blocks import Trait, expect, render_block
 from contextkit.providers.rendering import strips
 from contextkit.providers.reply_json import MAX_ARGUMENT_DEPTH
-from contextkit.providers.settings import split
+from contextkit.providers.routing_key import split
 from contextkit.tools.definition import INVALID_ARGUMENTS
 
 _PDF = "application/pdf"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
-from contextkit.providers.server_state import PREVIOUS, named_in
+from contextkit.providers.histories import PREVIOUS, named_in
 from contextkit.server.endpoints import openai_validation as refusals
 from contextkit.server.endpoints.codec import Codec, ResponseData, Stream, event, pieces
 from contextkit.server.endpoints.diagnostics import openai_diagnosis

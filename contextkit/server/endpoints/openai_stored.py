@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from contextkit.canonical import Json, canonical
+from contextkit.providers.histories import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.providers.openai.responses import OUTPUTS
-from contextkit.providers.server_state import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
 from contextkit.server.endpoints.openai_validation import invalid
 from contextkit.server.endpoints.validation import ReceivedRequest, Refusal
 

@@ -37,7 +37,7 @@ from contextkit.lint.requests.text_edits import (
 )
 from contextkit.lint.requests.values import differs_only_in, texts_of
 from contextkit.prompt.block import text_of
-from contextkit.providers.server_state import named_in
+from contextkit.providers.histories import named_in
 
 # CKS01 clock-in-system
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,203 @@
+"""How families of open-weight models write a tool call (`FORMATS`), and the prefills, regular expressions, grammars and
+structural tags that are made of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from contextkit.canonical import Json, canonical
+from contextkit.errors import UsageError
+from contextkit.tools.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class CallFormat:
+    """How one family of models writes a call: begin, name, middle, arguments, end."""
+
+    name: str
+    """As engines name the parser."""
+    begin: str
+    """What stands before the name."""
+    middle: str
+    """What stands between the name and the arguments."""
+    end: str
+    """What stands behind the arguments."""
+    trigger: str
+    """The beginning of `begin` that only a call has."""
+    style: str
+    """How the arguments are written: `json`, one object; `qwen_xml`, one element an argument. XGrammar's names."""
+    source: str
+    """Where it is documented."""
+
+    def call(self, name: str, arguments: Json) -> str:
+        """A whole call, as the model would write it.
+
+        >>> FORMATS["mistral"].call("search", {"q": "gpu"})
+        '[TOOL_CALLS]search[ARGS]{"q":"gpu"}'
+        """
+        return f"{self.begin}{name}{self.middle}{_STYLES[self.style](arguments)}{self.end}"
+
+
+def _elements(arguments: Json) -> str:
+    """Text as it stands, everything else as JSON."""
+    said = {key: value if isinstance(value, str) else canonical(value).decode() for key, value in arguments.items()}
+    return "\n".join(f"<parameter={key}>\n{value}\n</parameter>" for key, value in said.items())
+
+
+_STYLES: Mapping[str, Callable[[Json], str]] = {
+    "json": lambda arguments: canonical(arguments).decode(),
+    "qwen_xml": _elements,
+}
+
+
+_HERMES = ('<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>", "<tool_call>", "json")
+
+
+FORMATS: Mapping[str, CallFormat] = {
+    row.name: row
+    for row in (
+        CallFormat(
+            "hermes", *_HERMES, "vLLM examples/tool_chat_template_hermes.jinja, tool_parsers/hermes_tool_parser.py"
+        ),
+        CallFormat(
+            "qwen",
+            *_HERMES,
+            "chat template of Qwen/Qwen2.5-7B-Instruct and Qwen/Qwen3-8B, which write calls as Hermes does",
+        ),
+        CallFormat(
+            "qwen3_coder",
+            "<tool_call>\n<function=",
+            ">\n",
+            "\n</function>\n</tool_call>",
+            "<tool_call>",
+            "qwen_xml",
+            "chat template of Qwen/Qwen3-Coder-30B-A3B-Instruct; vLLM tool_parsers/qwen3coder_tool_parser.py",
+        ),
+        CallFormat(
+            "llama3_json",
+            '{"name": "',
+            '", "parameters": ',
+            "}",
+            '{"name": "',
+            "json",
+            "vLLM examples/tool_chat_template_llama3.1_json.jinja, tool_parsers/llama_tool_parser.py",
+        ),
+        CallFormat(
+            "mistral",
+            "[TOOL_CALLS]",
+            "[ARGS]",
+            "",
+            "[TOOL_CALLS]",
+            "json",
+            "https://docs.vllm.ai/en/latest/api/vllm/tool_parsers/mistral_tool_parser/ (tokenizers from v11 on)",
+        ),
+        CallFormat(
+            "mistral_json",
+            '[TOOL_CALLS][{"name": "',
+            '", "arguments": ',
+            "}]",
+            "[TOOL_CALLS]",
+            "json",
+            "vLLM examples/tool_chat_template_mistral.jinja (tokenizers before v11)",
+        ),
+    )
+}
+"""Name of a parser → how its models write a call."""
+
+
+def format_named(name: str) -> CallFormat:
+    """The row of that name. Raises `UsageError` where there is none."""
+    if name not in tuple(FORMATS):
+        raise UsageError(
+            f"no call format {name!r}: use one of {', '.join(FORMATS)}, as the engine's --tool-call-parser names it"
+        )
+    return FORMATS[name]
+
+
+def prefill(form: CallFormat, names: Iterable[str]) -> str:
+    """The beginning of a call that every one of `names` shares: what the model goes on from can only be one of their
+    family.
+
+    >>> prefill(FORMATS["qwen"], ["browser_open", "browser_close"])
+    '<tool_call>\\n{"name": "browser_'
+    """
+    first, last = min(given := _some(names)), max(given)
+    n_shared = next(
+        (index for index, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first)
+    )
+    return form.begin + first[:n_shared]
+
+
+def name_regex(form: CallFormat, names: Iterable[str]) -> str:
+    """A regular expression of whole replies that are a call of one of `names`; the arguments are any text.
+
+    >>> name_regex(FORMATS["mistral"], ["a", "b"])
+    '\\\\[TOOL_CALLS\\\\](a|b)\\\\[ARGS\\\\][\\\\s\\\\S]*'
+    """
+    return f"{_escaped(form.begin)}({'|'.join(map(_escaped, _some(names)))}){_escaped(form.middle)}[\\s\\S]*"
+
+
+def name_ebnf(form: CallFormat, names: Iterable[str]) -> str:
+    """The same as an EBNF grammar, as XGrammar and llama.cpp read it.
+
+    >>> print(name_ebnf(FORMATS["llama3_json"], ["a", "b"]))
+    root ::= "{\\"name\\": \\"" name "\\", \\"parameters\\": " rest
+    name ::= "a" | "b"
+    rest ::= [^\\x00]*
+    """
+    root = " ".join([*_literal(form.begin), "name", *_literal(form.middle), "rest"])
+    return f"root ::= {root}\nname ::= {' | '.join(part for name in _some(names) for part in _literal(name))}\nrest ::= [^\\x00]*"
+
+
+def structural_tag(form: CallFormat, tools: Sequence[Tool], *, require: bool) -> Json:
+    """Replies in which every call is one of `tools`, its arguments as their schemas say.
+
+    `require`: that begin with a call.
+
+    One rule a tool: once the model has begun a call, only these names can follow (XGrammar's structural tags, which
+    vLLM and SGLang take).
+    """
+    tags = [_tag(form, tool) for tool in tools]
+    inside = {
+        "type": "triggered_tags",
+        "triggers": [form.trigger],
+        "tags": tags,
+        "at_least_one": require,
+        "stop_after_first": False,
+    }
+    return {"type": "structural_tag", "format": inside}
+
+
+def words_only(form: CallFormat) -> Json:
+    """Replies in which no call can begin, as a structural tag.
+
+    >>> words_only(FORMATS["hermes"])["format"]
+    {'type': 'any_text', 'excludes': ['<tool_call>']}
+    """
+    return {"type": "structural_tag", "format": {"type": "any_text", "excludes": [form.trigger]}}
+
+
+def _tag(form: CallFormat, tool: Tool) -> Json:
+    arguments = {"type": "json_schema", "json_schema": tool.parameters or {"type": "object"}, "style": form.style}
+    return {"type": "tag", "begin": f"{form.begin}{tool.name}{form.middle}", "content": arguments, "end": form.end}
+
+
+def _some(names: Iterable[str]) -> list[str]:
+    given = list(names)
+    if not given:
+        raise UsageError("a grammar of calls needs a name: where no tool may be called, send tool_choice none")
+    return given
+
+
+def _escaped(text: str) -> str:
+    """`re.escape` without what grammar compilers do not know: a line break stays `\\n`, and blanks and quotes stay
+    themselves.
+    """
+    return re.sub(r"([\\.^$*+?{}\[\]|()])", r"\\\1", text).replace("\n", "\\n")
+
+
+def _literal(text: str) -> list[str]:
+    return [canonical(text).decode()] if text else []

@@ -1,0 +1,225 @@
+"""What an inference engine is sent so that a model keeps to a tool mask: one row for each engine and kind of mask, the
+cheapest safe row first, its source beside it.
+
+Two values of `tool_choice` are left out: SGLang renders the prompt without tools under `none`, and with one tool under a
+named choice. A chat template that prints `tool_choice` is the exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contextkit.canonical import Json
+from contextkit.errors import UsageError
+from contextkit.providers.call_formats import CallFormat, prefill, structural_tag, words_only
+from contextkit.tools.mask import Mask
+from contextkit.tools.tool import Tool
+
+Fields = Callable[[Mask, Sequence[Tool], CallFormat | None], dict[str, Any]]
+"""(mask, tools allowed, format) → body fields."""
+
+
+GRAMMARS = ("response_format", "structured_outputs", "regex", "ebnf", "grammar", "json_schema")
+"""Fields that say the form of a reply: where the caller sends one, a structural tag would take its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """What decodes the replies of an endpoint."""
+
+    engine: str
+    """One of `ENGINES`."""
+    form: CallFormat | None
+    """How its model writes a call; None where nobody said."""
+    is_formed: bool = False
+    """Whether the caller gives replies a form of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """One way to say a mask to an engine."""
+
+    mechanism: str
+    """As `request.mask.mechanism` says it."""
+    engines: tuple[str, ...]
+    """Engines that take it."""
+    holds: Callable[[Mask], bool]
+    """Whether it says this mask."""
+    needs: str
+    """The same in words."""
+    fields: Fields
+    """What is sent."""
+    is_enforced: bool
+    """Whether the engine keeps the model from any other call."""
+    source: str
+    """Where it is documented."""
+    needs_format: bool = False
+    """Whether it is said in the model's call format."""
+
+    @property
+    def cost(self) -> str:
+        """The cost of a change into it."""
+        return (
+            "0 tokens: it holds while the reply is decoded" if self.is_enforced else "at most 60 tokens, appended once"
+        )
+
+
+_VLLM = "vLLM 0.33 vllm/entrypoints/openai/chat_completion/protocol.py"
+
+
+_SGLANG = "SGLang 0.5.23 sglang/srt/entrypoints/openai/protocol.py"
+
+
+_PROMPT = "SGLang 0.5.23 sglang/srt/entrypoints/openai/serving_chat.py"
+
+
+_LLAMA = "llama.cpp tools/server/README.md"
+
+
+_GRAMMAR = ("vllm", "sglang")
+
+
+ENGINES = (*_GRAMMAR, "llamacpp")
+
+
+def _named(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    return {"tool_choice": {"type": "function", "function": {"name": mask.allowed[0]}}}
+
+
+def _tagged(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    return {"response_format": structural_tag(form, tools, require=mask.mode == "specified")} if form else {}
+
+
+def _wordy(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    return {"response_format": words_only(form)} if form else {}
+
+
+def _silent(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    """vLLM parses no call under `none`, and lets the model write one as text: the grammar does not."""
+    return {"tool_choice": "none", **_wordy(mask, tools, form)}
+
+
+ROWS: tuple[EngineRow, ...] = (
+    EngineRow(
+        "auto",
+        ENGINES,
+        lambda mask: mask.mode == "auto" and mask.is_all,
+        "every tool allowed",
+        lambda *given: {},
+        True,
+        _VLLM,
+    ),
+    EngineRow(
+        "none",
+        ("vllm",),
+        lambda mask: mask.mode == "none",
+        "no tool allowed, and no call can begin",
+        _silent,
+        True,
+        f"{_VLLM}: not with --exclude-tools-when-tool-choice-none, which takes the tools out of the prompt",
+    ),
+    EngineRow(
+        "structural_tag",
+        ("sglang",),
+        lambda mask: mask.mode == "none",
+        "no tool allowed: no call can begin",
+        _wordy,
+        True,
+        f"{_PROMPT}: tool_choice none takes the tools out of the prompt",
+        True,
+    ),
+    EngineRow(
+        "none",
+        ("llamacpp",),
+        lambda mask: mask.mode == "none",
+        "no tool allowed",
+        lambda *given: {"tool_choice": "none"},
+        True,
+        _LLAMA,
+    ),
+    EngineRow(
+        "required",
+        ENGINES,
+        lambda mask: mask.mode == "required",
+        "every tool allowed, a call required",
+        lambda *given: {"tool_choice": "required"},
+        True,
+        _VLLM,
+    ),
+    EngineRow(
+        "named",
+        ("vllm",),
+        lambda mask: mask.mode == "specified" and len(mask.allowed) == 1,
+        "one tool, required",
+        _named,
+        True,
+        f"{_VLLM}; not for {_PROMPT}, which takes the other tools out of the prompt",
+    ),
+    EngineRow(
+        "structural_tag",
+        _GRAMMAR,
+        lambda mask: mask.mode in ("auto", "specified"),
+        "a subset, with or without a call required",
+        _tagged,
+        True,
+        f"{_VLLM}; {_SGLANG}: not beside tool_choice required or named",
+        True,
+    ),
+    EngineRow(
+        "prefill",
+        ("llamacpp",),
+        lambda mask: mask.mode == "specified",
+        "a subset, required: the call's beginning is written for the model, since its grammar field and tools exclude each other",
+        lambda *given: {},
+        False,
+        _LLAMA,
+    ),
+    EngineRow(
+        "reminder", ENGINES, lambda mask: True, "everything else", lambda *given: {}, False, "a text of the user's turn"
+    ),
+)
+"""How an engine is told a mask, the first row that holds."""
+
+
+_CONTINUES: Mapping[str, dict[str, Any]] = {
+    "vllm": {"continue_final_message": True, "add_generation_prompt": False},
+    "sglang": {"continue_final_message": True},
+    "llamacpp": {},
+}
+"""Engine → fields that make it go on with the last assistant message instead of beginning another."""
+
+
+def engine_row(engine: str, mask: Mask) -> EngineRow:
+    """Return how `engine` is given a mask. Raises `UsageError` for an engine there is not.
+
+    >>> [engine_row(engine, Mask("p", ("a", "b"), "auto", False, False)).mechanism for engine in ENGINES]
+    ['structural_tag', 'structural_tag', 'reminder']
+    """
+    if engine not in ENGINES:
+        raise UsageError(f"no engine {engine!r}: use one of {', '.join(ENGINES)}")
+    return next(row for row in ROWS if engine in row.engines and row.holds(mask))
+
+
+def enforced_row(decoding: Decoding, mask: Mask) -> EngineRow | None:
+    """The row by which the engine itself keeps a model to a mask; None where it cannot, or has no format to say it in."""
+    row = engine_row(decoding.engine, mask)
+    is_sayable = not row.needs_format or (decoding.form is not None and not decoding.is_formed)
+    return row if row.is_enforced and is_sayable else None
+
+
+def engine_fields(engine: str, mask: Mask, tools: Sequence[Tool], form: CallFormat) -> dict[str, Any]:
+    """Body fields that say a mask to an engine; `tools` are those it allows."""
+    return engine_row(engine, mask).fields(mask, tools, form)
+
+
+def prefilled(engine: str, mask: Mask, form: CallFormat) -> tuple[Json, dict[str, Any]]:
+    """An assistant message that begins a call the mask allows, and the fields that make the engine go on with it.
+
+    Its reply lacks that beginning: put it before the reply before it is parsed. Raises `UsageError` where nothing may
+    be called.
+    """
+    if engine not in ENGINES:
+        raise UsageError(f"no engine {engine!r}: use one of {', '.join(ENGINES)}")
+    return {"role": "assistant", "content": prefill(form, mask.allowed)}, dict(_CONTINUES[engine])
