@@ -6,8 +6,8 @@ import openai
 from provider import SYSTEM, asks, says
 
 from contextkit import Context, Phase, Phases, Tool
-from contextkit.providers.engine_masks import ENGINES
 from contextkit.providers.call_formats import FORMATS, name_regex
+from contextkit.providers.engine_masks import ENGINES
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.server import LocalServer
 
