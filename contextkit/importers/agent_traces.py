@@ -134,16 +134,12 @@ def _call(identity: str, name: str, at: float, session: _Session, prompt: Outlin
     return ModelCall(
         id=identity,
         session=name,
-        lane="main",
         at=at,
         first_byte_at=at,
         ended_at=at,
-        provider="",
         model=UNKNOWN,
         prompt=prompt,
-        usage=None,
         predicted=expected,
-        error=None,
     )
 
 

@@ -17,10 +17,10 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.format import first_line
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import table
-from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import parsed, plausible
-from contextkit.ledger.calls import Record
+from contextkit.importers.transcript import dollars, parsed, plausible
+from contextkit.ledger.calls import ModelCall, Record
 
 _EVENT = re.compile(rb'\{\s*"event"\s*:\s*"[\w ./-]+"\s*,\s*"properties"\s*:\s*\{')
 
@@ -64,4 +64,15 @@ def _message(
         usage = Usage(output=output) if output else None
         name, ended = f"{session}/{number}", plausible(event.get("time"))
         usd = table(said).get("cost")
-        yield from calls.call(number, recorded_call(name, session, provider, model, usage, ended, usd=usd))
+        yield from calls.call(
+            number,
+            ModelCall(
+                id=name,
+                session=session,
+                provider=provider,
+                model=model,
+                usage=usage,
+                ended_at=ended,
+                billed_usd=dollars(usd),
+            ),
+        )

@@ -300,12 +300,6 @@ def calls_of(requests: Iterable[BlockRequest]) -> Iterator[ModelCall]:
             session=request.session,
             lane=request.lane,
             at=request.at,
-            first_byte_at=None,
-            ended_at=None,
-            provider="",
             model=request.model,
             prompt=BlockIds(request.size, tuple(request.ids)),
-            usage=None,
-            predicted=None,
-            error=None,
         )

@@ -670,18 +670,14 @@ class _Replies:
                 billed = billed.with_partial_output()
                 estimate = max(billed.output or 0, round(n_visible / BYTES_PER_OUTPUT_TOKEN))
             call = ModelCall(
-                identity,
-                session,
-                reply.lane,
-                at,
-                None,
-                ended,
-                _provider(model),
-                model,
-                None,
-                billed,
-                None,
-                None,
+                id=identity,
+                session=session,
+                lane=reply.lane,
+                at=at,
+                ended_at=ended,
+                provider=_provider(model),
+                model=model,
+                usage=billed,
                 billed_usd=usd,
                 output_estimate=estimate,
             )
@@ -692,7 +688,18 @@ class _Replies:
             name = step["model"] if isinstance(step.get("model"), str) else model
             own, end = (identity if number == 1 else f"{identity}/{number}"), (ended if number == len(steps) else None)
             billed = _usage(self.source, reply.number, {**tier_fields(usage), **step})
-            calls.append(ModelCall(own, session, lane, at, None, end, _provider(name), name, None, billed, None, None))
+            calls.append(
+                ModelCall(
+                    id=own,
+                    session=session,
+                    lane=lane,
+                    at=at,
+                    ended_at=end,
+                    provider=_provider(name),
+                    model=name,
+                    usage=billed,
+                )
+            )
         return calls
 
     def _times(self, reply: _Reply, record: dict[str, Any]) -> tuple[float, float]:

@@ -23,11 +23,11 @@ import orjson
 
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
-from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts, Reading
-from contextkit.importers.transcript import plausible
-from contextkit.ledger.calls import Record
+from contextkit.importers.transcript import dollars, plausible
+from contextkit.ledger.calls import ModelCall, Record
 
 ROO_INCLUDES = 1_761_955_200.0
 """The first of November 2025: since then Roo Code's input holds the cached tokens of Anthropic's models too."""
@@ -87,8 +87,16 @@ def _records(
     lane = "main" if kind == CALL else kind
     reason = said.get("cancelReason")
     error = str(reason).replace("user_cancelled", "aborted") if reason else None
-    row = recorded_call(
-        name, task, provider, model, usage, None, at=at or 0.0, lane=lane, error=error, usd=said.get("cost")
+    row = ModelCall(
+        id=name,
+        session=task,
+        provider=provider,
+        model=model,
+        usage=usage,
+        at=at or 0.0,
+        lane=lane,
+        error=error,
+        billed_usd=dollars(said.get("cost")),
     )
     yield from calls.call(number, row)
     if kind == CONDENSED:

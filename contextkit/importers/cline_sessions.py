@@ -12,11 +12,11 @@ from typing import Any
 
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
-from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import plausible, recorded_id
-from contextkit.ledger.calls import Record
+from contextkit.importers.transcript import dollars, plausible, recorded_id
+from contextkit.ledger.calls import ModelCall, Record
 
 _NAMES = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
 
@@ -62,5 +62,14 @@ def _records(
         provider, model = provider_and_model(str(info.get("provider") or ""), str(info.get("id") or ""))
         counts = Counts(*(calls.source.count(number, said.get(one)) for one in _NAMES))
         usage = calls.usage(number, provider, counts, "inclusive")
-        row = recorded_call(name, session, provider, model, usage, now, lane=lane, usd=said.get("cost"))
+        row = ModelCall(
+            id=name,
+            session=session,
+            provider=provider,
+            model=model,
+            usage=usage,
+            ended_at=now,
+            lane=lane,
+            billed_usd=dollars(said.get("cost")),
+        )
         yield from calls.call(number, row)

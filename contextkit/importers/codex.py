@@ -258,13 +258,10 @@ class Rollout:
             session=self.session,
             lane=self.lane,
             at=at,
-            first_byte_at=None,
             ended_at=ended,
             provider=self.provider,
             model=self.model,
-            prompt=None,
             usage=self._usage(number, billed),
-            predicted=None,
             error=error,
         )
 

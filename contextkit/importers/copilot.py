@@ -23,11 +23,11 @@ from typing import Any
 from contextkit.cache.usage import Usage
 from contextkit.importers.format import first_line
 from contextkit.importers.rows import table
-from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts
 from contextkit.importers.transcript import EARLIEST, parsed, plausible, recorded_id
-from contextkit.ledger.calls import Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 
 PROVIDER = "github-copilot"
 ADDED_UP = "all calls of this model up to a session.shutdown"
@@ -145,7 +145,19 @@ class _Log:
         if usage is not None:
             self.billed[model] = self.billed[model] + usage if model in self.billed else usage
         lane, at = str(event.get("agentId") or "main"), (held.at if held else None) or 0.0
-        yield from self._row(number, recorded_call(name, self.session, PROVIDER, model, usage, now, at=at, lane=lane))
+        yield from self._row(
+            number,
+            ModelCall(
+                id=name,
+                session=self.session,
+                provider=PROVIDER,
+                model=model,
+                usage=usage,
+                ended_at=now,
+                at=at,
+                lane=lane,
+            ),
+        )
 
     def _shutdown(
         self, number: int, event: dict[str, Any], data: dict[str, Any], now: float | None
@@ -190,12 +202,28 @@ class _Log:
         yield from self.calls.remark("sum", f"{self.session}/{model}", ADDED_UP)
         at, ended = at or self.started, now or self.started or EARLIEST
         identity = f"{self.session}/{model}/{number}"
-        row = recorded_call(identity, self.session, PROVIDER, model, usage, ended, at=min(at, ended), lane=model)
+        row = ModelCall(
+            id=identity,
+            session=self.session,
+            provider=PROVIDER,
+            model=model,
+            usage=usage,
+            ended_at=ended,
+            at=min(at, ended),
+            lane=model,
+        )
         yield from self._row(number, row)
 
     def _held(self, call: _Call) -> Iterator[Record]:
-        row = recorded_call(
-            call.identity, self.session, PROVIDER, call.model, call.usage, call.ended, at=call.at or 0.0, lane=call.lane
+        row = ModelCall(
+            id=call.identity,
+            session=self.session,
+            provider=PROVIDER,
+            model=call.model,
+            usage=call.usage,
+            ended_at=call.ended,
+            at=call.at or 0.0,
+            lane=call.lane,
         )
         yield from self._row(call.line, row)
 

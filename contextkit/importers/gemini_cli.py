@@ -21,11 +21,11 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.importers.rows import bare, rows, table
-from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts
 from contextkit.importers.transcript import plausible, recorded_id
-from contextkit.ledger.calls import Record
+from contextkit.ledger.calls import ModelCall, Record
 
 PROVIDER = "google"
 KEEPS_OTHERS = ("$set", "$rewindTo")
@@ -75,7 +75,12 @@ def read(source: Source) -> Iterator[Record]:
             ended = plausible(message.get("timestamp"))
             usage = _usage(calls, number, table(message["tokens"]))
             model = str(message.get("model") or "unknown")
-            yield from calls.call(number, recorded_call(name, session, PROVIDER, model, usage, ended, lane=lane))
+            yield from calls.call(
+                number,
+                ModelCall(
+                    id=name, session=session, provider=PROVIDER, model=model, usage=usage, ended_at=ended, lane=lane
+                ),
+            )
             if message.get("toolCalls"):
                 calls.put(ended)
     calls.finish()

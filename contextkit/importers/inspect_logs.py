@@ -22,11 +22,11 @@ from typing import Any
 
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
-from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source, load_json
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import plausible, recorded_id
-from contextkit.ledger.calls import Record
+from contextkit.importers.transcript import dollars, plausible, recorded_id
+from contextkit.ledger.calls import ModelCall, Record
 
 MAGIC = b"PK\3\4"
 ADDED_UP = "all calls of this model"
@@ -173,16 +173,16 @@ class _Calls(SessionCalls):
         counts = table(said)
         sent, read_, write, output, total = (self.source.count(number, counts.get(name)) for name in _NAMES)
         usage = self.usage(number, provider, Counts(sent, read_, write, output, total), "exclusive")
-        row = recorded_call(
-            name,
-            session,
-            provider,
-            asked,
-            usage,
-            ended,
+        row = ModelCall(
+            id=name,
+            session=session,
+            provider=provider,
+            model=asked,
+            usage=usage,
+            ended_at=ended,
             at=at or 0.0,
             lane=lane,
             error=error,
-            usd=counts.get("total_cost"),
+            billed_usd=dollars(counts.get("total_cost")),
         )
         yield from self.call(number, row)

@@ -166,16 +166,13 @@ def _call(source: Source, line: int, name: str, at: float, row: Mapping[str, Any
         ended = None
     return ModelCall(
         id=name,
-        session="",
         lane="",
         at=at,
         first_byte_at=first if first is not None and first >= at else None,
         ended_at=ended,
         provider=provider,
         model=model,
-        prompt=None,
         usage=_usage(source, line, row),
-        predicted=None,
         error="error" if str(row.get("level", "")).upper() == "ERROR" else None,
         billed_usd=_usd(row),
     )

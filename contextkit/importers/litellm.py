@@ -193,7 +193,6 @@ def _call(
         model=model,
         prompt=row["proxyserverrequest"],
         usage=usage_of(counts, lambda what: source.fault(line, what)),
-        predicted=None,
         error=_error(row, metadata),
         billed_usd=next((usd for usd in costs if usd is not None), None),
     )

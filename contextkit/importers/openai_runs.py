@@ -96,15 +96,9 @@ def _calls(session: str, run: dict[str, Any], messages: list[dict[str, Any]], sa
             yield ModelCall(
                 id=f"{session}/{number}",
                 session=session,
-                lane="main",
                 at=last,
-                first_byte_at=None,
-                ended_at=None,
                 provider=provider,
                 model=model,
                 prompt=Bodies(front + bytes(sent) + b"]}"),
-                usage=None,
-                predicted=None,
-                error=None,
             )
         sent += (b"," if sent else b"") + spelling

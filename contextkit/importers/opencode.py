@@ -29,11 +29,11 @@ from contextkit.errors import UnreadableLog
 from contextkit.importers.format import first_line
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
-from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import plausible, recorded_id
-from contextkit.ledger.calls import Record
+from contextkit.importers.transcript import dollars, plausible, recorded_id
+from contextkit.ledger.calls import ModelCall, Record
 
 MAGIC = b"SQLite format 3\0"
 _VERSIONS = slice(18, 20)
@@ -241,17 +241,17 @@ def _message(
             continue
         yield from calls.call(
             number,
-            recorded_call(
-                name,
-                session,
-                provider,
-                model,
-                usage,
-                ended or made,
+            ModelCall(
+                id=name,
+                session=session,
+                provider=provider,
+                model=model,
+                usage=usage,
+                ended_at=ended or made,
                 at=made or 0.0,
                 lane=lane,
                 error=("aborted" if error == "MessageAbortedError" else str(error)) if error else None,
-                usd=said.get("cost"),
+                billed_usd=dollars(said.get("cost")),
             ),
         )
 

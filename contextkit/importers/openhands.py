@@ -17,11 +17,11 @@ from typing import Any
 
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
-from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.spans import Counts
 from contextkit.importers.transcript import dollars, plausible, recorded_id
-from contextkit.ledger.calls import Record
+from contextkit.ledger.calls import ModelCall, Record
 
 ADDED_UP = "what the sums of a conversation grew by"
 WRAPPERS = {"history": 2, "events": 2, "trajectory": 2}
@@ -101,7 +101,17 @@ def _listed(calls: SessionCalls, number: int, session: str, lane: str, metrics: 
         at = plausible(started) or 0.0
         counts = Counts(*(calls.source.count(number, one.get(field)) for field in _NAMES))
         usage = calls.usage(number, provider, counts, "inclusive")
-        row = recorded_call(name, session, provider, model, usage, ended, at=at, lane=lane, usd=cost.get("cost"))
+        row = ModelCall(
+            id=name,
+            session=session,
+            provider=provider,
+            model=model,
+            usage=usage,
+            ended_at=ended,
+            at=at,
+            lane=lane,
+            billed_usd=dollars(cost.get("cost")),
+        )
         yield from calls.call(number, row)
     if costs and not is_paired:
         calls.source.fault(number, "as many costs as calls are not listed: their times and costs are unknown")
@@ -126,7 +136,19 @@ def _grown(
     yield from calls.remark("sum", f"{session}/{lane}", ADDED_UP)
     name = f"{session}/{lane}/{tops[0]}+{tops[3]}"
     usd = max(cost - before[4], 0.0)
-    yield from calls.call(number, recorded_call(name, session, provider, model, usage, at, lane=lane, usd=usd))
+    yield from calls.call(
+        number,
+        ModelCall(
+            id=name,
+            session=session,
+            provider=provider,
+            model=model,
+            usage=usage,
+            ended_at=at,
+            lane=lane,
+            billed_usd=dollars(usd),
+        ),
+    )
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

@@ -336,16 +336,13 @@ def _call(source: Source, normalized: _NormalizedSpan) -> ModelCall:
         usage = served(usage, {"service_tier": raw.get("tier")})
     return ModelCall(
         id=recorded_id(raw.get("id")) or normalized.id,
-        session="",
         lane="",
         at=at,
         first_byte_at=first,
         ended_at=ended,
         provider=provider,
         model=model,
-        prompt=None,
         usage=usage,
-        predicted=None,
         error=error,
         billed_usd=dollars(raw.get("usd")),
     )

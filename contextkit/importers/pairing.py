@@ -216,7 +216,7 @@ class Pairs:
             return session or self.source.label, pair.lane or MAIN
         model = _requested_model(fields) or model_in(pair.url) or pair.model
         hint = f"{pair.provider} {model}".lower()
-        sent = ModelCall("", recorded or answer.session, "", 0.0, None, None, "", model, None, None, None, None)
+        sent = ModelCall(id="", session=recorded or answer.session, lane="", model=model)
         call, n_bytes = self.parser.parse(sent, fields, hint, in_headers=pair.in_headers)
         placement = self.conversations.place(call, (recorded,), n_bytes=n_bytes)
         conversation = placement.conversation

@@ -120,13 +120,11 @@ def _call(session: str, lane: str, number: int, said: AssistantTurn, prompt: Out
         session=session,
         lane=lane,
         at=said.started_at,
-        first_byte_at=None,
         ended_at=said.ended_at,
         provider=provider_id(said.provider),
         model=said.model,
         prompt=prompt,
         usage=said.usage,
-        predicted=None,
         error=error,
         billed_usd=said.billed_usd,
     )

@@ -149,14 +149,10 @@ class _Intervals:
             session=self.server,
             lane=lane,
             at=start,
-            first_byte_at=None,
             ended_at=end,
             provider=engine,
             model=model,
-            prompt=None,
             usage=usage,
-            predicted=None,
-            error=None,
         )
 
 

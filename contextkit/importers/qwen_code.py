@@ -20,10 +20,10 @@ from contextkit.importers.format import first_line
 from contextkit.importers.gemini_cli import metadata_usage
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import table
-from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import parsed, plausible, recorded_id
-from contextkit.ledger.calls import Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 
 _MESSAGE = re.compile(rb'"message"\s*:\s*\{\s*(?:"role"\s*:\s*"\w+"\s*,\s*)?"parts"')
 _NAMES = ("prompt", "candidates", "total", "cachedContent", "thoughts", "toolUsePrompt")
@@ -76,4 +76,7 @@ def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[
         yield from calls.remark("project", session, row.get("cwd"))
         if lane != "main":
             yield from calls.remark("agent", f"{session}/{lane}", row.get("agentName"))
-        yield from calls.call(number, recorded_call(name, session, provider, model, usage, now, lane=lane))
+        yield from calls.call(
+            number,
+            ModelCall(id=name, session=session, provider=provider, model=model, usage=usage, ended_at=now, lane=lane),
+        )

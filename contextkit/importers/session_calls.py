@@ -14,7 +14,7 @@ from dataclasses import replace
 from contextkit.cache.usage import Usage
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, counted_usage
-from contextkit.importers.transcript import EARLIEST, dollars
+from contextkit.importers.transcript import EARLIEST
 from contextkit.ledger.calls import ModelCall, Record, Remark, RemarkKind
 
 LONGEST = 3600.0
@@ -91,34 +91,3 @@ class SessionCalls:
             self.source.fault(0, f"{self.n_known:,} of its calls were read before; counted once")
         if self.n_unbilled and not self.n_calls:
             self.source.fault(0, f"none of its {self.n_unbilled:,} replies says token counts; they are in no figure")
-
-
-def recorded_call(
-    identity: str,
-    session: str,
-    provider: str,
-    model: str,
-    usage: Usage | None,
-    ended_at: float | None,
-    *,
-    at: float = 0.0,
-    lane: str = "main",
-    error: str | None = None,
-    usd: object = None,
-) -> ModelCall:
-    """A call of a file that holds no prompts; `usd` is its cost as the program wrote it down."""
-    return ModelCall(
-        id=identity,
-        session=session,
-        lane=lane,
-        at=at,
-        first_byte_at=None,
-        ended_at=ended_at,
-        provider=provider,
-        model=model,
-        prompt=None,
-        usage=usage,
-        predicted=None,
-        error=error,
-        billed_usd=dollars(usd),
-    )

@@ -18,10 +18,10 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.answers import answer_of
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
-from contextkit.importers.session_calls import SessionCalls, recorded_call
+from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import plausible, recorded_id
-from contextkit.ledger.calls import Record
+from contextkit.importers.transcript import dollars, plausible, recorded_id
+from contextkit.ledger.calls import ModelCall, Record
 
 ADDED_UP = "all calls of a run"
 _MINI = re.compile(rb'\{\s*"info"\s*:\s*\{')
@@ -82,15 +82,15 @@ def _call(
         provider, model = provider_and_model("", asked or answer.model)
         usage = answer.usage(lambda what: calls.source.fault(number, what))
         ended = plausible(extra.get("timestamp")) or plausible(answer.created)
-        row = recorded_call(
-            name,
-            session,
-            provider,
-            model,
-            usage and usage.with_ttls_of(provider),
-            ended,
+        row = ModelCall(
+            id=name,
+            session=session,
+            provider=provider,
+            model=model,
+            usage=usage and usage.with_ttls_of(provider),
+            ended_at=ended,
             error=answer.error,
-            usd=extra.get("cost") or answer.billed_usd,
+            billed_usd=dollars(extra.get("cost") or answer.billed_usd),
         )
         yield from calls.call(number, row)
 
@@ -102,7 +102,12 @@ def _sum(calls: SessionCalls, number: int, session: str, asked: str, stats: dict
         usage = Usage(output=output) if output else None
         yield from calls.remark("sum", f"{session}/main", ADDED_UP)
         usd = stats.get("instance_cost")
-        yield from calls.call(number, recorded_call(session, session, provider, model, usage, None, usd=usd))
+        yield from calls.call(
+            number,
+            ModelCall(
+                id=session, session=session, provider=provider, model=model, usage=usage, billed_usd=dollars(usd)
+            ),
+        )
 
 
 def _model(run: dict[str, Any]) -> str:

@@ -620,19 +620,18 @@ class Account:
             if charge is not None:
                 self._recorder.ledger.remark(Remark(CHARGE, name, charge))
             call = ModelCall(
-                name,
-                self._session,
-                self._lane,
-                request.at,
-                first,
-                ended,
-                request.provider,
-                request.model.name,
-                None,
-                usage,
-                request.predicted,
-                error,
-                billed_usd,
+                id=name,
+                session=self._session,
+                lane=self._lane,
+                at=request.at,
+                first_byte_at=first,
+                ended_at=ended,
+                provider=request.provider,
+                model=request.model.name,
+                usage=usage,
+                predicted=request.predicted,
+                error=error,
+                billed_usd=billed_usd,
             )
             call = self._recorder.record(call, request.prompt, request.layout.columns.entries, request.epoch)
             self._warm(call, request.prompt)

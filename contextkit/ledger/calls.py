@@ -112,27 +112,27 @@ class ModelCall:
 
     id: str
     """The provider's id of the response, or ours where none came."""
-    session: str
+    session: str = ""
     """The conversation it belongs to."""
-    lane: str
+    lane: str = "main"
     """`main`, or the branch or sub-agent inside the session: calls of a lane extend one another."""
-    at: float
+    at: float = 0.0
     """When the request started, seconds since 1970."""
-    first_byte_at: float | None
+    first_byte_at: float | None = None
     """When the response began, None if unknown or never."""
-    ended_at: float | None
+    ended_at: float | None = None
     """When it was complete, None if unknown or never."""
-    provider: str
+    provider: str = ""
     """`anthropic`, `openai`, …: the id prices are looked up under."""
-    model: str
+    model: str = ""
     """The model that was asked."""
-    prompt: Outline | Bodies | BlockIds | Tokens | None
+    prompt: Outline | Bodies | BlockIds | Tokens | None = None
     """What was sent, as far as it is known."""
-    usage: Usage | None
+    usage: Usage | None = None
     """What was billed, None where nobody said."""
-    predicted: Usage | None
+    predicted: Usage | None = None
     """What the reference cache expected."""
-    error: str | None
+    error: str | None = None
     """Why it did not end well: `aborted`, `cut`, `overloaded_error`, …; None when it did."""
     billed_usd: float | None = None
     """Dollars that the provider, the gateway it was bought from, or the program that recorded it says it cost; None where

@@ -115,7 +115,7 @@ class OtherEndpoints:
         self, call: Departed, body: bytes, model: str, provider: str, family: str, names: ClientNames
     ) -> ParsedCall | None:
         """Parse the body into blocks; None where it cannot be read."""
-        recorded = ModelCall("", "", "main", call.at, None, None, provider, model, Bodies(body), None, None, None)
+        recorded = ModelCall(id="", at=call.at, provider=provider, model=model, prompt=Bodies(body))
         try:
             near = nearest(self._conversations.recent((family,), RECENT), body)
             return parse_call(recorded, near, index=1, in_headers=names)

@@ -455,6 +455,16 @@ def _record(
     sent = call.books.recorded(f"{session}/{lane}", request, call.cache_prompt, reply_size) if call else None
     at, provider = call.at if call else state.clock.now(), state.books(codec).provider(codec, request.model)
     recorded = ModelCall(
-        made_up, session, lane, at, first_byte_at, ended_at, provider, request.model.name, sent, usage, None, error
+        id=made_up,
+        session=session,
+        lane=lane,
+        at=at,
+        first_byte_at=first_byte_at,
+        ended_at=ended_at,
+        provider=provider,
+        model=request.model.name,
+        prompt=sent,
+        usage=usage,
+        error=error,
     )
     state.ledger.append(recorded)

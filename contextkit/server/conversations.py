@@ -31,7 +31,7 @@ class LedgerConversations:
         Of its headers the names of session and agent are read, and no others.
         """
         in_headers = names_in_headers(headers.items())
-        sent = ModelCall(name, "", "", 0.0, None, None, "", parsed.model, None, None, None, None)
+        sent = ModelCall(id=name, lane="", model=parsed.model)
         call, n_bytes = self._parser.parse(sent, body, parsed.model.lower(), in_headers=in_headers)
         conversation = self._conversations.place(call, n_bytes=n_bytes).conversation
         if conversation.name is None:

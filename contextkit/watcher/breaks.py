@@ -115,7 +115,9 @@ def parsed_body(
     Raises `UnreadableRequest` for a body that is not a model call.
     """
     provider, model = wire.partition("_")[0], _model_of(body) if before is None else before.call.model
-    call = ModelCall("", "", "main", at, began_at, None, provider, model, Bodies(body), usage, None, None)
+    call = ModelCall(
+        id="", at=at, first_byte_at=began_at, provider=provider, model=model, prompt=Bodies(body), usage=usage
+    )
     sent = parse_call(call, before, index=0 if before is None else before.index + 1, in_headers=in_headers)
     if sent is None:
         raise UnreadableRequest("body", "not a request to a model: it has neither messages, nor input, nor contents")

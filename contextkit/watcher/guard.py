@@ -531,19 +531,16 @@ class WatchedCall:
         sent_request, now = self._sent_request, self._guard._clock()
         row = find_model(sent_request.model)
         call = ModelCall(
-            bill.id or f"{sent_request.name}-{sent_request.turn}",
-            sent_request.name,
-            "main",
-            sent_request.at,
-            None if refused else self._first_byte_at,
-            now,
-            row.provider if row else sent_request.wire.partition("_")[0],
-            sent_request.model,
-            None,
-            bill.usage,
-            None,
-            failed,
-            bill.billed_usd,
+            id=bill.id or f"{sent_request.name}-{sent_request.turn}",
+            session=sent_request.name,
+            at=sent_request.at,
+            first_byte_at=None if refused else self._first_byte_at,
+            ended_at=now,
+            provider=row.provider if row else sent_request.wire.partition("_")[0],
+            model=sent_request.model,
+            usage=bill.usage,
+            error=failed,
+            billed_usd=bill.billed_usd,
         )
         self._guard.finish(self._conversation, sent_request, call, bill, self)
 
