@@ -105,7 +105,7 @@ class Bridge(ClientHook):
 
 
 def _is_unmarked(call: ModelCall) -> bool:
-    """Whether a cache that needs breakpoints neither read nor wrote anything of a call that is long enough for it."""
+    """Return whether a cache that needs breakpoints neither read nor wrote anything of a call that is long enough for it."""
     row, usage = model_named(call.model, call.provider), call.usage
     if row.cache != "breakpoints" or usage is None or usage.prompt is None:
         return False

@@ -33,8 +33,8 @@ OF_ENGINES = ("policies", "capacities", "instances", "routing", "slots", "host_c
 """Options that say nothing to a hosted provider's cache."""
 OF_TRACES = ("instances", "routing", "arrival")
 """Options that say nothing to a ledger of token ids, which is replayed on one engine as it is."""
-OF_SOME = {"slots": ("llamacpp",), "host_capacity": ("tiered",), "block_size": ("vllm", "sglang", "tiered")}
-"""Option → the engines it says something to."""
+ENGINES_WITH = {"slots": ("llamacpp",), "host_capacity": ("tiered",), "block_size": ("vllm", "sglang", "tiered")}
+"""Option → the engines that have it."""
 WRITTEN = {"policies": "policy", "capacities": "capacity"}
 """Parameter → its option, where the two differ."""
 
@@ -184,7 +184,7 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
         raise UsageError(
             f"{hosted[0]} bills prompts, {settings[0].cache} holds blocks: no trace has both, replay one after the other"
         )
-    unfit = [option for option, engines in OF_SOME.items() if not set(engines) & set(options.caches)]
+    unfit = [option for option, engines in ENGINES_WITH.items() if not set(engines) & set(options.caches)]
     _refuse(OF_ENGINES if hosted else ("model", *unfit), f"says nothing to {', '.join(options.caches)}: leave it out")
     names = [file for name in traces for file in (_ledger_in(name) or trace_files([name]))]
     if hosted:
@@ -251,7 +251,9 @@ def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
         raise UsageError("--capacity unbounded: an engine over token ids has an end, so give a number of blocks")
     outcomes = []
     rows = list(product(options.caches, options.policies or (None,), options.capacities or (None,)))
-    block_sizes = {cache: options.block_size if cache in OF_SOME["block_size"] else None for cache in options.caches}
+    block_sizes = {
+        cache: options.block_size if cache in ENGINES_WITH["block_size"] else None for cache in options.caches
+    }
     for cache, policy, capacity in watch.parts(rows):
         if policy not in (None, *POLICIES[cache]):
             raise UsageError(f"{cache} has no policy {policy!r}: use one of {', '.join(POLICIES[cache])}")

@@ -1,4 +1,4 @@
-"""A recorded call with its request body parsed into blocks, as the judge, lint and conversation matching see it.
+"""A recorded call with its request body parsed into blocks, as lint, `watch` and conversation matching see it.
 
 `parse_call` takes a call with the bytes of its body; as far as these agree with an earlier call of the conversation, its
 blocks are taken over without being parsed again. `BodyParser` takes bodies that somebody parsed already, and takes over
@@ -159,14 +159,14 @@ RECENT = 8
 
 
 def nearest(calls: Sequence[ParsedCall], raw: bytes) -> ParsedCall | None:
-    """The call that shares the most leading bytes with a body: cutting can begin where they differ."""
+    """Return the call that shares the most leading bytes with a body: cutting can begin where they differ."""
     if len(calls) < 2:
         return calls[0] if calls else None
     return max(calls, key=lambda call: common_bytes(call.raw, raw))
 
 
 def compare(before: ParsedCall, after: ParsedCall) -> tuple[Change, ...]:
-    """Every difference in the prompts of two neighbouring calls, in cache order; empty where `after` only continues."""
+    """Return every difference in the prompts of two neighbouring calls, in cache order; none if `after` only continues."""
     if before.endpoint != after.endpoint:
         return ()
     return changes(
@@ -180,7 +180,7 @@ def compare(before: ParsedCall, after: ParsedCall) -> tuple[Change, ...]:
 
 
 def reach_of(sent: ParsedCall) -> int:
-    """The number of leading blocks that the provider may have cached: up to the last marker, or all on an implicit
+    """Count the leading blocks that the provider may have cached: up to the last marker, or all on an implicit
     cache.
     """
     if sent.row.cache != "breakpoints":
@@ -193,7 +193,7 @@ def reach_of(sent: ParsedCall) -> int:
 
 
 def row_of(model: str, wire: str) -> Model:
-    """The row of a model, or one assumed after its nearest relative.
+    """Return the row of a model, or one assumed after its nearest relative.
 
     For a call that names no model, the usual one of its wire.
 
@@ -259,7 +259,7 @@ def _whole(call: ModelCall, raw: bytes) -> ParsedCall | None:
 
 
 def _continued(call: ModelCall, raw: bytes, before: ParsedCall | None) -> ParsedCall | None:
-    """`call` cut from where its bytes leave those of `before`, None where they share no message."""
+    """Return `call` parsed from where its bytes leave those of `before`; None where they share no message."""
     if before is None or before.places is None or not before.raw:
         return None
     places = before.places
@@ -292,7 +292,7 @@ def _continued(call: ModelCall, raw: bytes, before: ParsedCall | None) -> Parsed
 
 
 def _reused_head(shape: BodyReader, fields: Mapping[str, Json], before: ParsedCall, places: Places) -> list[Block]:
-    """Blocks of tools and system; those of `before` where they are the same, so that they are one object, not two."""
+    """Return the blocks of tools and system; those of `before` where they are the same, so that they are one object, not two."""
     old = before.blocks[: places.first]
     new = list(shape.head_blocks(fields))
     if len(old) != len(new):
@@ -304,7 +304,7 @@ def _reused_head(shape: BodyReader, fields: Mapping[str, Json], before: ParsedCa
 
 
 def _cut_messages(shape: BodyReader, messages: list[Json], first: int, head: int) -> list[list[Block]]:
-    """Blocks of each of `messages`, of which the first is number `first` and all before number `head` are system text."""
+    """Return the blocks of each of `messages`, of which the first is number `first` and all before number `head` are system text."""
     return [
         list(shape.message_blocks(one, i, "system" if i < head else "messages"))
         for i, one in enumerate(messages, first)
@@ -331,7 +331,7 @@ _SPELLINGS = (
 
 
 def _located(raw: bytes, name: str, messages: list[Json]) -> tuple[int, array[int]] | None:
-    """Byte of the first message and the end of each.
+    """Return the byte of the first message and the end of each.
 
     None where they are spelled in no way we know, so that nothing can be said.
     """
@@ -356,7 +356,7 @@ def _ends(raw: bytes, start: int, messages: list[Json], style: _JsonStyle) -> ar
 
 
 def _tail_ends(raw: bytes, at: int, messages: list[Json]) -> array[int] | None:
-    """Ends of the messages that follow the one that ends at `at`."""
+    """Return the ends of the messages that follow the one that ends at `at`."""
     if not messages:
         return array("q")
     spelled_so = (_ends(raw, at + len(one.comma), messages, one) for one in _SPELLINGS if raw.startswith(one.comma, at))

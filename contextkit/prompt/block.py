@@ -84,7 +84,7 @@ MARKER = "marker"
 
 
 def text_of(block: Block) -> str:
-    """The text of a block and of its nested parts; empty for images, and for calls without any.
+    """Return the text of a block and of its nested parts; empty for images, and for calls without any.
 
     >>> text_of(Block("messages", "messages[0].content", 0, "user", "text", "hi"))
     'hi'
@@ -96,7 +96,7 @@ def text_of(block: Block) -> str:
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """The texts in fields that hold text."""
+    """Yield the texts in fields that hold text."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -123,7 +123,7 @@ def _all_texts(value: Json) -> Iterator[str]:
 
 
 def json_bytes(value: Json) -> bytes:
-    """Compact JSON, keys in their order.
+    """Write compact JSON, keys in their order.
 
     Raises `UnreadableRequest` for a value that is nested deeper than any provider accepts.
     """
@@ -134,7 +134,7 @@ def json_bytes(value: Json) -> bytes:
 
 
 def marker_in(marker: Json) -> Mapping[str, Json] | None:
-    """A marker as an object; one of another form still marks its block."""
+    """Return a marker as an object; one of another form still marks its block."""
     return marker if isinstance(marker, dict) else None if marker is None else {"type": str(marker)}
 
 
@@ -145,7 +145,7 @@ def _unmarked(value: Json) -> Json:
 
 
 def listed(value: Json, path: str) -> list[Json]:
-    """An array, empty where there is none; raises `UnreadableRequest` for anything else."""
+    """Return an array, empty where there is none; raises `UnreadableRequest` for anything else."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -154,20 +154,20 @@ def listed(value: Json, path: str) -> list[Json]:
 
 
 def mapped(value: Json, path: str) -> dict[str, Json]:
-    """An object; raises `UnreadableRequest` for anything else."""
+    """Return an object; raises `UnreadableRequest` for anything else."""
     if not isinstance(value, dict):
         raise UnreadableRequest(path, "Input should be an object")
     return value
 
 
 def name_in(value: Json, *keys: str) -> str:
-    """The name of a tool: its own, or that of an object under one of `keys`."""
+    """Return the name of a tool: its own, or that of an object under one of `keys`."""
     inside = [value, *(value.get(key) for key in keys)] if isinstance(value, dict) else []
     return next((str(one["name"]) for one in inside if isinstance(one, dict) and "name" in one), "")
 
 
 def type_in(value: Json, kinds: Mapping[str, str]) -> str:
-    """The type of a block: by its `type`, or by its key where it has none; `kinds` maps both to neutral types."""
+    """Return the type of a block: by its `type`, or by its key where it has none; `kinds` maps both to neutral types."""
     if not isinstance(value, dict):
         return "text"
     kind = value.get("type")

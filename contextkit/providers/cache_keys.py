@@ -18,7 +18,7 @@ from contextkit.sequence_view import SequenceView
 
 
 def namespaces(endpoint: str, params: Mapping[str, Json], flags: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
-    """Keys of the three levels, each covering the one before; `endpoint` as in `facts/parameters.toml`."""
+    """Return the keys of the three levels, each covering the one before; `endpoint` as in `facts/parameters.toml`."""
     table = keying(endpoint)
     facts = [
         (table.levels[name], name, value)
@@ -37,7 +37,7 @@ def keyed(
     n: int,
     marks: tuple[Breakpoint, ...],
 ) -> Prompt:
-    """The prompt that a cache sees of the first `n` blocks of `columns`, with these breakpoints."""
+    """Return the prompt that a cache sees of the first `n` blocks of `columns`, with these breakpoints."""
     ends = (min(columns.level_ends[0], n), min(columns.level_ends[1], n))
     views = SequenceView(columns.digests), SequenceView(columns.ends_tokens), SequenceView(columns.positions)
     return Prompt(namespaces(endpoint, params, flags), ends, *views, marks, n)

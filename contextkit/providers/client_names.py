@@ -51,7 +51,7 @@ NO_NAMES = ClientNames()
 
 
 def client_names(fields: Mapping[str, Any], in_headers: ClientNames = NO_NAMES) -> ClientNames:
-    """The names in a request body; those that it lacks from the headers of the request.
+    """Return the names in a request body; those that it lacks from the headers of the request.
 
     >>> client_names({"client_metadata": {"session_id": "s", "thread_id": "t", "x-codex-window-id": "t:1"}})
     ClientNames(session='s', agent='t', window='t:1')
@@ -82,7 +82,7 @@ _HEADERS = frozenset(
 
 
 def names_in_headers(headers: Iterable[tuple[str, str]]) -> ClientNames:
-    """The names in the headers of a request, of the first client in `facts/clients.toml` whose session header is there.
+    """Return the names in the headers of a request, of the first client in `facts/clients.toml` whose session header is there.
 
     No other header is looked at.
 
@@ -114,7 +114,7 @@ _METADATA_NAMES = {"session": "session_id", "agent": "thread_id", "window": "win
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    """The object in a text; empty where it is none."""
+    """Return the object in a text; empty where it is none."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -123,7 +123,7 @@ def _json_object(text: str) -> dict[str, Any]:
 
 
 def session_in(fields: Mapping[str, Any]) -> str:
-    """The session that a request body names: a session id, Claude Code's user id, the key of its cached prefixes.
+    """Return the session that a request body names: a session id, Claude Code's user id, the key of its cached prefixes.
 
     >>> session_in({"metadata": {"user_id": "user_1_account_2_session_3"}}), session_in({"prompt_cache_key": "k"})
     ('3', 'k')
@@ -140,7 +140,7 @@ def session_in(fields: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=256)
 def _session_in_user(user: str) -> str:
-    """The session that Claude Code writes into the user id, as text or as JSON."""
+    """Return the session that Claude Code writes into the user id, as text or as JSON."""
     if user.startswith("{"):
         return _first_text(_json_object(user), SESSION_NAMES)
     _, mark, session = user.rpartition(_USER_ID_SESSION)

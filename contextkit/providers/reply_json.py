@@ -20,7 +20,7 @@ HELPERS = frozenset({"parsed", "parsed_output", "parsed_arguments", "_request_id
 
 
 def plain(value: Any) -> dict[str, Json]:
-    """The dict of a response, event or item, nulls and helper fields left out; key order kept.
+    """Return the dict of a response, event or item, nulls and helper fields left out; key order kept.
 
     Raises `UnreadableReply` for anything else.
     """
@@ -49,7 +49,7 @@ def _has_null_argument(value: Json) -> bool:
 
 
 def _with_numbers(written: Json, typed: Any) -> Json:
-    """`written` with the numbers of `typed` that JSON has no form for, where `written` has null."""
+    """Return `written` with the numbers of `typed` that JSON has no form for, where `written` has null."""
     if isinstance(written, Mapping) and isinstance(typed, Mapping):
         return {key: _with_numbers(item, typed.get(key)) for key, item in written.items()}
     if isinstance(written, list) and isinstance(typed, list | tuple) and len(written) == len(typed):
@@ -58,7 +58,7 @@ def _with_numbers(written: Json, typed: Any) -> Json:
 
 
 def sendable(value: Any) -> Json:
-    """A response's JSON as JSON can carry it: surrogate pairs joined, lone surrogates escaped, NaN and the like as
+    """Return a response's JSON as JSON can carry it: surrogate pairs joined, lone surrogates escaped, NaN and the like as
     text.
 
     Python's JSON reader lets all of these through. Objects that a model wrote as arguments stay as they are: each wire
@@ -93,7 +93,7 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def _joined_pairs(text: str) -> str:
-    """Text with surrogate pairs (halves that came in two events of a stream) as characters and lone surrogates as JSON
+    """Return text with surrogate pairs (halves that came in two events of a stream) as characters and lone surrogates as JSON
     escapes.
     """
     whole = _PAIR.sub(lambda pair: pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text)
@@ -116,7 +116,7 @@ stack."""
 
 
 def object_of(arguments: Json) -> Json:
-    """Arguments as an object; any other value that another endpoint's model wrote stands under one key.
+    """Return arguments as an object; any other value that another endpoint's model wrote stands under one key.
 
     >>> object_of("{torn")
     {'arguments': '{torn'}
@@ -125,7 +125,7 @@ def object_of(arguments: Json) -> Json:
 
 
 def written_object(written: str) -> Json:
-    """Arguments as a stream wrote them, where only objects are taken back: what is cut off or none stands under a key
+    """Return arguments as a stream wrote them, where only objects are taken back: what is cut off or none stands under a key
     that says so.
 
     Source: platform.claude.com "Fine-grained tool streaming", Handling invalid JSON in tool responses.
@@ -143,7 +143,7 @@ def written_object(written: str) -> Json:
 
 
 def read_object(value: Json) -> Json:
-    """The arguments of a call, where only objects are taken back: another value, or one that JSON cannot carry, as
+    """Return the arguments of a call, where only objects are taken back: another value, or one that JSON cannot carry, as
     `written_object` has it.
 
     The SDKs let NaN, lone surrogates and nesting without end through.
@@ -162,7 +162,7 @@ def read_object(value: Json) -> Json:
 
 
 def json_text(value: Json) -> str:
-    """The JSON text of a value with what only Python's JSON reads (NaN, lone surrogates as escapes).
+    """Return the JSON text of a value with what only Python's JSON reads (NaN, lone surrogates as escapes).
 
     A remark where there is none.
     """

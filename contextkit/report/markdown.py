@@ -20,7 +20,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&@:])")
 
 
 def markdown(contents: Contents) -> str:
-    """The whole text."""
+    """Return the whole text."""
     return "\n".join(_lines(contents)) + "\n"
 
 
@@ -62,10 +62,10 @@ def _lines(contents: Contents) -> Iterator[str]:
 def _table(table: Table[Any] | None) -> Iterator[str]:
     if table is None:
         return
-    shown = table.shown("markdown")
-    yield from ["", _row([column.heading for column in shown.columns])]
-    yield f"|{'|'.join('--:' if column.is_number else '---' for column in shown.columns)}|"
-    for cells in shown.cells():
+    visible = table.in_format("markdown")
+    yield from ["", _row([column.heading for column in visible.columns])]
+    yield f"|{'|'.join('--:' if column.is_number else '---' for column in visible.columns)}|"
+    for cells in visible.cells():
         yield _row([cell.text if isinstance(cell, Words) else escaped(str(cell)) for cell in cells])
     yield from ["", table.more] if table.more else []
 

@@ -102,9 +102,9 @@ class Table(Generic[R]):
     more: str = ""
     """A line about the rows that were left out; empty for none."""
 
-    def shown(self, where: Format, width: int | None = None) -> Table[R]:
-        """Return the table with the columns that a format shows; `width` is that of a terminal."""
-        columns = (column for column in self.columns if where in column.formats and _fits(column, width))
+    def in_format(self, name: Format, width: int | None = None) -> Table[R]:
+        """Return the table with the columns that the format `name` shows; `width` is that of a terminal."""
+        columns = (column for column in self.columns if name in column.formats and _fits(column, width))
         return replace(self, columns=tuple(columns))
 
     def cells(self) -> Iterator[list[Cell]]:

@@ -149,12 +149,12 @@ def drawn(table: Table[Any], console: Console) -> RenderableType:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
-    shown = table.shown("terminal", console.width)
+    visible = table.in_format("terminal", console.width)
     page = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in shown.columns:
+    for column in visible.columns:
         side: Literal["right", "left"] = "right" if column.is_number else "left"
         page.add_column(column.heading, justify=side, overflow="fold", no_wrap=column.is_number)
-    for cells in shown.cells():
+    for cells in visible.cells():
         page.add_row(*(plain_cell(str(cell), console) for cell in cells))
     return page
 

@@ -546,13 +546,13 @@ class WatchedCall:
 
 
 def _advance(
-    one: Conversation, prefix: BodyPrefix, at: float, analyzed: ParsedCall | None, stored: Unknown | None = None
+    one: Conversation, prefix: BodyPrefix, at: float, parsed: ParsedCall | None, stored: Unknown | None = None
 ) -> None:
     one.prefix, one.at, one.stored = prefix, at, stored
-    one.call = analyzed if len(prefix.body) <= _MOST_CUT_BYTES else None
+    one.call = parsed if len(prefix.body) <= _MOST_CUT_BYTES else None
     one.turn += 1
-    if analyzed is not None:
-        one.model = analyzed.call.model
+    if parsed is not None:
+        one.model = parsed.call.model
 
 
 def _sent_request(

@@ -31,12 +31,12 @@ def table_html(table: Table[Any], *, is_cards: bool = False) -> str:
 
     The roles repeat what the elements mean, which browsers forget where rows are laid out as cards.
     """
-    shown = table.shown("page")
+    visible = table.in_format("page")
     head = "".join(
         f'<th scope="col" role="columnheader"{_classes(column)}>{sanitize_html(column.heading)}</th>'
-        for column in shown.columns
+        for column in visible.columns
     )
-    body = "".join(_row(shown.columns, cells, is_cards) for cells in shown.cells())
+    body = "".join(_row(visible.columns, cells, is_cards) for cells in visible.cells())
     kind, name = ' class="cards"' if is_cards else "", sanitize_html(table.name)
     note = f'<p class="note">{sanitize_html(table.more)}.</p>\n' if table.more else ""
     return (

@@ -83,11 +83,11 @@ def tape_of(wire: str, calls: Sequence[ModelCall]) -> Tape:
     return Tape(wire, [Call(wire, replace(one, usage=None), orjson.loads(body)) for one, body in bodies])
 
 
-def move(analyzed: Call, seconds: float) -> None:
+def move(taped: Call, seconds: float) -> None:
     """The call happens later."""
-    one = analyzed.call
+    one = taped.call
     first, end = (None if at is None else at + seconds for at in (one.first_byte_at, one.ended_at))
-    analyzed.call = replace(one, at=one.at + seconds, first_byte_at=first, ended_at=end)
+    taped.call = replace(one, at=one.at + seconds, first_byte_at=first, ended_at=end)
 
 
 def texts(call: Call, role: str) -> list[Slot]:

@@ -138,10 +138,10 @@ def squeezed(tape: Tape, turn: int, rng: Random) -> int | None:
 def fading(tape: Tape, turn: int, rng: Random) -> int | None:
     """What is further back than some messages is cut, measured from the end for each request."""
     distance, limit = rng.randint(3, 6) * (2 if tape.wire == "openai_responses" else 1), rng.choice((80, 150, 200))
-    for analyzed in tape.calls:
-        said = _spoken_of(analyzed)
+    for taped in tape.calls:
+        said = _spoken_of(taped)
         for message in said[: max(0, len(said) - distance)]:
-            probe = Call(analyzed.wire, analyzed.call, {**analyzed.body, "messages": [message], "input": [message]})
+            probe = Call(taped.wire, taped.call, {**taped.body, "messages": [message], "input": [message]})
             for slot in results(probe) or list(in_content(message)) * (message.get("role") == "assistant"):
                 if len(slot.text) > 2 * limit + 50:
                     slot.text = f"{slot.text[:limit]}... [{len(slot.text) - limit} more characters]"
@@ -234,10 +234,10 @@ def converted_at_a_switch(tape: Tape, turn: int, rng: Random) -> int | None:
     other = {CLAUDE: "claude-opus-4-6", "openai_chat": "gpt-4.1", "openai_responses": "gpt-5-mini"}[tape.wire]
     if not any(_holds_thinking(message) for message in tape.calls[turn - 1].said):
         return None
-    for analyzed in tape.calls[turn : turn + rng.randint(1, 2)]:
-        _drop_thinking(analyzed, len(analyzed.said))
-        analyzed.body["model"] = other
-        analyzed.call = _asking(analyzed, other)
+    for taped in tape.calls[turn : turn + rng.randint(1, 2)]:
+        _drop_thinking(taped, len(taped.said))
+        taped.body["model"] = other
+        taped.call = _asking(taped, other)
     return turn
 
 
@@ -247,8 +247,8 @@ def _holds_thinking(message: Json) -> bool:
     return has_block or message.get("type") == "reasoning" or "reasoning_content" in message
 
 
-def _asking(analyzed: Call, model: str) -> Any:
-    return replace(analyzed.call, model=model)
+def _asking(taped: Call, model: str) -> Any:
+    return replace(taped.call, model=model)
 
 
 _NOTICES = (

@@ -277,12 +277,12 @@ def evicted(tape: Tape, turn: int, rng: Random) -> int | None:
         return None
     head = 0
     before = 0
-    for i, analyzed in enumerate(tape.calls):
-        size = len(json.dumps(analyzed.body)) // 4
-        head = head or len(json.dumps([analyzed.body["tools"], analyzed.body["system"]])) // 4
-        _mark(analyzed.body["system"][-1])
+    for i, taped in enumerate(tape.calls):
+        size = len(json.dumps(taped.body)) // 4
+        head = head or len(json.dumps([taped.body["tools"], taped.body["system"]])) // 4
+        _mark(taped.body["system"][-1])
         got = head if i == turn else before
-        analyzed.call = replace(analyzed.call, usage=Usage(0, got, size - got, 0, 50))
+        taped.call = replace(taped.call, usage=Usage(0, got, size - got, 0, 50))
         before = size
     gap = tape.calls[turn].call.at - (tape.calls[turn - 1].call.first_byte_at or tape.calls[turn - 1].call.at)
     tape.shift(turn, max(0.0, 20 - gap))

@@ -22,9 +22,9 @@ def _while(tape: Tape, turn: int, rng: Random) -> list[Call]:
 def other_model(tape: Tape, turn: int, rng: Random) -> int | None:
     """A fallback answers."""
     name = rng.choice(("claude-sonnet-4-5", "claude-haiku-4-5") if tape.wire == CLAUDE else ("gpt-4.1", "gpt-5-mini"))
-    for analyzed in _while(tape, turn, rng):
-        analyzed.body["model"] = name
-        analyzed.call = replace(analyzed.call, model=name)
+    for taped in _while(tape, turn, rng):
+        taped.body["model"] = name
+        taped.call = replace(taped.call, model=name)
     return turn
 
 
@@ -95,9 +95,9 @@ def speed(tape: Tape, turn: int, rng: Random) -> int | None:
 
 
 def _on_own_engine(tape: Tape) -> None:
-    for analyzed in tape.calls:
-        analyzed.body["model"] = "Qwen/Qwen3-32B"
-        analyzed.call = replace(analyzed.call, model="Qwen/Qwen3-32B", provider="vllm")
+    for taped in tape.calls:
+        taped.body["model"] = "Qwen/Qwen3-32B"
+        taped.call = replace(taped.call, model="Qwen/Qwen3-32B", provider="vllm")
 
 
 def template(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -141,13 +141,13 @@ def other_region(tape: Tape, turn: int, rng: Random) -> int | None:
         "openai_responses": ("openai", "azure"),
     }[tape.wire]
     changed = [one.call.id for one in _while(tape, turn, rng)]
-    for analyzed in tape.calls:
-        place = places[analyzed.call.id in changed]
-        if analyzed.wire == CLAUDE:
-            analyzed.body["model"] = place.format(model)
-            analyzed.call = replace(analyzed.call, model=analyzed.body["model"])
+    for taped in tape.calls:
+        place = places[taped.call.id in changed]
+        if taped.wire == CLAUDE:
+            taped.body["model"] = place.format(model)
+            taped.call = replace(taped.call, model=taped.body["model"])
         else:
-            analyzed.call = replace(analyzed.call, provider=place)
+            taped.call = replace(taped.call, provider=place)
     return turn
 
 
@@ -155,12 +155,12 @@ def other_host(tape: Tape, turn: int, rng: Random) -> int | None:
     """The client asks an aggregator for another host first, by price or by load."""
     hosts = rng.sample(("Together", "Fireworks", "DeepInfra", "Novita"), 2)
     changed = [one.call.id for one in _while(tape, turn, rng)]
-    for analyzed in tape.calls:
-        host = hosts[analyzed.call.id in changed]
-        analyzed.body["model"] = "deepseek/deepseek-chat-v3.1"
-        analyzed.body["session_id"] = "run-7"
-        analyzed.body["provider"] = {"order": [host]}
-        analyzed.call = replace(analyzed.call, provider="openrouter", model="deepseek/deepseek-chat-v3.1")
+    for taped in tape.calls:
+        host = hosts[taped.call.id in changed]
+        taped.body["model"] = "deepseek/deepseek-chat-v3.1"
+        taped.body["session_id"] = "run-7"
+        taped.body["provider"] = {"order": [host]}
+        taped.call = replace(taped.call, provider="openrouter", model="deepseek/deepseek-chat-v3.1")
     return turn
 
 
@@ -168,24 +168,24 @@ def isolated(tape: Tape, turn: int, rng: Random) -> int | None:
     """Credentials of several accounts are used in turn."""
     accounts = rng.sample(range(100_000_000_000, 999_999_999_999), 2)
     changed = [one.call.id for one in _while(tape, turn, rng)]
-    for analyzed in tape.calls:
-        is_other = analyzed.call.id in changed
-        if analyzed.wire == CLAUDE:
+    for taped in tape.calls:
+        is_other = taped.call.id in changed
+        if taped.wire == CLAUDE:
             name = f"arn:aws:bedrock:us-east-1:{accounts[is_other]}:inference-profile/us.anthropic.claude-sonnet-4-5-20250929-v1:0"
-            analyzed.body["model"] = name
-            analyzed.call = replace(analyzed.call, model=name)
+            taped.body["model"] = name
+            taped.call = replace(taped.call, model=name)
         else:
-            analyzed.body["prompt_cache_isolation_key"] = f"tenant-{accounts[is_other]}"
+            taped.body["prompt_cache_isolation_key"] = f"tenant-{accounts[is_other]}"
     return turn
 
 
 def _told(tape: Tape, missing: list[int]) -> None:
     """Bills of a cache that reads what the call before sent, but for some calls."""
     before = 0
-    for i, analyzed in enumerate(tape.calls):
-        size = len(json.dumps(analyzed.body)) // 4
+    for i, taped in enumerate(tape.calls):
+        size = len(json.dumps(taped.body)) // 4
         got = 0 if i in missing or not i else before // 128 * 128
-        analyzed.call = replace(analyzed.call, usage=Usage(size - got, got, 0, 0, 100))
+        taped.call = replace(taped.call, usage=Usage(size - got, got, 0, 0, 100))
         before = size
 
 
@@ -194,9 +194,9 @@ def no_key(tape: Tape, turn: int, rng: Random) -> int | None:
     if turn < 2 or len(tape.calls) < 5:
         return None
     later = [i for i in range(turn + 2, len(tape.calls)) if rng.random() < 0.2]
-    for analyzed in tape.calls:
-        analyzed.body["model"] = "gpt-4.1"
-        analyzed.call = replace(analyzed.call, model="gpt-4.1")
+    for taped in tape.calls:
+        taped.body["model"] = "gpt-4.1"
+        taped.call = replace(taped.call, model="gpt-4.1")
     _told(tape, [turn, *later])
     return turn
 
@@ -276,16 +276,16 @@ def one_key_for_all(tape: Tape, turn: int, rng: Random) -> int | None:
     made: list[Call] = []
     n, start = rng.randint(4, 8), tape.calls[0].call.at
     count = min(len(tape.calls), 6)
-    for number, analyzed in ((number, analyzed) for analyzed in tape.calls[:count] for number in range(n)):
-        body = json.loads(json.dumps(analyzed.body))
-        one = Call(analyzed.wire, analyzed.call, {**body, "prompt_cache_key": "assistant", "model": "gpt-4.1"})
+    for number, taped in ((number, taped) for taped in tape.calls[:count] for number in range(n)):
+        body = json.loads(json.dumps(taped.body))
+        one = Call(taped.wire, taped.call, {**body, "prompt_cache_key": "assistant", "model": "gpt-4.1"})
         slot = system(one)
         slot.text = f"{slot.text}\nYou speak with customer {number}."
-        name = f"{analyzed.call.session}-{number}"
+        name = f"{taped.call.session}-{number}"
         at = start + len(made) * 1.5
         one.call = replace(
-            analyzed.call,
-            id=f"{analyzed.call.id}-{number}",
+            taped.call,
+            id=f"{taped.call.id}-{number}",
             session=name,
             at=at,
             first_byte_at=None,

@@ -62,7 +62,7 @@ def midnight(tape: Tape, turn: int, rng: Random) -> int | None:
     gap = at - tape.calls[turn - 1].call.at
     shift = _DAY - at % _DAY + 1 + rng.random() * max(0.0, gap - 2)
     tape.shift(0, shift)
-    days = [datetime.fromtimestamp(analyzed.call.at, UTC).date() for analyzed in tape.calls]
+    days = [datetime.fromtimestamp(taped.call.at, UTC).date() for taped in tape.calls]
     if days[turn] == days[turn - 1]:
         return None
     return _fill(tape, turn, rng, label, lambda i: days[i].strftime(form))
@@ -205,12 +205,12 @@ def rebuilt(tape: Tape, turn: int, rng: Random) -> int | None:
     tail = "\n# Format\nUse plain text.\n"
     new = "\n# Format\nUse Markdown where it helps.\n\n# Language\nAnswer in the language you are asked in.\n"
     is_switch = rng.random() < 0.3
-    for i, analyzed in enumerate(tape.calls):
-        slot = system(analyzed)
+    for i, taped in enumerate(tape.calls):
+        slot = system(taped)
         slot.text = other + slot.text + new if i >= turn else head + slot.text + tail
         if is_switch and i >= turn:
-            analyzed.body["model"] = {CLAUDE: "claude-sonnet-4-6", CHAT: "gpt-4.1"}.get(analyzed.wire, "gpt-5-mini")
-            analyzed.call = replace(analyzed.call, model=analyzed.body["model"])
+            taped.body["model"] = {CLAUDE: "claude-sonnet-4-6", CHAT: "gpt-4.1"}.get(taped.wire, "gpt-5-mini")
+            taped.call = replace(taped.call, model=taped.body["model"])
     return turn
 
 
