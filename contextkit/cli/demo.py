@@ -19,9 +19,11 @@ from contextkit.cli.models import say_assumed
 from contextkit.cli.terminal import counter, for_programs, interruptible
 from contextkit.context import Context
 from contextkit.errors import UsageError
-from contextkit.ledger.summary import Summary, dollars, summarise
+from contextkit.ledger.figures import Dollars
+from contextkit.ledger.summary import Summary, summarise
 from contextkit.models import model_named
 from contextkit.providers.anthropic.messages import AnthropicMessages
+from contextkit.report.json import summary_json
 from contextkit.terminal import echo, echo_json
 from contextkit.tools.phases import Phase, Phases
 from contextkit.tools.tool import Tool
@@ -130,7 +132,7 @@ def report(summaries: Mapping[str, Summary], model: str) -> list[str]:
     lines = [f"One agent, 18 tools, {calls} calls to {model}, four runs (local provider, list prices):", ""]
     lines += [f"{'':<14}{'input tokens':>14}{'from cache':>12}{'misses':>8}{'cost':>9}"]
     for way, summary in summaries.items():
-        cost = "unknown" if summary.cost_usd is None else dollars(summary.cost_usd)
+        cost = str(Dollars(summary.cost_usd))
         tokens, rate = summary.usage.prompt or 0, summary.hit_rate or 0.0
         lines.append(f"{way:<14}{tokens:>14,}{rate:>12.1%}{len(summary.losses):>8}{cost:>9}")
     for way, summary in summaries.items():
@@ -174,7 +176,7 @@ def command(model: str, turns: int, as_json: bool) -> None:
     with interruptible("the runs are compared when all are done; no figures"), counter() as show_progress:
         summaries = {way: run(way, model, turns, show_progress) for way in WAYS}
     if as_json:
-        echo_json(canonical({way: parse(summary.to_json()) for way, summary in summaries.items()}))
+        echo_json(canonical({way: summary_json(summary) for way, summary in summaries.items()}))
         return
     for line in report(summaries, model):
         echo(line)

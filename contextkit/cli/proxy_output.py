@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
-from contextkit.ledger.summary import dollars
+from contextkit.ledger.figures import dollars
 from contextkit.terminal import echo, echo_error, sanitize, sanitize_json
 
 

@@ -14,7 +14,7 @@ import click
 from contextkit.canonical import canonical, parse
 from contextkit.cli.models import say_assumed
 from contextkit.cli.report import exit_if_incomplete, print_faults, records_of
-from contextkit.ledger.summary import dollars
+from contextkit.ledger.figures import dollars
 from contextkit.terminal import echo_error, echo_json, rich_console, sanitize_for
 from contextkit.whatif.answer import Answer, WhatIf
 from contextkit.whatif.fix import ASSUMPTIONS

@@ -9,13 +9,13 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from contextkit.cache.usage import Quality, Usage, worst_qualities
-from contextkit.canonical import Json, canonical
 from contextkit.ledger.calls import Record
+from contextkit.ledger.figures import Count, Dollars, Share, dollars
 from contextkit.ledger.misses import AnalyzedCall, Miss, analyzed_calls
 
 K = TypeVar("K")
@@ -115,13 +115,22 @@ class Row:
         return self.calls_with_price < self.calls - self.calls_refused or bool(self.calls_with_partial_cost)
 
     @property
-    def misses_text(self) -> str:
-        """Format `n_misses`: `unknown` if no call reports its usage, a number behind `≥` if only some do.
+    def misses(self) -> Count:
+        """Return `n_misses`: unknown if no call reports its usage, a lower bound if only some do.
 
-        >>> Row("all", 5, 0, 0, Usage(), None, None, 0).misses_text
+        >>> str(Row("all", 5, 0, 0, Usage(), None, None, 0).misses)
         'unknown'
         """
-        return "unknown" if self.has_no_usage else f"{'≥ ' if self.is_partial else ''}{self.n_misses:,}"
+        return self.count(self.n_misses)
+
+    @property
+    def spent(self) -> Dollars:
+        """Return `cost_usd`, a lower bound if it leaves something out."""
+        return Dollars(self.cost_usd, self.is_cost_lower_bound)
+
+    def count(self, number: int | None) -> Count:
+        """Return a sum over its calls: unknown if no call reports its usage, a lower bound if only some do."""
+        return Count(None if self.has_no_usage else number, self.is_partial)
 
     @property
     def usage_or_unknown(self) -> Usage:
@@ -197,21 +206,6 @@ class Summary:
     def losses(self) -> tuple[Miss, ...]:
         """The misses that lost something."""
         return tuple(miss for miss in self.misses if miss.lost_tokens)
-
-    def to_json(self) -> str:
-        """All of it, as one JSON object; unknown is null."""
-        return canonical(
-            {
-                "format": 1,
-                "total": row_json(self.total),
-                "models": [*map(row_json, self.models)],
-                "lanes": [*map(row_json, self.lanes)],
-                "misses": [asdict(miss) for miss in self.misses],
-                "hit_rates": self.hit_rates,
-                "models_without_price": self.models_without_price,
-                "groups": [*map(row_json, self.groups)],
-            }
-        ).decode()
 
     def __str__(self) -> str:
         """One line: `94.1 % of input read from cache · $0.12 spent · $0.83 saved · 0 misses`, and what is unknown."""
@@ -487,38 +481,9 @@ class RowSums(Generic[K]):
         return {key: one.row(name_of(key)) for key, one in self._sums.items()}
 
 
-def row_json(row: Row) -> dict[str, Json]:
-    """A row as JSON: its fields and what follows from them."""
-    usage = row.usage_or_unknown.to_json()
-    usage.pop("service_tier", None)  # of one call, not of a sum
-    derived = {"hit_rate": row.hit_rate, "saved_usd": row.saved_usd, "cost_is_lower_bound": row.is_cost_lower_bound}
-    n_misses = None if row.has_no_usage else row.n_misses
-    return {**asdict(row), "usage": usage, "n_misses": n_misses, **derived}
-
-
-def dollars(amount: float) -> str:
-    """An amount as people read it, small ones with the digits that matter.
-
-    >>> dollars(0.83), dollars(0.0042), dollars(1234.5), dollars(0), dollars(-0.5), dollars(-0.00001)
-    ('$0.83', '$0.0042', '$1,234.50', '$0.00', '-$0.50', '$0.0000')
-    """
-    digits = 2 if amount == 0 or abs(amount) >= 0.1 else 4
-    rounded = round(amount, digits)
-    return f"{'-' if rounded < 0 else ''}${abs(rounded):,.{digits}f}"
-
-
 def unpriced_name(model: str, service_tier: str) -> str:
     """Name a model whose calls have no price, with the service tier that has none."""
     return f"{model} ({service_tier})" if service_tier else model
-
-
-def spent(row: Row) -> str:
-    """What a row cost as people read it: `≥` before what leaves out calls of models without a price, `unknown` where
-    all are.
-    """
-    if row.cost_usd is None:
-        return "unknown"
-    return f"{'≥ ' if row.is_cost_lower_bound else ''}{dollars(row.cost_usd)}"
 
 
 def _hit_text(summary: Summary) -> str:
@@ -526,16 +491,14 @@ def _hit_text(summary: Summary) -> str:
         return "no calls recorded"
     if summary.hit_rate is None:
         return "hit rate unknown"
-    return (
-        f"{summary.hit_rate:.1%}".replace("%", " %")
-        + " of input read from cache"
-        + (" (estimated)" if summary.usage.estimated else "")
+    return f"{Share(summary.hit_rate).spaced} of input read from cache" + (
+        " (estimated)" if summary.usage.estimated else ""
     )
 
 
 def _money_texts(summary: Summary) -> Iterable[str]:
     if summary.cost_usd is not None:
-        yield f"{spent(summary.total)} spent"
+        yield f"{summary.total.spent} spent"
     if summary.saved_usd is not None:
         yield (
             f"{dollars(summary.saved_usd)} saved"
@@ -545,8 +508,8 @@ def _money_texts(summary: Summary) -> Iterable[str]:
 
 
 def _miss_text(summary: Summary) -> str:
-    n, text = summary.total.n_misses, summary.total.misses_text
-    return f"{text} {'miss' if n == 1 else 'misses'}" if summary.calls_with_usage else ""
+    n = summary.total.n_misses
+    return f"{summary.total.misses} {'miss' if n == 1 else 'misses'}" if summary.calls_with_usage else ""
 
 
 def _unknown_texts(summary: Summary) -> Iterable[str]:

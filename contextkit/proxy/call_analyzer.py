@@ -27,6 +27,7 @@ from contextkit.proxy.observer import UNREADABLE, Departed, Ended, Passed
 from contextkit.proxy.other_endpoints import OtherCall, OtherEndpoints, answer_in, bill_of, billed_by
 from contextkit.proxy.repairs.splices import undo_of
 from contextkit.redact import redact, redact_path, redact_text
+from contextkit.report.json import summary_json
 from contextkit.watcher.conversations import Conversations
 from contextkit.watcher.guard import CallRecorder, Guard, WatchedCall
 from contextkit.watcher.notify import Notifier
@@ -147,7 +148,7 @@ class CallAnalyzer:
         summary = self._tally.summary()
         yield canonical(
             {
-                "summary": parse(summary.to_json().encode()),
+                "summary": summary_json(summary),
                 "text": str(summary),
                 "breaks": dict(self._breaks),
                 "passed": self._n_passed,

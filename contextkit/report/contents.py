@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from operator import itemgetter
@@ -19,6 +19,7 @@ from typing import Any
 
 from contextkit.cache.usage import Usage, ttl_name
 from contextkit.ledger.calls import Record, Remark
+from contextkit.ledger.figures import Count, Dollars, dollars
 from contextkit.ledger.misses import AnalyzedCall, Miss
 from contextkit.ledger.summary import (
     MOST_MISSES,
@@ -28,7 +29,6 @@ from contextkit.ledger.summary import (
     RowSums,
     Summary,
     Tally,
-    dollars,
 )
 from contextkit.redact import redact_text
 from contextkit.report.pauses import Pauses, PauseSavings
@@ -60,6 +60,11 @@ class Loss:
     takes_routing_key: bool = False
     """Whether requests to the model of any of them carry a `prompt_cache_key`."""
 
+    @property
+    def cost(self) -> Dollars:
+        """Return `cost_usd`, a lower bound if a miss has no price."""
+        return Dollars(self.cost_usd, self.is_lower_bound)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -75,32 +80,19 @@ class Part:
     """Its misses together; their `cause` is empty."""
 
     @property
-    def lost_tokens_text(self) -> str:
-        """Format the tokens that its misses lost."""
-        return count_text(self.row, None if self.row.has_no_usage else self.lost.lost_tokens)
+    def lost_tokens(self) -> Count:
+        """Return the tokens that its misses lost."""
+        return self.row.count(self.lost.lost_tokens)
 
     @property
-    def lost_text(self) -> str:
-        """Format what its misses cost."""
-        if self.row.has_no_usage:
-            return "unknown"
-        return lost_money(replace(self.lost, is_lower_bound=self.is_lost_lower_bound))
+    def lost_usd(self) -> Dollars:
+        """Return what its misses cost."""
+        return Dollars(None if self.row.has_no_usage else self.lost.cost_usd, self.is_lost_lower_bound)
 
     @property
     def is_lost_lower_bound(self) -> bool:
         """Return whether its misses may have cost more than `lost` says."""
         return self.lost.is_lower_bound or self.row.is_partial
-
-
-def count_text(row: Row, count: int | None) -> str:
-    """Format a sum of tokens of a row's calls: `unknown`, or behind `≥` if some calls do not report their usage."""
-    return "unknown" if count is None else f"{'≥ ' if row.is_partial else ''}{count:,}"
-
-
-def lost_money(loss: Loss) -> str:
-    """Format what misses cost: `unknown` where none has a price, `≥` before it where some have none."""
-    amount = "unknown" if loss.cost_usd is None else dollars(loss.cost_usd)
-    return f"{'≥ ' if loss.is_lower_bound and loss.cost_usd is not None else ''}{amount}"
 
 
 def buckets(values: Sequence[float | None], width: int) -> list[float | None]:

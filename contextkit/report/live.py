@@ -15,11 +15,11 @@ from contextkit import prices
 from contextkit.cache.usage import Usage
 from contextkit.errors import UnknownModel
 from contextkit.ledger.cold import at_risk_usd, n_left
+from contextkit.ledger.figures import Dollars, Share
 from contextkit.ledger.misses import AnalyzedCall
-from contextkit.ledger.summary import dollars
 from contextkit.models import Model, find_model, model_named
 from contextkit.report.contents import Contents, session_names
-from contextkit.report.tables import FEW_COLUMNS, NARROW, UNKNOWN, Column, Share, Table
+from contextkit.report.tables import FEW_COLUMNS, NARROW, Column, Table
 from contextkit.report.terminal import drawn, plain_cell
 
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ def _lanes(lanes: list[WarmLane], names: dict[str, str], console: Console, now: 
         Column("session", lambda lane: names.get(lane.session, lane.session), is_number=False),
         Column("agent", lambda lane: lane.agent, is_number=False, least=NARROW),
         Column("model", lambda lane: lane.model, is_number=False, least=NARROW),
-        Column("cached", lambda lane: f"{lane.n_tokens:,}", least=FEW_COLUMNS),
+        Column("cached", lambda lane: lane.n_tokens, least=FEW_COLUMNS),
         Column("goes cold", lambda lane: _countdown(lane, now)),
-        Column("then costs", lambda lane: UNKNOWN if lane.cold_usd is None else dollars(lane.cold_usd)),
+        Column("then costs", lambda lane: Dollars(lane.cold_usd)),
     )
     return drawn(Table("Warm caches", columns, lanes[:LANES]), console)
 
@@ -154,16 +154,13 @@ def _calls(live: LiveCalls, names: dict[str, str], console: Console, now: float)
     def session(one: AnalyzedCall) -> str:
         return names.get(one.call.session, one.call.session)
 
-    def size(one: AnalyzedCall) -> str:
-        return UNKNOWN if one.usage is None or one.usage.prompt is None else f"{one.usage.prompt:,}"
-
     columns: tuple[Column[AnalyzedCall], ...] = (
         Column("ago", lambda one: f"{max(0, int(now - one.call.at)):,} s"),
         Column("session", session, is_number=False, least=NARROW),
         Column("model", lambda one: one.call.model, is_number=False, least=NARROW),
-        Column("input", size),
+        Column("input", lambda one: one.usage.prompt if one.usage else None),
         Column("read", lambda one: Share(one.usage.hit_rate if one.usage else None)),
-        Column("spent", lambda one: UNKNOWN if one.cost_usd is None else dollars(one.cost_usd)),
+        Column("spent", lambda one: Dollars(one.cost_usd)),
         Column("miss", lambda one: one.miss.cause if one.miss and one.miss.lost_tokens else "", is_number=False),
     )
     return drawn(Table("Last calls", columns, list(reversed(live.last))), console)

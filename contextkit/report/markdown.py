@@ -11,7 +11,7 @@ from typing import Any
 
 from contextkit.report import tables
 from contextkit.report.contents import Contents, notes, unknowns
-from contextkit.report.tables import Table, Words
+from contextkit.report.tables import Table, Words, text_of
 from contextkit.terminal import sanitize
 
 ROWS, MISSES = 30, 30
@@ -66,7 +66,7 @@ def _table(table: Table[Any] | None) -> Iterator[str]:
     yield from ["", _row([column.heading for column in visible.columns])]
     yield f"|{'|'.join('--:' if column.is_number else '---' for column in visible.columns)}|"
     for cells in visible.cells():
-        yield _row([cell.text if isinstance(cell, Words) else escaped(str(cell)) for cell in cells])
+        yield _row([cell.text if isinstance(cell, Words) else escaped(text_of(cell)) for cell in cells])
     yield from ["", table.more] if table.more else []
 
 

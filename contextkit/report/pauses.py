@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from contextkit import prices
 from contextkit.cache.usage import Usage
 from contextkit.ledger.cold import as_read
+from contextkit.ledger.figures import dollars
 from contextkit.ledger.misses import AnalyzedCall
-from contextkit.ledger.summary import dollars
 from contextkit.models import find_model
 
 SUMMARY_TOKENS, TAIL_TOKENS = 3_000, 20_000

@@ -1,56 +1,51 @@
 """The tables of a report, once for every format: what a column shows of a row, and where it is shown.
 
-A format (terminal, Markdown, page) gets a `Table` and draws its cells. A new figure is one `Column` here.
+A format (terminal, Markdown, page, CSV, JSON) gets a `Table` and writes its cells. A new figure is one `Column` here.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from math import isfinite
+from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
-from contextkit.ledger.misses import Miss
-from contextkit.ledger.summary import Row, dollars, spent
+from contextkit.canonical import Json
+from contextkit.ledger.figures import UNKNOWN, Dollars, Figure, Share
+from contextkit.ledger.misses import AnalyzedCall, Miss
+from contextkit.ledger.summary import Row
 from contextkit.report.contents import (
     Contents,
     Loss,
     Part,
-    count_text,
+    SessionFacts,
     dearest_losses,
     dearest_misses,
     dearest_parts,
     dearest_rows,
-    lost_money,
     project_names,
     rank,
     session_names,
 )
-from contextkit.report.fixes import fix_of, provider_says
+from contextkit.report.fixes import fix_of, is_agreed, provider_says
 
 R = TypeVar("R")
-Format = Literal["terminal", "markdown", "page"]
-EVERYWHERE: tuple[Format, ...] = ("terminal", "markdown", "page")
+Format = Literal["terminal", "markdown", "page", "csv", "json"]
+READERS: tuple[Format, ...] = ("terminal", "markdown", "page")
+"""The formats that people read: headings, and figures as text."""
+PROGRAMS: tuple[Format, ...] = ("csv", "json")
+"""The formats that programs read: names of fields, and plain numbers."""
+CSV: tuple[Format, ...] = ("csv",)
+JSON: tuple[Format, ...] = ("json",)
 NARROW, WIDE = 76, 100
 """Columns of a terminal: below, tables leave out what can be read elsewhere; from which on misses name their sessions."""
 FEW_COLUMNS = 60
 """Columns; below, tables have the two or three columns that matter most."""
 LONG_NAMES = 24
 """Columns more that a terminal needs for the same numbers behind titles of sessions."""
-UNKNOWN = "unknown"
-"""Stands for a value nobody knows; never 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A share of 1; a page draws it as a bar too."""
-
-    of_one: float | None
-    """None if it is unknown."""
-
-    def __str__(self) -> str:
-        """Format it in percent."""
-        return UNKNOWN if self.of_one is None else f"{self.of_one:.1%}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +61,28 @@ class Words:
 
 
 Cell = Any
-"""A text, a `Share`, `Words`, or what only a page can draw; `str` gives its text."""
+"""A text, a number or None, a `Figure`, `Words`, or what only a page can draw."""
+
+
+def text_of(cell: Cell) -> str:
+    """Format a cell for people.
+
+    >>> text_of(1200), text_of(None), text_of(Dollars(0.5)), text_of("main")
+    ('1,200', 'unknown', '$0.50', 'main')
+    """
+    return UNKNOWN if cell is None else f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def value_of(cell: Cell) -> Json:
+    """Return a cell as programs take it.
+
+    >>> value_of(1200), value_of(None), value_of(Dollars(0.5)), value_of(Words("run `make`"))
+    (1200, None, 0.5, 'run `make`')
+    """
+    if isinstance(cell, Words):
+        return cell.text
+    value: Json = cell.value if isinstance(cell, Figure) else cell
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +93,23 @@ class Column(Generic[R]):
     """Its name."""
     cell: Callable[[R], Cell]
     """What it shows of a row."""
+    field: str = ""
+    """Its name in the formats that programs read; that of `heading` if empty."""
     is_number: bool = True
     """Whether it is set right."""
     least: int = 0
     """Columns that a terminal needs to show it."""
     most: int | None = None
     """Columns from which on a terminal shows it no more; None if it always does. Other formats leave such a column out."""
-    formats: tuple[Format, ...] = EVERYWHERE
+    formats: tuple[Format, ...] = READERS + PROGRAMS
     """Where it is shown."""
     is_extra: bool = False
     """Whether a page on a narrow screen leaves it out."""
+
+    @property
+    def name(self) -> str:
+        """Return its name for programs."""
+        return self.field or self.heading
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,27 +146,80 @@ def _more(n_all: int, n_listed: int, kind: str = "", why: str = "less dear") -> 
     return f"and {n_all - n_listed:,} more{f' {kind}s' if kind else ''}, {why}" if n_all > n_listed else ""
 
 
-def _count(number: int | None) -> str:
-    return UNKNOWN if number is None else f"{number:,}"
-
-
-def _money(amount: float | None) -> str:
-    return UNKNOWN if amount is None else dollars(amount)
+def _attributes(formats: tuple[Format, ...], *names: str) -> tuple[Column[Any], ...]:
+    """Return columns for programs that show attributes under their names."""
+    return tuple(Column(name, attrgetter(name), formats=formats) for name in names)
 
 
 # Sums
 # ---------------------------------------------------------------------------------------------------------------------
 
+
+def _usage(row: Row) -> Json:
+    usage = row.usage_or_unknown.to_json()
+    usage.pop("service_tier", None)  # of one call, not of a sum
+    return usage
+
+
+def _of_usage(name: str) -> Column[Row]:
+    return Column(name, lambda row: getattr(row.usage_or_unknown, name), formats=CSV)
+
+
 SUMS: tuple[Column[Row], ...] = (
-    Column("calls", lambda row: _count(row.calls)),
-    Column("read", lambda row: Share(row.hit_rate)),
-    Column("input", lambda row: count_text(row, row.usage_or_unknown.prompt), least=NARROW, is_extra=True),
-    Column("output", lambda row: count_text(row, row.usage_or_unknown.output), least=WIDE, is_extra=True),
-    Column("spent", spent),
-    Column("saved", lambda row: _money(row.saved_usd), least=90, is_extra=True),
-    Column("misses", lambda row: row.misses_text, least=FEW_COLUMNS),
+    Column("calls", attrgetter("calls")),
+    Column("read", lambda row: Share(row.hit_rate), formats=READERS),
+    *_attributes(PROGRAMS, "calls_with_usage", "calls_with_price"),
+    Column("usage", _usage, formats=JSON),
+    *map(_of_usage, ("read", "write_5m", "write_1h", "fresh", "output")),
+    *_attributes(CSV, "hit_rate"),
+    Column("input", lambda row: row.count(row.usage_or_unknown.prompt), least=NARROW, is_extra=True, formats=READERS),
+    Column("output", lambda row: row.count(row.usage_or_unknown.output), least=WIDE, is_extra=True, formats=READERS),
+    Column("spent", attrgetter("spent"), "cost_usd"),
+    *_attributes(PROGRAMS, "cost_uncached_usd"),
+    Column(
+        "saved", lambda row: Dollars(row.saved_usd), "saved_usd", least=90, is_extra=True, formats=(*READERS, "csv")
+    ),
+    Column("misses", attrgetter("misses"), least=FEW_COLUMNS, formats=(*READERS, "csv")),
+    Column("n_misses", attrgetter("misses"), formats=JSON),
+    *_attributes(PROGRAMS, "list_cost_usd"),
+    *_attributes(JSON, "calls_without_price", "calls_with_partial_cost"),
+    Column("recorded", lambda row: asdict(row.recorded), formats=JSON),
+    Column("placeholders", lambda row: asdict(row.placeholders), formats=JSON),
+    Column("calls_recorded", attrgetter("recorded.calls"), formats=CSV),
+    Column("recorded_usd", attrgetter("recorded.usd"), formats=CSV),
+    Column("calls_with_placeholder_output", attrgetter("placeholders.calls"), formats=CSV),
+    Column("placeholder_output_estimate", attrgetter("placeholders.tokens_estimated"), formats=CSV),
+    *_attributes(JSON, "calls_refused", "hit_rate", "saved_usd"),
+    Column("cost_is_lower_bound", attrgetter("is_cost_lower_bound"), formats=JSON),
 )
-"""What is shown of calls that were added up, whatever they were grouped by."""
+"""What is shown of calls that were added up, whatever they were grouped by. Each format has its own order and names of
+some fields, which stay; such a figure has several columns.
+"""
+
+
+def all_sums(name: str, rows: Sequence[Row], *more: Column[Row]) -> Table[Row]:
+    """Return the table of all rows for a program; `name` is the field of their names, behind the sums stand `more`."""
+    return Table(name, (Column(name, attrgetter("name")), *SUMS, *more), rows)
+
+
+def all_sessions(contents: Contents) -> Table[Row]:
+    """Return the table of all sessions for a program, named by their whole ids, with what is known of them."""
+
+    def facts(row: Row) -> SessionFacts:
+        return contents.about.get(row.name, SessionFacts())
+
+    def started_at(row: Row) -> float | None:
+        at = facts(row).started_at
+        return at if isfinite(at) else None
+
+    return all_sums(
+        "name",
+        contents.session_rows,
+        Column("title", lambda row: facts(row).title or None),
+        Column("program", lambda row: facts(row).program or None),
+        Column("project", lambda row: facts(row).project or None),
+        Column("started_at", started_at),
+    )
 
 
 def sums(
@@ -193,6 +269,15 @@ def by_project(contents: Contents, most: int) -> Table[Part] | None:
     parts = dearest_parts(contents.parts)
     if len(parts) < 2 and not any(part.program for part in parts):
         return None
+    return _parts(parts[:most], _more(len(parts), min(most, len(parts))))
+
+
+def all_projects(contents: Contents) -> Table[Part]:
+    """Return the table of all projects and agent programs for a program, in order of appearance."""
+    return _parts(contents.parts)
+
+
+def _parts(parts: Sequence[Part], more: str = "") -> Table[Part]:
     names = project_names(part.project for part in parts)
 
     def program(part: Part) -> str:
@@ -200,24 +285,33 @@ def by_project(contents: Contents, most: int) -> Table[Part] | None:
 
     columns: tuple[Column[Part], ...] = (
         Column("project", lambda part: f"{names[part.project]} ({program(part)})", is_number=False, most=NARROW),
-        Column("project", lambda part: names[part.project], is_number=False, least=NARROW),
-        Column("program", program, is_number=False, least=NARROW),
-        Column("calls", lambda part: _count(part.row.calls), least=FEW_COLUMNS),
+        Column("project", lambda part: names[part.project], is_number=False, least=NARROW, formats=READERS),
+        Column("program", program, is_number=False, least=NARROW, formats=READERS),
+        Column("calls", attrgetter("row.calls"), least=FEW_COLUMNS, formats=READERS),
         Column("read", lambda part: Share(part.row.hit_rate), formats=("page",)),
-        Column("spent", lambda part: spent(part.row)),
-        Column("misses", lambda part: part.row.misses_text, least=NARROW),
-        Column("lost tokens", lambda part: part.lost_tokens_text, least=WIDE, is_extra=True),
-        Column("they cost", lambda part: part.lost_text),
+        Column("spent", attrgetter("row.spent"), formats=READERS),
+        Column("misses", attrgetter("row.misses"), least=NARROW, formats=READERS),
+        Column("name", attrgetter("row.name"), formats=JSON),
+        *(_of_part(column) for column in SUMS if "json" in column.formats),
+        Column("project", lambda part: part.project or None, formats=JSON),
+        Column("program", lambda part: part.program or None, formats=JSON),
+        Column("lost tokens", attrgetter("lost_tokens"), "lost_tokens", least=WIDE, is_extra=True),
+        Column("they cost", attrgetter("lost_usd"), "lost_usd"),
+        Column("lost_usd_is_lower_bound", attrgetter("is_lost_lower_bound"), formats=JSON),
     )
-    return Table("Calls by project and program", columns, parts[:most], _more(len(parts), min(most, len(parts))))
+    return Table("Calls by project and program", columns, parts, more)
+
+
+def _of_part(column: Column[Row]) -> Column[Part]:
+    return Column(column.name, lambda part: column.cell(part.row), formats=JSON)
 
 
 # Misses
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _up_to(loss: Loss) -> str:
-    return lost_money(loss) if fix_of(loss).saves else UNKNOWN
+def _up_to(loss: Loss) -> Cell:
+    return loss.cost if fix_of(loss).saves else None
 
 
 def causes(contents: Contents, saves: Callable[[Loss], Cell] = _up_to) -> Table[Loss] | None:
@@ -225,18 +319,26 @@ def causes(contents: Contents, saves: Callable[[Loss], Cell] = _up_to) -> Table[
 
     `saves` gives what ending a cause saves; without it, what its misses cost at most.
     """
-    ranked = dearest_losses(contents.summary)
+    table = all_causes(contents, saves)
+    return table if table.rows else None
+
+
+def all_causes(contents: Contents, saves: Callable[[Loss], Cell] = _up_to) -> Table[Loss]:
+    """Return the table of causes, which may be empty."""
     heading = "fixing it saves up to" if saves is _up_to else "the fix saves"
     columns: tuple[Column[Loss], ...] = (
-        Column("cause", lambda loss: Words(f"`{loss.cause}`"), is_number=False),
-        Column("misses", lambda loss: _count(loss.n)),
-        Column("lost tokens", lambda loss: _count(loss.lost_tokens), least=FEW_COLUMNS),
-        Column("they cost", lost_money),
+        Column("cause", lambda loss: Words(f"`{loss.cause}`"), is_number=False, formats=READERS),
+        *_attributes(JSON, "cause"),
+        Column("misses", attrgetter("n"), "n"),
+        Column("lost tokens", attrgetter("lost_tokens"), "lost_tokens", least=FEW_COLUMNS),
+        Column("they cost", attrgetter("cost"), "cost_usd"),
+        *_attributes(JSON, "is_lower_bound", "takes_routing_key"),
         Column(heading, saves, formats=("markdown", "page")),
         Column("fix", lambda loss: fix_of(loss).short, is_number=False, least=NARROW, formats=("terminal",)),
-        Column("fix", lambda loss: Words(fix_of(loss).text), is_number=False, formats=("markdown", "page")),
+        Column("fix", lambda loss: Words(fix_of(loss).text), is_number=False, formats=("markdown", "page", "json")),
+        Column("fix_saves", lambda loss: fix_of(loss).saves, formats=JSON),
     )
-    return Table("Misses by cause, with what to do", columns, ranked) if ranked else None
+    return Table("Misses by cause, with what to do", columns, dearest_losses(contents.summary))
 
 
 def where_text(miss: Miss) -> str:
@@ -251,8 +353,17 @@ def misses(contents: Contents, most: int, where: Callable[[Miss], Cell] = where_
     """
     lost = contents.summary.losses
     listed = dearest_misses(lost, most)
-    if not listed:
-        return None
+    return _misses(contents, listed, where, _more(len(lost), len(listed), why="smaller ones")) if listed else None
+
+
+def all_misses(contents: Contents) -> Table[Miss]:
+    """Return the table of all misses for a program, those that lost nothing too."""
+    return _misses(contents, contents.summary.misses)
+
+
+def _misses(
+    contents: Contents, listed: Sequence[Miss], where: Callable[[Miss], Cell] = where_text, more: str = ""
+) -> Table[Miss]:
     names, has_verdicts = session_names(contents), any(contents.verdicts.get(miss.index) for miss in listed)
     has_sessions = len(contents.session_rows) > 1
 
@@ -261,18 +372,74 @@ def misses(contents: Contents, most: int, where: Callable[[Miss], Cell] = where_
         return names.get(name, name)
 
     def verdict(miss: Miss) -> str:
-        return provider_says(miss.cause, contents.verdicts.get(miss.index, ""))
+        return contents.verdicts.get(miss.index, "")
+
+    def provider(miss: Miss) -> str:
+        return provider_says(miss.cause, verdict(miss))
 
     columns: tuple[Column[Miss], ...] = (
-        Column("call", lambda miss: f"{miss.index + 1}"),
-        *([Column("session", session, is_number=False, least=WIDE, is_extra=True)] if has_sessions else []),
-        Column("cause", lambda miss: Words(f"`{miss.cause}`"), is_number=False),
-        Column("where", where, is_number=False, least=NARROW),
-        *([Column("provider", verdict, is_number=False, least=NARROW)] if has_verdicts else []),
-        Column("lost tokens", lambda miss: _count(miss.lost_tokens), least=NARROW),
-        Column("lost", lambda miss: _count(miss.lost_tokens), most=NARROW),
-        Column("cost", lambda miss: _money(miss.cost_usd)),
+        *_attributes(JSON, *(field.name for field in fields(Miss))),
+        Column("session", lambda miss: contents.sessions.get(miss.index), formats=JSON),
+        Column("is_loss", lambda miss: miss.lost_tokens > 0, formats=JSON),
+        Column("call", lambda miss: f"{miss.index + 1}", formats=READERS),
+        *(
+            [Column("session", session, is_number=False, least=WIDE, is_extra=True, formats=READERS)]
+            if has_sessions
+            else []
+        ),
+        Column("cause", lambda miss: Words(f"`{miss.cause}`"), is_number=False, formats=READERS),
+        Column("where", where, is_number=False, least=NARROW, formats=READERS),
+        *([Column("provider", provider, is_number=False, least=NARROW, formats=READERS)] if has_verdicts else []),
+        Column("lost tokens", attrgetter("lost_tokens"), least=NARROW, formats=READERS),
+        Column("lost", attrgetter("lost_tokens"), most=NARROW, formats=READERS),
+        Column("cost", lambda miss: Dollars(miss.cost_usd), formats=READERS),
         Column("fix", lambda miss: fix_of(miss).short, is_number=False, formats=("page",)),
+        Column("fix", lambda miss: fix_of(miss).text, formats=JSON),
+        Column("verdict", lambda miss: verdict(miss) or None, formats=JSON),
+        Column("is_agreed", lambda miss: is_agreed(miss.cause, verdict(miss)), formats=JSON),
     )
-    more = _more(len(lost), len(listed), why="smaller ones")
     return Table("Each miss with its place, its cost and its fix", columns, listed, more)
+
+
+# Calls
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def time_text(at: float) -> str:
+    """Format a time as ISO 8601 in UTC.
+
+    >>> time_text(1775696615.96)
+    '2026-04-09T01:03:35.960Z'
+    """
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _of_call(*names: str) -> tuple[Column[AnalyzedCall], ...]:
+    return tuple(Column(name, attrgetter(f"call.{name}"), formats=CSV) for name in names)
+
+
+def _of_bill(name: str) -> Column[AnalyzedCall]:
+    return Column(name, lambda analyzed: getattr(analyzed.usage, name, None), formats=CSV)
+
+
+def _of_miss(name: str, attribute: str) -> Column[AnalyzedCall]:
+    return Column(name, lambda analyzed: getattr(analyzed.miss, attribute, None), formats=CSV)
+
+
+CALLS: tuple[Column[AnalyzedCall], ...] = (
+    Column("call", lambda analyzed: analyzed.index + 1, formats=CSV),
+    *_of_call("id", "session", "lane"),
+    *_attributes(CSV, "agent", "project"),
+    Column("at", lambda analyzed: time_text(analyzed.call.at), formats=CSV),
+    *_of_call("provider", "model"),
+    *map(_of_bill, ("read", "write_5m", "write_1h", "fresh", "output")),
+    *_attributes(CSV, "cost_usd", "cost_uncached_usd"),
+    *_of_call("error"),
+    *(_of_miss(name, name) for name in ("cause", "where", "expected_tokens", "lost_tokens")),
+    _of_miss("lost_usd", "cost_usd"),
+    *_attributes(CSV, "verdict"),
+    *_of_call("billed_usd"),
+    *_attributes(CSV, "list_cost_usd"),
+    *_of_call("output_estimate"),
+)
+"""What is shown of a single call, which only CSV lists."""

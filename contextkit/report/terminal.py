@@ -9,6 +9,7 @@ from collections import Counter
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from contextkit.ledger.figures import UNKNOWN, Share
 from contextkit.ledger.summary import Summary
 from contextkit.report import tables
 from contextkit.report.contents import (
@@ -23,7 +24,7 @@ from contextkit.report.contents import (
     unknowns,
 )
 from contextkit.report.fixes import fix_of, provider_says
-from contextkit.report.tables import NARROW, UNKNOWN, Table
+from contextkit.report.tables import NARROW, Table, text_of
 from contextkit.terminal import rich_console, sanitize_for
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def draw(contents: Contents, console: Console, n_misses: int = MISSES) -> None:
     _undetermined(contents, console)
     _print_line(console, "")
     _print_line(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
-    parts = "  ".join(f"{name} {share:.1%}" for name, share in shares(summary.usage))
+    parts = "  ".join(f"{name} {Share(share)}" for name, share in shares(summary.usage))
     _print_line(console, f"input     {parts or UNKNOWN}")
     _totals(contents, console)
     _print_table(console, tables.misses(contents, n_misses))
@@ -155,7 +156,7 @@ def drawn(table: Table[Any], console: Console) -> RenderableType:
         side: Literal["right", "left"] = "right" if column.is_number else "left"
         page.add_column(column.heading, justify=side, overflow="fold", no_wrap=column.is_number)
     for cells in visible.cells():
-        page.add_row(*(plain_cell(str(cell), console) for cell in cells))
+        page.add_row(*(plain_cell(text_of(cell), console) for cell in cells))
     return page
 
 

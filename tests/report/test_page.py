@@ -15,8 +15,8 @@ import pytest
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import Bodies, ModelCall, Record, Remark
+from contextkit.ledger.figures import dollars as money
 from contextkit.report.html.charts import MOST_CALLS, MOST_SESSIONS
-from contextkit.report.html.markup import money
 from contextkit.report.html.page import page
 from contextkit.whatif.what_if import what_if
 from tests.report.made_up import OPUS, START, gathered, many_sessions, one_session, with_bodies

@@ -17,10 +17,11 @@ from contextkit.ledger.calls import ModelCall, Remark
 from contextkit.ledger.causes import Cause
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.contents import Chosen, Gathering
-from contextkit.report.csv import CALLS, Calls
+from contextkit.report.csv import Calls
 from contextkit.report.fixes import FIXES, is_agreed, provider_says
 from contextkit.report.json import document
 from contextkit.report.markdown import markdown
+from contextkit.report.tables import CALLS
 from tests.report.made_up import START, gathered, many_sessions, one_session
 
 
@@ -68,7 +69,7 @@ def test_csv_has_a_row_a_call_that_adds_up_to_the_summary() -> None:
     gathering.add_all(analyzed_calls(one_session(300)))
     summary = gathering.contents("").summary
     rows = list(csv.DictReader(io.StringIO(file.getvalue())))
-    assert list(rows[0]) == [name for name, _ in CALLS] and len(rows) == 300
+    assert list(rows[0]) == [column.name for column in CALLS] and len(rows) == 300
     assert sum(int(row["read"]) for row in rows) == summary.usage.read
     assert sum(float(row["cost_usd"]) for row in rows) == pytest.approx(summary.cost_usd)
     assert sum(int(row["lost_tokens"] or 0) for row in rows) == sum(miss.lost_tokens for miss in summary.misses)

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from math import isnan
 
 from contextkit.canonical import Json
+from contextkit.ledger.figures import Dollars, Share
 from contextkit.report.fixes import fix_of, provider_says
 from contextkit.report.html.columns import COUNTS, UNKNOWN, Columns, Session, Sums
-from contextkit.report.html.markup import bar, money, percent
+from contextkit.report.html.markup import bar
+from contextkit.report.tables import where_text
 from contextkit.terminal import sanitize_html
 
 MOST_STEPS, MOST_LINES = 120, 5
@@ -187,13 +189,13 @@ def _branches(node: _Node, whole: Sums, level: int) -> Iterator[str]:
     if left:
         cost = sum(branch.sums.cost for _, branch in left)
         calls = sum(branch.sums.calls for _, branch in left)
-        yield f"<li>and {len(left):,} more {LEVELS[level]}s: {calls:,} calls, {money(cost)}</li>"
+        yield f"<li>and {len(left):,} more {LEVELS[level]}s: {calls:,} calls, {Dollars(cost)}</li>"
 
 
 def _branch_line(kind: str, name: str, sums: Sums, whole: Sums) -> str:
-    share = f"{bar(sums.cost / whole.cost).text} of all" if whole.cost and sums.has_cost else ""
-    facts = f"{sums.calls:,} call{'' if sums.calls == 1 else 's'}, {percent(sums.hit_rate)} read"
-    paid = money(sums.cost_usd, is_lower_bound=sums.is_lower_bound)
+    share = f"{bar(Share(sums.cost / whole.cost)).text} of all" if whole.cost and sums.has_cost else ""
+    facts = f"{sums.calls:,} call{'' if sums.calls == 1 else 's'}, {Share(sums.hit_rate).spaced} read"
+    paid = sums.spent
     return (
         f'<span class="name"><span class="kind">{kind}</span> {sanitize_html(name) or "(no name)"}</span> '
         f'<span class="cost">{paid}</span> <span class="facts">{share} {"· " if share else ""}{facts}</span>'
@@ -251,10 +253,9 @@ def _count_or_none(count: int) -> int | None:
 
 def _miss(session: Session, place: int) -> dict[str, Json]:
     miss, verdict = session.misses[place]
-    assumed = " (assumed)" if miss.basis == "assumed" else ""
     return {
         "cause": miss.cause,
-        "where": miss.where + assumed,
+        "where": where_text(miss),
         "expected": miss.expected_tokens,
         "lost": miss.lost_tokens,
         "usd": miss.cost_usd,

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from math import isnan, nan
 
 from contextkit.ledger.calls import Bodies
+from contextkit.ledger.figures import Dollars
 from contextkit.ledger.misses import AnalyzedCall, Miss, complete_usage
 from contextkit.ledger.prompts import read_body
 from contextkit.prompt.diff import Divergence, divergence
@@ -212,3 +213,8 @@ class Sums:
     def cost_usd(self) -> float | None:
         """Dollars, None where no call has a price."""
         return self.cost if self.has_cost else None
+
+    @property
+    def spent(self) -> Dollars:
+        """Return `cost_usd`, a lower bound if it leaves something out."""
+        return Dollars(self.cost_usd, self.is_lower_bound)

@@ -1,5 +1,4 @@
-"""The pieces a page is made of: tables that screen readers can walk and narrow screens can show, bars, numbers in
-words.
+"""The pieces a page is made of: tables that screen readers can walk and narrow screens can show, bars.
 
 Takes plain values, gives HTML in which everything that came from a recording is escaped.
 """
@@ -10,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contextkit.ledger.summary import dollars
-from contextkit.report.tables import UNKNOWN, Cell, Column, Share, Table, Words
+from contextkit.ledger.figures import UNKNOWN, Share
+from contextkit.report.tables import Cell, Column, Table, Words, text_of
 from contextkit.terminal import sanitize_html
 
 
@@ -65,10 +64,10 @@ def _classes(column: Column[Any]) -> str:
 def cell_html(cell: Cell) -> str:
     """Return a cell as HTML; what is neither HTML nor our own words is escaped."""
     if isinstance(cell, Share):
-        return bar(cell.of_one).text
+        return bar(cell).text
     if isinstance(cell, Words):
         return coded(cell.text).text
-    return cell.text if isinstance(cell, Html) else sanitize_html(str(cell))
+    return cell.text if isinstance(cell, Html) else sanitize_html(text_of(cell))
 
 
 def coded(text: str) -> Html:
@@ -81,29 +80,10 @@ def coded(text: str) -> Html:
     return Html("".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts)))
 
 
-def bar(share: float | None) -> Html:
+def bar(share: Share) -> Html:
     """A share of 1 as a number and a bar beside it; the bar is for eyes only."""
-    if share is None:
+    if share.value is None:
         return Html(UNKNOWN)
-    width = f"{max(0.0, min(1.0, share)) * 100:.1f}"
+    width = f"{max(0.0, min(1.0, share.value)) * 100:.1f}"
     drawn = f'<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect width="{width}" height="10"/></svg>'
-    return Html(f'<span class="share">{percent(share)}</span>{drawn}')
-
-
-def percent(share: float | None) -> str:
-    """A share of 1 in words.
-
-    >>> percent(0.941), percent(None)
-    ('94.1 %', 'unknown')
-    """
-    return UNKNOWN if share is None else f"{share * 100:.1f} %"
-
-
-def money(amount: float | None, *, is_lower_bound: bool = False) -> str:
-    """Dollars in words; `≥` before what leaves out calls without a price."""
-    return UNKNOWN if amount is None else ("≥ " if is_lower_bound else "") + dollars(amount)
-
-
-def count(number: int | None) -> str:
-    """A count in words."""
-    return UNKNOWN if number is None else f"{number:,}"
+    return Html(f'<span class="share">{share.spaced}</span>{drawn}')

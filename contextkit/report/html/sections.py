@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from contextkit.canonical import Json
+from contextkit.ledger.figures import Count, Dollars, Share
 from contextkit.ledger.misses import Miss
 from contextkit.report import tables
 from contextkit.report.contents import Contents, Fault, Loss, notes, unknowns
 from contextkit.report.fixes import fix_of
 from contextkit.report.html.charts import WORDS, Series, tree
 from contextkit.report.html.columns import Session, Sides, Sums
-from contextkit.report.html.markup import Html, coded, count, money, percent, table_html
+from contextkit.report.html.markup import Html, coded, table_html
 from contextkit.report.html.savings import Saving
-from contextkit.report.tables import Cell, Column, Share, Table
+from contextkit.report.tables import Cell, Column, Table
 from contextkit.terminal import sanitize_html
 
 SESSIONS, ROWS, MISSES = 50, 40, 200
@@ -64,13 +65,12 @@ def _tiles(contents: Contents) -> str:
         else None
     )
     is_lower_bound = summary.total.is_partial or None in costs
-    paid = money(summary.cost_usd, is_lower_bound=summary.total.is_cost_lower_bound)
     tiles = (
-        ("read from cache", percent(summary.hit_rate)),
-        ("spent", paid),
-        ("saved by the cache", money(summary.saved_usd)),
-        ("lost to misses", money(None if summary.total.has_no_usage else lost, is_lower_bound=is_lower_bound)),
-        ("calls", count(summary.calls)),
+        ("read from cache", Share(summary.hit_rate).spaced),
+        ("spent", summary.total.spent),
+        ("saved by the cache", Dollars(summary.saved_usd)),
+        ("lost to misses", Dollars(None if summary.total.has_no_usage else lost, is_lower_bound)),
+        ("calls", Count(summary.calls)),
     )
     return f'<dl class="tiles">{"".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)}</dl>\n'
 
@@ -113,12 +113,12 @@ def _saved(loss: Loss, saving: Saving | None) -> Cell:
     Else what the misses cost, marked as such; nothing for a cause that nobody knows.
     """
     if saving is None and not fix_of(loss).saves:
-        return "unknown"
+        return None
     if saving is None:
-        return Html(f'up to {money(loss.cost_usd)} <span class="how">by the bills</span>')
-    low, high = money(saving.low_usd), money(saving.high_usd)
+        return Html(f'up to {Dollars(loss.cost_usd)} <span class="how">by the bills</span>')
+    low, high = str(Dollars(saving.low_usd)), str(Dollars(saving.high_usd))
     spread = f" ({low} to {high})" if low != high else ""
-    return Html(f'{money(saving.usd)}{spread} <span class="how">replayed: {saving.fix}</span>')
+    return Html(f'{Dollars(saving.usd)}{spread} <span class="how">replayed: {saving.fix}</span>')
 
 
 def _places(ranked: Sequence[Session]) -> Callable[[Miss], Cell]:
@@ -149,7 +149,7 @@ def _waterfall(waterfalls: Sequence[dict[str, Json]], n_sessions: int) -> str:
         f" The {len(waterfalls)} dearest of {n_sessions:,} sessions can be drawn; all are in the sums." if left else ""
     )
     names = "".join(
-        f'<option value="{i}">{sanitize_html(str(one["label"]))}: {count(one["calls"])} calls, {money(one["cost"])}</option>'
+        f'<option value="{i}">{sanitize_html(str(one["label"]))}: {Count(one["calls"])} calls, {Dollars(one["cost"])}</option>'
         for i, one in enumerate(waterfalls)
     )
     return (
@@ -179,10 +179,10 @@ def _time(over_time: Series) -> Iterator[str]:
     )
     columns: tuple[Column[tuple[int, Sums]], ...] = (
         Column("from (UTC)", lambda point: _clock(point[0]), is_number=False),
-        Column("calls", lambda point: count(point[1].calls)),
+        Column("calls", lambda point: point[1].calls),
         Column("read", lambda point: Share(point[1].hit_rate), is_number=False),
-        Column("input", lambda point: count(point[1].prompt), is_extra=True),
-        Column("spent", lambda point: money(point[1].cost_usd, is_lower_bound=point[1].is_lower_bound)),
+        Column("input", lambda point: point[1].prompt, is_extra=True),
+        Column("spent", lambda point: point[1].spent),
     )
     yield table_html(Table(f"Hit rate for each {word}", columns, list(over_time.all.points)))
     yield "</details></section>\n"
@@ -206,10 +206,10 @@ def _sessions(ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
         Column("session", lambda row: _link(row[0], names), is_number=False),
         Column("project", lambda row: row[0].place, is_number=False, is_extra=True),
         Column("started (UTC)", lambda row: _clock(min(row[0].at)), is_number=False, is_extra=True),
-        Column("calls", lambda row: count(row[1].calls)),
+        Column("calls", lambda row: row[1].calls),
         Column("read", lambda row: Share(row[1].hit_rate), is_number=False),
-        Column("spent", lambda row: money(row[1].cost_usd, is_lower_bound=row[1].is_lower_bound)),
-        Column("misses", lambda row: count(None if row[1].hit_rate is None else row[0].n_losses)),
+        Column("spent", lambda row: row[1].spent),
+        Column("misses", lambda row: None if row[1].hit_rate is None else row[0].n_losses),
     )
     more = f"and {len(ranked) - SESSIONS:,} more, less dear" if len(ranked) > SESSIONS else ""
     yield '<section id="sessions" aria-labelledby="h-sessions"><h2 id="h-sessions">Sessions</h2>\n'
