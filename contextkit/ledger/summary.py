@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
@@ -331,42 +331,28 @@ def _between(pair: tuple[float, float]) -> float:
     return sum(rates) / len(rates) if rates else float("nan")
 
 
+@dataclass(slots=True)
 class _Sum:
-    """A row that grows."""
+    """A row that grows; its fields are those of `Row`, and those of `Usage`."""
 
-    __slots__ = (
-        "calls",
-        "calls_refused",
-        "calls_with_partial_cost",
-        "calls_with_price",
-        "calls_with_usage",
-        "calls_without_price",
-        "cost",
-        "estimated",
-        "fresh",
-        "list_cost",
-        "n_listed",
-        "n_misses",
-        "output",
-        "placeholders",
-        "qualities",
-        "read",
-        "recorded",
-        "uncached",
-        "writes",
-    )
-
-    def __init__(self) -> None:
-        self.calls = self.calls_with_usage = self.calls_with_price = self.calls_refused = self.n_misses = 0
-        self.calls_without_price = self.calls_with_partial_cost = self.n_listed = 0
-        self.fresh: int | None = 0
-        self.read: int | None = 0
-        self.output: int | None = 0
-        self.writes: dict[int, int | None] | None = {}
-        self.qualities: tuple[tuple[str, Quality], ...] = ()
-        self.estimated = False
-        self.cost = self.list_cost = self.uncached = 0.0
-        self.recorded, self.placeholders = RecordedCost(), PlaceholderOutput()
+    calls: int = 0
+    calls_with_usage: int = 0
+    calls_with_price: int = 0
+    calls_without_price: int = 0
+    calls_with_partial_cost: int = 0
+    calls_refused: int = 0
+    n_misses: int = 0
+    cost_usd: float | None = None
+    cost_uncached_usd: float | None = None
+    list_cost_usd: float | None = None
+    recorded: RecordedCost = RecordedCost()
+    placeholders: PlaceholderOutput = PlaceholderOutput()
+    fresh: int | None = 0
+    read: int | None = 0
+    output: int | None = 0
+    writes: dict[int, int | None] | None = field(default_factory=dict)
+    qualities: tuple[tuple[str, Quality], ...] = ()
+    estimated: bool = False
 
     def add(self, analyzed: AnalyzedCall) -> None:
         self.calls += 1
@@ -379,14 +365,13 @@ class _Sum:
                 self._count_placeholder(analyzed, analyzed.usage)
         if analyzed.cost_usd is not None:
             self.calls_with_price += 1
-            self.cost += analyzed.cost_usd
+            self.cost_usd = (self.cost_usd or 0.0) + analyzed.cost_usd
             self.calls_with_partial_cost += analyzed.is_list_cost_partial and analyzed.call.billed_usd is None
         elif analyzed.usage:
             self.calls_without_price += 1
         if analyzed.list_cost_usd is not None and analyzed.cost_uncached_usd is not None:
-            self.n_listed += 1
-            self.list_cost += analyzed.list_cost_usd
-            self.uncached += analyzed.cost_uncached_usd
+            self.list_cost_usd = (self.list_cost_usd or 0.0) + analyzed.list_cost_usd
+            self.cost_uncached_usd = (self.cost_uncached_usd or 0.0) + analyzed.cost_uncached_usd
         if analyzed.call.billed_usd is not None:
             self.recorded = _with_recorded(self.recorded, analyzed.call.billed_usd, analyzed.list_cost_usd)
 
@@ -413,7 +398,6 @@ class _Sum:
         self.estimated |= usage.estimated
 
     def row(self, name: str) -> Row:
-        has_price = bool(self.calls_with_price)
         return Row(
             name=name,
             calls=self.calls,
@@ -427,10 +411,10 @@ class _Sum:
                 writes=self.writes,
                 qualities=self.qualities,
             ),
-            cost_usd=self.cost if has_price else None,
-            cost_uncached_usd=self.uncached if self.n_listed else None,
+            cost_usd=self.cost_usd,
+            cost_uncached_usd=self.cost_uncached_usd,
             n_misses=self.n_misses,
-            list_cost_usd=self.list_cost if self.n_listed else None,
+            list_cost_usd=self.list_cost_usd,
             calls_without_price=self.calls_without_price,
             calls_with_partial_cost=self.calls_with_partial_cost,
             recorded=self.recorded,

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from contextkit.canonical import Json
 from contextkit.ledger.figures import Count, Dollars, Share
 from contextkit.ledger.misses import Miss
+from contextkit.ledger.summary import Row
 from contextkit.report import tables
 from contextkit.report.contents import Contents, Fault, Loss, notes, unknowns
 from contextkit.report.fixes import fix_of
@@ -51,7 +52,7 @@ def sections(
     yield _waterfall(waterfalls, len(ranked))
     yield from _time(over_time)
     yield from _groups(contents)
-    yield from _sessions(ranked, {str(one["name"]) for one in waterfalls})
+    yield from _sessions(contents, ranked, {str(one["name"]) for one in waterfalls})
     yield f'<section id="tree" aria-labelledby="h-tree"><h2 id="h-tree">Where the money went</h2>\n{tree(ranked)}</section>\n'
     yield from _faults(contents)
 
@@ -200,20 +201,36 @@ def _groups(contents: Contents) -> Iterator[str]:
         yield f'<section aria-labelledby="h-by-{kind}"><h2 id="h-by-{kind}">By {kind}</h2>\n{table_html(table)}</section>\n'
 
 
-def _sessions(ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
-    rows = [(session, _sums_of(session)) for session in ranked[:SESSIONS]]
-    columns: tuple[Column[tuple[Session, Sums]], ...] = (
+def _sessions(contents: Contents, ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
+    sums = {row.name: row for row in contents.session_rows}
+    rows = [(session, sums[session.name]) for session in ranked[:SESSIONS]]
+    columns: tuple[Column[tuple[Session, Row]], ...] = (
         Column("session", lambda row: _link(row[0], names), is_number=False),
         Column("project", lambda row: row[0].place, is_number=False, is_extra=True),
         Column("started (UTC)", lambda row: _clock(min(row[0].at)), is_number=False, is_extra=True),
-        Column("calls", lambda row: row[1].calls),
-        Column("read", lambda row: Share(row[1].hit_rate), is_number=False),
-        Column("spent", lambda row: row[1].spent),
-        Column("misses", lambda row: None if row[1].hit_rate is None else row[0].n_losses),
+        *(_of_session(column) for column in tables.SUMS if not column.is_extra),
     )
     more = f"and {len(ranked) - SESSIONS:,} more, less dear" if len(ranked) > SESSIONS else ""
     yield '<section id="sessions" aria-labelledby="h-sessions"><h2 id="h-sessions">Sessions</h2>\n'
     yield f"{table_html(Table('Sessions, the dearest first', columns, rows, more))}</section>\n"
+
+
+def _of_session(column: Column[Row]) -> Column[tuple[Session, Row]]:
+    own = {"spent": _spent, "misses": _n_losses}.get(column.heading)  # of the calls with a complete bill
+    is_number = column.is_number and column.heading != "read"  # bars begin at the left
+
+    def cell(row: tuple[Session, Row]) -> Cell:
+        return own(row[0]) if own else column.cell(row[1])
+
+    return Column(column.heading, cell, is_number=is_number, formats=column.formats)
+
+
+def _spent(session: Session) -> Cell:
+    return _sums_of(session).spent
+
+
+def _n_losses(session: Session) -> Cell:
+    return None if _sums_of(session).hit_rate is None else session.n_losses
 
 
 def _sums_of(session: Session) -> Sums:
