@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from contextkit.cli.report import exit_if_incomplete, print_faults
 from contextkit.cli.terminal import for_programs
 from contextkit.errors import UnreadableLog
-from contextkit.ledger.validation import Lifetime, Score, Scoreboard, Validation
+from contextkit.ledger.figures import UNKNOWN
+from contextkit.ledger.validation import Lifetime, Scoreboard, Validation
 from contextkit.report.markdown import escaped
-from contextkit.terminal import echo, echo_error, echo_json, rich_console, sanitize_for
+from contextkit.report.tables import Cell, Column, Table, text_of
+from contextkit.report.terminal import drawn, print_line
+from contextkit.terminal import echo, echo_error, echo_json, rich_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,8 +29,6 @@ WIDE = 140
 """Columns a terminal needs for the sums of tokens too."""
 MOST_ROWS = 40
 """Rows of a table on a terminal; --json and --markdown have them all."""
-Table = tuple[str, Sequence[str], list[list[str]]]
-"""Heading, columns, rows."""
 
 
 @click.command("validate", hidden=True)
@@ -95,74 +98,67 @@ def _add(validation: Validation, name: str, named: Sequence[str], faults: Faults
 
 
 def _percent(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.2%}".replace("%", " %")
-
-
-def _score_row(score: Score) -> list[str]:
-    return [
-        f"{score.calls:,}",
-        f"{score.misses:,}",
-        _percent(score.agreement),
-        _percent(score.agreement_trivial),
-        _percent(score.median_error),
-        _percent(score.median_error_trivial),
-        f"{score.read_tokens:,}",
-        _signed(score.predicted_tokens, score.read_tokens),
-        _signed(score.predicted_tokens_trivial, score.read_tokens),
-    ]
-
-
-_TOKENS = ("tokens read", "predicted", "trivial")
-_SCORE = ("calls", "misses", "agreed", "trivial", "median error", "trivial", *_TOKENS)
+    return UNKNOWN if value is None else f"{value:.2%}".replace("%", " %")
 
 
 def _signed(predicted: int, read: int) -> str:
-    return f"{(predicted - read) / read:+.2%}".replace("%", " %") if read else "unknown"
+    return f"{(predicted - read) / read:+.2%}".replace("%", " %") if read else UNKNOWN
 
 
-def _tables(found: Scoreboard) -> Iterator[Table]:
-    """Every table, in its order."""
-    total = [["all", *_score_row(found.total)]] if len(found.sources) != 1 else []
-    yield (
-        "By program or format",
-        ("recorded by", *_SCORE),
-        [[one.source, *_score_row(one)] for one in found.sources] + total,
+def _words(heading: str, cell: Callable[[Any], Cell]) -> Column[Any]:
+    return Column(heading, cell, is_number=False)
+
+
+def _number(heading: str, cell: Callable[[Any], Cell], least: int = 0) -> Column[Any]:
+    return Column(heading, cell, least=least, wraps=True)
+
+
+_SOURCE = _words("recorded by", attrgetter("source"))
+_SCORE = (
+    _number("calls", attrgetter("calls")),
+    _number("misses", attrgetter("misses")),
+    _number("agreed", lambda score: _percent(score.agreement)),
+    _number("trivial", lambda score: _percent(score.agreement_trivial)),
+    _number("median error", lambda score: _percent(score.median_error)),
+    _number("trivial", lambda score: _percent(score.median_error_trivial)),
+    _number("tokens read", attrgetter("read_tokens"), WIDE),
+    _number("predicted", lambda score: _signed(score.predicted_tokens, score.read_tokens), WIDE),
+    _number("trivial", lambda score: _signed(score.predicted_tokens_trivial, score.read_tokens), WIDE),
+)
+
+
+def _tables(found: Scoreboard) -> Iterator[Table[Any]]:
+    """Yield every table, in its order."""
+    source = _words("recorded by", lambda score: "all" if score is found.total else score.source)
+    total = [found.total] if len(found.sources) != 1 else []
+    yield Table("By program or format", (source, *_SCORE), [*found.sources, *total])
+    model, month = _words("model", attrgetter("model")), _words("month", attrgetter("month"))
+    yield Table("By model and month", (_SOURCE, model, month, *_SCORE), found.scores)
+    deviation = (
+        _SOURCE,
+        _words("what happened", attrgetter("kind")),
+        _words("cause", attrgetter("cause")),
+        _number("calls", attrgetter("calls")),
+        _number("tokens", attrgetter("tokens")),
     )
-    yield (
-        "By model and month",
-        ("recorded by", "model", "month", *_SCORE),
-        [[one.source, one.model, one.month, *_score_row(one)] for one in found.scores],
+    yield Table("Where bills and predictions differ", deviation, found.deviations)
+    lifetime = (
+        _SOURCE,
+        _number("lifetime", lambda row: f"{row.ttl_seconds:,} s"),
+        _words("pause since the end of the call before", _pause),
+        _number("read", attrgetter("hits")),
+        _number("missed", attrgetter("misses")),
     )
-    yield (
-        "Where bills and predictions differ",
-        ("recorded by", "what happened", "cause", "calls", "tokens"),
-        [[one.source, one.kind, one.cause, f"{one.calls:,}", f"{one.tokens:,}"] for one in found.deviations],
-    )
-    yield (
-        "How long entries lived, where nothing else can have made a difference",
-        ("recorded by", "lifetime", "pause since the end of the call before", "read", "missed"),
-        [
-            [one.source, f"{one.ttl_seconds:,} s", _pause(one), f"{one.hits:,}", f"{one.misses:,}"]
-            for one in found.lifetimes
-        ],
+    yield Table("How long entries lived, where nothing else can have made a difference", lifetime, found.lifetimes)
+    size = (
+        model,
+        _words("tools", lambda row: "yes" if row.has_tools else ""),
+        _number("calls", attrgetter("calls")),
+        _number("counted / billed", lambda row: f"{row.median_ratio:.2f}"),
+        _number("counted − billed", lambda row: f"{row.median_difference:+,.0f}"),
     )
     if found.sizes:
-        yield _size_table(found)
-
-
-def _size_table(found: Scoreboard) -> Table:
-    columns = ("model", "tools", "calls", "counted / billed", "counted − billed")
-    rows = [
-        [
-            one.model,
-            "yes" if one.has_tools else "",
-            f"{one.calls:,}",
-            f"{one.median_ratio:.2f}",
-            f"{one.median_difference:+,.0f}",
-        ]
-        for one in found.sizes
-    ]
-    return "Tokens of recorded requests, as counted here and as billed (medians)", columns, rows
+        yield Table("Tokens of recorded requests, as counted here and as billed (medians)", size, found.sizes)
 
 
 def _pause(row: Lifetime) -> str:
@@ -182,29 +178,15 @@ def _opening(found: Scoreboard) -> str:
 
 
 def _draw(found: Scoreboard, console: Console) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    console.print(_opening(found), markup=False)
+    print_line(console, _opening(found))
     if not found.total.calls:
         return
-    for heading, all_columns, rows in _tables(found):
-        is_cut = console.width < WIDE and all_columns[-len(_SCORE) :] == _SCORE
-        columns = all_columns[: -len(_TOKENS)] if is_cut else all_columns
+    for table in _tables(found):
         console.print()
-        console.print(heading, style="bold", markup=False)
-        table = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for column in columns:
-            table.add_column(column, justify="left" if column in _WORDS else "right", overflow="fold")
-        for row in rows[:MOST_ROWS]:
-            table.add_row(*(Text(sanitize_for(console.encoding, cell, keep="")) for cell in row[: len(columns)]))
-        console.print(table)
-        if len(rows) > MOST_ROWS:
-            console.print(f"and {len(rows) - MOST_ROWS:,} more: --json has them all", markup=False)
-
-
-_WORDS = ("recorded by", "model", "month", "tools", "what happened", "cause", "pause since the end of the call before")
+        print_line(console, table.name, style="bold")
+        console.print(drawn(replace(table, rows=table.rows[:MOST_ROWS]), console))
+        if len(table.rows) > MOST_ROWS:
+            print_line(console, f"and {len(table.rows) - MOST_ROWS:,} more: --json has them all")
 
 
 def _markdown(found: Scoreboard) -> str:
@@ -220,7 +202,9 @@ def _markdown(found: Scoreboard) -> str:
         "",
         f"{escaped(_opening(found))}.",
     ]
-    for heading, columns, rows in _tables(found):
-        lines += ["", f"## {heading}", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    for table in _tables(found):
+        headings = [column.heading for column in table.columns]
+        lines += ["", f"## {table.name}", "", f"| {' | '.join(headings)} |", f"|{'---|' * len(headings)}"]
+        rows = ([text_of(cell) for cell in cells] for cells in table.cells())
         lines += [f"| {' | '.join(cell if cell[:1] in '+-' else escaped(cell) for cell in row)} |" for row in rows]
     return "\n".join(lines) + "\n"

@@ -6,7 +6,7 @@ The output is readable without colour, in forty columns and in ASCII. rich is im
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from io import StringIO
+from operator import attrgetter
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -14,18 +14,18 @@ import click
 from contextkit.canonical import canonical, parse
 from contextkit.cli.models import say_assumed
 from contextkit.cli.report import exit_if_incomplete, print_faults, records_of
-from contextkit.ledger.figures import dollars
-from contextkit.terminal import echo_error, echo_json, rich_console, sanitize_for
+from contextkit.ledger.figures import UNKNOWN, Dollars, dollars
+from contextkit.report.tables import Column, Table
+from contextkit.report.terminal import print_line, print_table, printed
+from contextkit.terminal import echo_error, echo_json, rich_console
 from contextkit.whatif.answer import Answer, WhatIf
 from contextkit.whatif.fix import ASSUMPTIONS
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 NARROW = 90
 """Columns; below, an answer is printed in lines instead of cells."""
-_HEADINGS = (("fix", False), ("from", False), ("before", True), ("after", True), ("low..high", True), ("saves", True))
 
 
 @click.command("whatif")
@@ -94,14 +94,12 @@ def show(found: WhatIf, file: TextIO | None = None) -> None:
 
 def text(found: WhatIf, width: int = 120) -> str:
     """What `show` prints, without colour, in `width` columns."""
-    page = StringIO()
-    _draw(found, rich_console(file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False))
-    return page.getvalue()
+    return printed(lambda console: _draw(found, console), width)
 
 
 def _draw(found: WhatIf, console: Console) -> None:
     for line in _opening(found):
-        _print(console, line)
+        print_line(console, line)
     if not found.calls_with_price:
         return
     answered = sorted(
@@ -110,7 +108,7 @@ def _draw(found: WhatIf, console: Console) -> None:
     )
     _answers(answered, console)
     for line in _closing(found, answered):
-        _print(console, line)
+        print_line(console, line)
 
 
 def _opening(found: WhatIf) -> Iterable[str]:
@@ -162,40 +160,16 @@ def _answers(answers: Sequence[Answer], console: Console) -> None:
         return
     if console.width < NARROW:
         for answer in answers:
-            _print(console, "")
+            print_line(console, "")
             for line in _lines(answer):
-                _print(console, line)
+                print_line(console, line)
         return
-    console.print()
-    console.print(_table(answers, console))
-
-
-def _table(answers: Sequence[Answer], console: Console) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for heading, is_number in _HEADINGS:
-        table.add_column(heading, justify="right" if is_number else "left", no_wrap=is_number or heading == "fix")
-    table.add_column("what to do", overflow="fold")
-    for answer in answers:
-        cells = [
-            answer.fix,
-            answer.answered_from,
-            dollars(answer.before_usd),
-            _after(answer),
-            _spread(answer),
-            _saves(answer),
-        ]
-        cells.append("; ".join(filter(None, (answer.to_do, _facts(answer)))))
-        table.add_row(*(Text(_plain(cell, console)) for cell in cells))
-    return table
+    print_table(console, Table("Answers", COLUMNS, answers))
 
 
 def _lines(answer: Answer) -> Iterable[str]:
     yield f"{answer.fix} (from {answer.answered_from})"
-    yield f"  {dollars(answer.before_usd)} → {_after(answer)} ({_spread(answer)}), saves {_saves(answer)}"
+    yield f"  {dollars(answer.before_usd)} → {Dollars(answer.after_usd)} ({_spread(answer)}), saves {Dollars(answer.saves_usd)}"
     yield from (f"  {line}" for line in (answer.to_do, _facts(answer)) if line)
 
 
@@ -204,26 +178,19 @@ def _facts(answer: Answer) -> str:
     return "; ".join(filter(None, (changed, answer.note)))
 
 
-def _after(answer: Answer) -> str:
-    return "unknown" if answer.after_usd is None else dollars(answer.after_usd)
-
-
-def _saves(answer: Answer) -> str:
-    return "unknown" if answer.saves_usd is None else dollars(answer.saves_usd)
-
-
 def _spread(answer: Answer) -> str:
-    return (
-        "unknown"
-        if answer.low_usd is None or answer.high_usd is None
-        else f"{dollars(answer.low_usd)}..{dollars(answer.high_usd)}"
-    )
+    if answer.low_usd is None or answer.high_usd is None:
+        return UNKNOWN
+    return f"{dollars(answer.low_usd)}..{dollars(answer.high_usd)}"
 
 
-def _print(console: Console, line: str, style: str = "") -> None:
-    console.print(_plain(line, console), style=style, markup=False)
-
-
-def _plain(line: str, console: Console) -> str:
-    """`line` in characters the terminal has, and none that it obeys: a newline in a name begins no line."""
-    return sanitize_for(console.encoding, line, keep="")
+COLUMNS: tuple[Column[Answer], ...] = (
+    Column("fix", attrgetter("fix"), is_number=False, wraps=False),
+    Column("from", attrgetter("answered_from"), is_number=False),
+    Column("before", lambda answer: Dollars(answer.before_usd)),
+    Column("after", lambda answer: Dollars(answer.after_usd)),
+    Column("low..high", _spread),
+    Column("saves", lambda answer: Dollars(answer.saves_usd)),
+    Column("what to do", lambda answer: "; ".join(filter(None, (answer.to_do, _facts(answer)))), is_number=False),
+)
+"""What the table shows of an answer."""

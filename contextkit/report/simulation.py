@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from contextkit.canonical import Json
 from contextkit.engines.compare import Comparison, Counts, Outcome, is_lru
+from contextkit.ledger.figures import UNKNOWN
+from contextkit.report.tables import Column, Table
+from contextkit.report.terminal import print_table
 from contextkit.terminal import rich_console, sanitize_html
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from contextkit.engines.reuse_distance import Curve
 
 HOSTED = "bills of these caches for the trace's prompts, not the recorded ones"
@@ -80,43 +81,33 @@ def show(comparison: Comparison) -> None:
     line = f"{counts.requests:,} requests{blocks} · {counts.tokens:,} tokens"
     console.print(line.replace("·", "-") if console.options.ascii_only else line, markup=False)
     console.print(f"counted: {HOSTED if counts.blocks is None else HELD}", markup=False)
-    console.print()
-    console.print(_table(comparison))
+    print_table(console, _table(comparison))
 
 
-def _table(comparison: Comparison) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+def _table(comparison: Comparison) -> Table[Outcome]:
     is_hosted = any(outcome.counts.blocks is None for outcome in comparison.outcomes)
-    for heading in (
-        "cache",
-        "capacity",
-        "blocks hit",
-        "tokens hit",
-        *(("spent", "uncached") if is_hosted else ("evicted",)),
-    ):
-        table.add_column(heading, justify="left" if heading == "cache" else "right", no_wrap=heading != "cache")
-    for outcome in comparison.outcomes:
-        counts = outcome.counts
-        room = UNBOUNDED if outcome.setting.capacity is None else f"{outcome.setting.capacity:,}"
-        cells = (
-            [_dollars(outcome.cost_usd), _dollars(outcome.cost_uncached_usd)]
-            if is_hosted
-            else [_number(outcome.evictions)]
+    columns: tuple[Column[Outcome], ...] = (
+        Column("cache", label, is_number=False),
+        Column("capacity", lambda outcome: UNBOUNDED if outcome.setting.capacity is None else outcome.setting.capacity),
+        Column(
+            "blocks hit", lambda outcome: "-" if outcome.counts.blocks is None else f"{outcome.counts.hit_rate:.4f}"
+        ),
+        Column("tokens hit", lambda outcome: f"{outcome.counts.token_hit_rate:.4f}"),
+    )
+    if is_hosted:
+        columns += (
+            Column("spent", lambda outcome: _dollars(outcome.cost_usd)),
+            Column("uncached", lambda outcome: _dollars(outcome.cost_uncached_usd)),
         )
-        hit = "-" if counts.blocks is None else f"{counts.hit_rate:.4f}"
-        table.add_row(label(outcome), room, hit, f"{counts.token_hit_rate:.4f}", *cells)
-    return table
-
-
-def _number(value: int | None) -> str:
-    return "not counted" if value is None else f"{value:,}"
+    else:
+        columns += (
+            Column("evicted", lambda outcome: "not counted" if outcome.evictions is None else outcome.evictions),
+        )
+    return Table("Outcomes", columns, comparison.outcomes)
 
 
 def _dollars(value: float | None) -> str:
-    return "unknown" if value is None else f"${value:,.2f}"
+    return UNKNOWN if value is None else f"${value:,.2f}"
 
 
 WIDTH, HEIGHT = 880, 470

@@ -105,6 +105,8 @@ class Column(Generic[R]):
     """Where it is shown."""
     is_extra: bool = False
     """Whether a page on a narrow screen leaves it out."""
+    wraps: bool | None = None
+    """Whether a terminal may break its cells into lines; None for all but numbers."""
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ Readable without colour, in forty columns, and where only ASCII can be shown. ri
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -49,10 +50,7 @@ def show(report: Summary | Contents, file: TextIO | None = None, *, n_misses: in
 
 def text(report: Summary | Contents, width: int = 100, *, n_misses: int = MISSES) -> str:
     """Return what `show` prints, without colour, in `width` columns."""
-    page = StringIO()
-    console = rich_console(file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False)
-    draw(_contents(report), console, n_misses)
-    return page.getvalue()
+    return printed(lambda console: draw(_contents(report), console, n_misses), width)
 
 
 def _contents(report: Summary | Contents) -> Contents:
@@ -63,27 +61,27 @@ def draw(contents: Contents, console: Console, n_misses: int = MISSES) -> None:
     """Print a report on a console of rich's: first what it comes to, then what it is made of."""
     summary, is_ascii = contents.summary, console.options.ascii_only
     if contents.title:
-        _print_line(console, contents.title)
+        print_line(console, contents.title)
     if contents.is_partial:
-        _print_line(console, "partial: reading was cut short, these are the figures of what was read", style="bold")
-    _print_line(console, str(summary), style="bold")
+        print_line(console, "partial: reading was cut short, these are the figures of what was read", style="bold")
+    print_line(console, str(summary), style="bold")
     if not summary.calls:
         return
     if contents.counted:
-        _print_line(console, f"counted: {contents.counted}")
+        print_line(console, f"counted: {contents.counted}")
     for line in notes(contents):
-        _print_line(console, line)
-    _print_table(console, tables.by_project(contents, PARTS))
-    _print_table(console, tables.causes(contents))
+        print_line(console, line)
+    print_table(console, tables.by_project(contents, PARTS))
+    print_table(console, tables.causes(contents))
     for loss in [loss for loss in dearest_losses(summary) if fix_of(loss).saves][:FIXES_TOLD]:
-        _print_line(console, f"{loss.cause}: {fix_of(loss).text}")
+        print_line(console, f"{loss.cause}: {fix_of(loss).text}")
     _undetermined(contents, console)
-    _print_line(console, "")
-    _print_line(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
+    print_line(console, "")
+    print_line(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
     parts = "  ".join(f"{name} {Share(share)}" for name, share in shares(summary.usage))
-    _print_line(console, f"input     {parts or UNKNOWN}")
+    print_line(console, f"input     {parts or UNKNOWN}")
     _totals(contents, console)
-    _print_table(console, tables.misses(contents, n_misses))
+    print_table(console, tables.misses(contents, n_misses))
     _explain(contents, console, n_misses)
 
 
@@ -91,10 +89,10 @@ def _undetermined(contents: Contents, console: Console) -> None:
     """Print what the figures leave out."""
     lines = unknowns(contents)
     if lines:
-        _print_line(console, "")
-        _print_line(console, "cannot be determined:")
+        print_line(console, "")
+        print_line(console, "cannot be determined:")
     for line in lines:
-        _print_line(console, f"- {line}")
+        print_line(console, f"- {line}")
 
 
 def _totals(contents: Contents, console: Console) -> None:
@@ -102,17 +100,17 @@ def _totals(contents: Contents, console: Console) -> None:
     that were asked for.
     """
     summary, by = contents.summary, contents.by
-    _print_table(console, tables.sums("", [summary.total], 1))
+    print_table(console, tables.sums("", [summary.total], 1))
     if len(summary.models) > 1 and by != "model":
-        _print_table(console, tables.sums("model", summary.models, ROWS))
+        print_table(console, tables.sums("model", summary.models, ROWS))
     if len(contents.session_rows) > 1:
         if by != "session":
             ranked = dearest_sessions(contents)
-            _print_table(console, tables.sums("session", ranked, SESSIONS, session_names(contents)))
+            print_table(console, tables.sums("session", ranked, SESSIONS, session_names(contents)))
     elif len(summary.lanes) > 1:
-        _print_table(console, tables.sums("agent", summary.lanes, ROWS, tables.agent_names(contents)))
+        print_table(console, tables.sums("agent", summary.lanes, ROWS, tables.agent_names(contents)))
     if by:
-        _print_table(console, tables.by_group(contents, GROUPS))
+        print_table(console, tables.by_group(contents, GROUPS))
 
 
 def _explain(contents: Contents, console: Console, most: int) -> None:
@@ -122,27 +120,35 @@ def _explain(contents: Contents, console: Console, most: int) -> None:
         for miss in dearest_misses(contents.summary.losses, most):
             verdict = provider_says(miss.cause, contents.verdicts.get(miss.index, ""))
             line = f"{miss.index + 1}: {tables.where_text(miss)}{f'; provider {verdict}' if verdict else ''}"
-            _print_line(console, line)
+            print_line(console, line)
     if free:
-        _print_line(console, "")
-        _print_line(console, f"lost nothing, so not listed: {', '.join(f'{n:,} {cause}' for cause, n in free.items())}")
+        print_line(console, "")
+        print_line(console, f"lost nothing, so not listed: {', '.join(f'{n:,} {cause}' for cause, n in free.items())}")
 
 
 # Drawing
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _print_line(console: Console, line: str, style: str = "") -> None:
+def printed(draw: Callable[[Console], None], width: int) -> str:
+    """Return what `draw` prints on a console of `width` columns, without colour."""
+    page = StringIO()
+    draw(rich_console(file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False))
+    return page.getvalue()
+
+
+def print_line(console: Console, line: str, style: str = "") -> None:
+    """Print text in characters the terminal has."""
     console.print(_plain(line, console), style=style, markup=False)
 
 
-def _print_table(console: Console, table: Table[Any] | None) -> None:
+def print_table(console: Console, table: Table[Any] | None) -> None:
     """Print a table behind an empty line, and a line about the rows that were left out."""
     if table is not None:
         console.print()
         console.print(drawn(table, console))
         if table.more:
-            _print_line(console, table.more)
+            print_line(console, table.more)
 
 
 def drawn(table: Table[Any], console: Console) -> RenderableType:
@@ -154,7 +160,8 @@ def drawn(table: Table[Any], console: Console) -> RenderableType:
     page = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in visible.columns:
         side: Literal["right", "left"] = "right" if column.is_number else "left"
-        page.add_column(column.heading, justify=side, overflow="fold", no_wrap=column.is_number)
+        wraps = not column.is_number if column.wraps is None else column.wraps
+        page.add_column(column.heading, justify=side, overflow="fold" if wraps else "ellipsis", no_wrap=not wraps)
     for cells in visible.cells():
         page.add_row(*(plain_cell(text_of(cell), console) for cell in cells))
     return page
