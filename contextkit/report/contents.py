@@ -152,6 +152,14 @@ def dearest_losses(summary: Summary) -> list[Loss]:
     return sorted(losses(summary), key=lambda loss: (-(loss.cost_usd or 0.0), -loss.lost_tokens))
 
 
+def total_loss(misses: Iterable[Miss]) -> Loss:
+    """Sum up misses whatever their causes."""
+    sums = _Losses()
+    for miss in misses:
+        sums.add(miss)
+    return sums.loss("")
+
+
 class _Losses:
     """Misses that lost something, added up."""
 
@@ -581,12 +589,6 @@ _UNPRICED = (
     "no price is known for {models}: their tokens are counted, their dollars are not, so totals with ≥ are lower bounds; "
     "to give a price, add a [[prices]] row to a TOML file and name the file with --models (docs/reference/models.md)"
 )
-
-
-def dearest_misses(misses: Sequence[Miss], most: int) -> list[Miss]:
-    """At most so many of them, those that cost or lost most, in the order they happened."""
-    worst = sorted(misses, key=lambda miss: (-(miss.cost_usd or 0.0), -miss.lost_tokens))[:most]
-    return sorted(worst, key=lambda miss: miss.index)
 
 
 def project_names(paths: Iterable[str]) -> dict[str, str]:

@@ -16,14 +16,13 @@ from typing import Any, Generic, Literal, TypeVar
 from contextkit.canonical import Json
 from contextkit.ledger.figures import UNKNOWN, Dollars, Figure, Share
 from contextkit.ledger.misses import AnalyzedCall, Miss
-from contextkit.ledger.summary import Row
+from contextkit.ledger.summary import Row, dearest
 from contextkit.report.contents import (
     Contents,
     Loss,
     Part,
     SessionFacts,
     dearest_losses,
-    dearest_misses,
     dearest_parts,
     dearest_rows,
     project_names,
@@ -354,7 +353,7 @@ def misses(contents: Contents, most: int, where: Callable[[Miss], Cell] = where_
     `where` draws the place of a miss.
     """
     lost = contents.summary.losses
-    listed = dearest_misses(lost, most)
+    listed = dearest(lost, most)
     return _misses(contents, listed, where, _more(len(lost), len(listed), why="smaller ones")) if listed else None
 
 

@@ -11,12 +11,11 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from contextkit.ledger.figures import UNKNOWN, Share
-from contextkit.ledger.summary import Summary
+from contextkit.ledger.summary import Summary, dearest
 from contextkit.report import tables
 from contextkit.report.contents import (
     Contents,
     dearest_losses,
-    dearest_misses,
     dearest_sessions,
     notes,
     session_names,
@@ -117,7 +116,7 @@ def _explain(contents: Contents, console: Console, most: int) -> None:
     """Print what the table of misses leaves out in few columns, and the misses that lost nothing."""
     free = Counter(miss.cause for miss in contents.summary.misses if not miss.lost_tokens)
     if console.width < NARROW:
-        for miss in dearest_misses(contents.summary.losses, most):
+        for miss in dearest(contents.summary.losses, most):
             verdict = provider_says(miss.cause, contents.verdicts.get(miss.index, ""))
             line = f"{miss.index + 1}: {tables.where_text(miss)}{f'; provider {verdict}' if verdict else ''}"
             print_line(console, line)

@@ -15,13 +15,17 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import ModelCall, Remark
 from contextkit.ledger.causes import Cause
+from contextkit.ledger.figures import Count
 from contextkit.ledger.misses import analyzed_calls
+from contextkit.report import tables
 from contextkit.report.contents import Chosen, Gathering
-from contextkit.report.csv import Calls
+from contextkit.report.csv import Calls, write_groups
 from contextkit.report.fixes import FIXES, is_agreed, provider_says
+from contextkit.report.html.page import page
 from contextkit.report.json import document
 from contextkit.report.markdown import markdown
-from contextkit.report.tables import CALLS
+from contextkit.report.tables import CALLS, Column
+from contextkit.report.terminal import text
 from tests.report.made_up import START, gathered, many_sessions, one_session
 
 
@@ -119,3 +123,22 @@ def test_a_report_of_nothing_is_one_in_every_form() -> None:
     contents, _ = gathered(iter(()))
     assert json.loads(document(contents))["total"]["calls"] == 0
     assert "no calls recorded" in markdown(contents)
+
+
+def test_one_column_shows_in_every_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    replies = Column("replies", lambda row: Count(7 * row.calls), "n_replies")
+    monkeypatch.setattr(tables, "SUMS", (*tables.SUMS, replies))
+    contents, columns = gathered(many_sessions(3), by="session")
+    file = io.StringIO()
+    write_groups(file, "session", contents.summary.groups)
+    assert [int(row["n_replies"]) for row in csv.DictReader(io.StringIO(file.getvalue()))] == [
+        7 * row.calls for row in contents.summary.groups
+    ]
+    said = json.loads(document(contents))
+    assert all(
+        row["n_replies"] == 7 * row["calls"]
+        for row in [said["total"], *said["sessions"], *said["groups"], *said["projects"], *said["models"]]
+    )
+    assert "replies" in text(contents, 160) and "| replies |" in markdown(contents)
+    sessions = page(contents, columns).split('<section id="sessions"')[1].split("</section>")[0]
+    assert sessions.count('data-label="replies"') == 3

@@ -165,14 +165,10 @@ def tree(sessions: Sequence[Session]) -> str:
 
 
 def _paths(session: Session) -> Iterator[tuple[tuple[str, str, str, str], int]]:
-    lanes, models = list(session.lanes), list(session.models)
-    named = {
-        i: name if session.agents.get(i, name) == name else f"{session.agents[i]} ({name})"
-        for i, name in enumerate(lanes)
-    }
+    lanes, models = session.lane_names, list(session.models)
     project = session.place or session.project or "no project named"
     for place, (lane, model) in enumerate(zip(session.lane, session.model, strict=True)):
-        yield (project, session.label, named[lane], models[model]), place
+        yield (project, session.label, lanes[lane], models[model]), place
 
 
 def _branches(node: _Node, whole: Sums, level: int) -> Iterator[str]:
@@ -222,10 +218,6 @@ def _fitting(ranked: Sequence[Session]) -> Iterator[tuple[Session, int]]:
 
 
 def _session(session: Session, start: int) -> dict[str, Json]:
-    lanes = [
-        name if session.agents.get(i, name) == name else f"{session.agents[i]} ({name})"
-        for i, name in enumerate(session.lanes)
-    ]
     return {
         "name": session.name,
         "label": session.label,
@@ -241,7 +233,7 @@ def _session(session: Session, start: int) -> dict[str, Json]:
         },
         "lane": list(session.lane[start:]),
         "model": list(session.model[start:]),
-        "lanes": lanes,
+        "lanes": session.lane_names,
         "models": list(session.models),
         "misses": {str(place - start): _miss(session, place) for place in session.misses if place >= start},
     }

@@ -146,6 +146,12 @@ class Session:
         return sum(costs) if costs else None
 
     @property
+    def lane_names(self) -> list[str]:
+        """Return the name of each lane, behind that of its agent if it has another."""
+        agents = (self.agents.get(i, name) for i, name in enumerate(self.lanes))
+        return [name if agent == name else f"{agent} ({name})" for name, agent in zip(self.lanes, agents, strict=True)]
+
+    @property
     def n_losses(self) -> int:
         """Calls that lost something."""
         return sum(miss.lost_tokens > 0 for miss, _ in self.misses.values())

@@ -14,7 +14,7 @@ from contextkit.ledger.figures import Count, Dollars, Share
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row
 from contextkit.report import tables
-from contextkit.report.contents import Contents, Fault, Loss, notes, unknowns
+from contextkit.report.contents import Contents, Fault, Loss, Part, notes, total_loss, unknowns
 from contextkit.report.fixes import fix_of
 from contextkit.report.html.charts import WORDS, Series, tree
 from contextkit.report.html.columns import Session, Sides, Sums
@@ -59,18 +59,12 @@ def sections(
 
 def _tiles(contents: Contents) -> str:
     summary = contents.summary
-    costs = [miss.cost_usd for miss in summary.losses]
-    lost = (
-        sum(cost for cost in costs if cost is not None)
-        if any(cost is not None for cost in costs) or not costs
-        else None
-    )
-    is_lower_bound = summary.total.is_partial or None in costs
+    lost = Part("", "", summary.total, total_loss(summary.losses)).lost_usd
     tiles = (
         ("read from cache", Share(summary.hit_rate).spaced),
         ("spent", summary.total.spent),
         ("saved by the cache", Dollars(summary.saved_usd)),
-        ("lost to misses", Dollars(None if summary.total.has_no_usage else lost, is_lower_bound)),
+        ("lost to misses", lost),
         ("calls", Count(summary.calls)),
     )
     return f'<dl class="tiles">{"".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)}</dl>\n'
