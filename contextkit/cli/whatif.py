@@ -156,8 +156,6 @@ def _closing(found: WhatIf, answered: Sequence[Answer]) -> Iterable[str]:
 
 
 def _answers(answers: Sequence[Answer], console: Console) -> None:
-    if not answers:
-        return
     if console.width < NARROW:
         for answer in answers:
             print_line(console, "")

@@ -12,16 +12,16 @@ from typing import Any
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.summary import Row, Summary
 from contextkit.report.contents import Contents
-from contextkit.report.tables import Table, all_causes, all_misses, all_projects, all_sessions, all_sums, value_of
+from contextkit.report.tables import Table, all_sessions, all_sums, causes, misses, projects, value_of
 
 
 def document(contents: Contents) -> str:
     """The object, as one line; unknown is null."""
     payload = summary_json(contents.summary) | {
-        "misses": _objects(all_misses(contents)),
-        "projects": _objects(all_projects(contents)),
+        "misses": _objects(misses(contents)),
+        "projects": _objects(projects(contents.parts)),
         "sessions": _objects(all_sessions(contents)),
-        "causes": _objects(all_causes(contents)),
+        "causes": _objects(causes(contents)),
         "by": contents.by or None,
         "compacting_before_pauses": asdict(contents.pauses) if contents.pauses else None,
         "partial": contents.is_partial,

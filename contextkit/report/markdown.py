@@ -60,7 +60,7 @@ def _lines(contents: Contents) -> Iterator[str]:
 
 
 def _table(table: Table[Any] | None) -> Iterator[str]:
-    if table is None:
+    if table is None or not table.rows:
         return
     visible = table.in_format("markdown")
     yield from ["", _row([column.heading for column in visible.columns])]

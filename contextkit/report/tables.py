@@ -103,7 +103,7 @@ class Column(Generic[R]):
     formats: tuple[Format, ...] = READERS + PROGRAMS
     """Where it is shown."""
     is_extra: bool = False
-    """Whether a page on a narrow screen leaves it out."""
+    """Whether a page leaves it out on a narrow screen, and of its table of sessions."""
     wraps: bool | None = None
     """Whether a terminal may break its cells into lines; None for all but numbers."""
 
@@ -147,13 +147,27 @@ def _more(n_all: int, n_listed: int, kind: str = "", why: str = "less dear") -> 
     return f"and {n_all - n_listed:,} more{f' {kind}s' if kind else ''}, {why}" if n_all > n_listed else ""
 
 
-def _attributes(formats: tuple[Format, ...], *names: str) -> tuple[Column[Any], ...]:
-    """Return columns for programs that show attributes under their names."""
-    return tuple(Column(name, attrgetter(name), formats=formats) for name in names)
+def _attributes(formats: tuple[Format, ...], *names: str, of: str = "") -> tuple[Column[Any], ...]:
+    """Return columns for programs that show attributes under their names: those of a row, or of its attribute `of`, which
+    may be None.
+    """
+
+    def column(name: str) -> Column[Any]:
+        def cell(row: Any) -> Cell:
+            owner = getattr(row, of) if of else row
+            return None if owner is None else getattr(owner, name)
+
+        return Column(name, cell, formats=formats)
+
+    return tuple(map(column, names))
 
 
 # Sums
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+COUNTERS = ("read", "write_5m", "write_1h", "fresh", "output")
+"""Counters of a usage that CSV shows."""
 
 
 def _usage(row: Row) -> Json:
@@ -162,16 +176,12 @@ def _usage(row: Row) -> Json:
     return usage
 
 
-def _of_usage(name: str) -> Column[Row]:
-    return Column(name, lambda row: getattr(row.usage_or_unknown, name), formats=CSV)
-
-
 SUMS: tuple[Column[Row], ...] = (
     Column("calls", attrgetter("calls")),
     Column("read", lambda row: Share(row.hit_rate), formats=READERS),
     *_attributes(PROGRAMS, "calls_with_usage", "calls_with_price"),
     Column("usage", _usage, formats=JSON),
-    *map(_of_usage, ("read", "write_5m", "write_1h", "fresh", "output")),
+    *_attributes(CSV, *COUNTERS, of="usage_or_unknown"),
     *_attributes(CSV, "hit_rate"),
     Column("input", lambda row: row.count(row.usage_or_unknown.prompt), least=NARROW, is_extra=True, formats=READERS),
     Column("output", lambda row: row.count(row.usage_or_unknown.output), least=WIDE, is_extra=True, formats=READERS),
@@ -270,15 +280,11 @@ def by_project(contents: Contents, most: int) -> Table[Part] | None:
     parts = dearest_parts(contents.parts)
     if len(parts) < 2 and not any(part.program for part in parts):
         return None
-    return _parts(parts[:most], _more(len(parts), min(most, len(parts))))
+    return projects(parts[:most], _more(len(parts), min(most, len(parts))))
 
 
-def all_projects(contents: Contents) -> Table[Part]:
-    """Return the table of all projects and agent programs for a program, in order of appearance."""
-    return _parts(contents.parts)
-
-
-def _parts(parts: Sequence[Part], more: str = "") -> Table[Part]:
+def projects(parts: Sequence[Part], more: str = "") -> Table[Part]:
+    """Return the table of these projects and agent programs."""
     names = project_names(part.project for part in parts)
 
     def program(part: Part) -> str:
@@ -315,17 +321,11 @@ def _up_to(loss: Loss) -> Cell:
     return loss.cost if fix_of(loss).saves else None
 
 
-def causes(contents: Contents, saves: Callable[[Loss], Cell] = _up_to) -> Table[Loss] | None:
-    """Return the table of causes, the dearest first; None without a miss that lost something.
+def causes(contents: Contents, saves: Callable[[Loss], Cell] = _up_to) -> Table[Loss]:
+    """Return the table of causes, the dearest first.
 
     `saves` gives what ending a cause saves; without it, what its misses cost at most.
     """
-    table = all_causes(contents, saves)
-    return table if table.rows else None
-
-
-def all_causes(contents: Contents, saves: Callable[[Loss], Cell] = _up_to) -> Table[Loss]:
-    """Return the table of causes, which may be empty."""
     heading = "fixing it saves up to" if saves is _up_to else "the fix saves"
     columns: tuple[Column[Loss], ...] = (
         Column("cause", lambda loss: Words(f"`{loss.cause}`"), is_number=False, formats=READERS),
@@ -347,24 +347,14 @@ def where_text(miss: Miss) -> str:
     return f"{miss.where} (assumed)" if miss.basis == "assumed" else miss.where
 
 
-def misses(contents: Contents, most: int, where: Callable[[Miss], Cell] = where_text) -> Table[Miss] | None:
-    """Return the table of the misses that cost most, in the order of the calls; None without one.
+def misses(contents: Contents, most: int | None = None, where: Callable[[Miss], Cell] = where_text) -> Table[Miss]:
+    """Return the table of the `most` misses that cost most, in the order of the calls; without `most` of all, those that
+    lost nothing too.
 
     `where` draws the place of a miss.
     """
     lost = contents.summary.losses
-    listed = dearest(lost, most)
-    return _misses(contents, listed, where, _more(len(lost), len(listed), why="smaller ones")) if listed else None
-
-
-def all_misses(contents: Contents) -> Table[Miss]:
-    """Return the table of all misses for a program, those that lost nothing too."""
-    return _misses(contents, contents.summary.misses)
-
-
-def _misses(
-    contents: Contents, listed: Sequence[Miss], where: Callable[[Miss], Cell] = where_text, more: str = ""
-) -> Table[Miss]:
+    listed = contents.summary.misses if most is None else dearest(lost, most)
     names, has_verdicts = session_names(contents), any(contents.verdicts.get(miss.index) for miss in listed)
     has_sessions = len(contents.session_rows) > 1
 
@@ -399,7 +389,12 @@ def _misses(
         Column("verdict", lambda miss: verdict(miss) or None, formats=JSON),
         Column("is_agreed", lambda miss: is_agreed(miss.cause, verdict(miss)), formats=JSON),
     )
-    return Table("Each miss with its place, its cost and its fix", columns, listed, more)
+    return Table(
+        "Each miss with its place, its cost and its fix",
+        columns,
+        listed,
+        _more(len(lost), len(listed), why="smaller ones"),
+    )
 
 
 # Calls
@@ -415,32 +410,20 @@ def time_text(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _of_call(*names: str) -> tuple[Column[AnalyzedCall], ...]:
-    return tuple(Column(name, attrgetter(f"call.{name}"), formats=CSV) for name in names)
-
-
-def _of_bill(name: str) -> Column[AnalyzedCall]:
-    return Column(name, lambda analyzed: getattr(analyzed.usage, name, None), formats=CSV)
-
-
-def _of_miss(name: str, attribute: str) -> Column[AnalyzedCall]:
-    return Column(name, lambda analyzed: getattr(analyzed.miss, attribute, None), formats=CSV)
-
-
 CALLS: tuple[Column[AnalyzedCall], ...] = (
     Column("call", lambda analyzed: analyzed.index + 1, formats=CSV),
-    *_of_call("id", "session", "lane"),
+    *_attributes(CSV, "id", "session", "lane", of="call"),
     *_attributes(CSV, "agent", "project"),
     Column("at", lambda analyzed: time_text(analyzed.call.at), formats=CSV),
-    *_of_call("provider", "model"),
-    *map(_of_bill, ("read", "write_5m", "write_1h", "fresh", "output")),
+    *_attributes(CSV, "provider", "model", of="call"),
+    *_attributes(CSV, *COUNTERS, of="usage"),
     *_attributes(CSV, "cost_usd", "cost_uncached_usd"),
-    *_of_call("error"),
-    *(_of_miss(name, name) for name in ("cause", "where", "expected_tokens", "lost_tokens")),
-    _of_miss("lost_usd", "cost_usd"),
+    *_attributes(CSV, "error", of="call"),
+    *_attributes(CSV, "cause", "where", "expected_tokens", "lost_tokens", of="miss"),
+    Column("lost_usd", lambda analyzed: analyzed.miss.cost_usd if analyzed.miss else None, formats=CSV),
     *_attributes(CSV, "verdict"),
-    *_of_call("billed_usd"),
+    *_attributes(CSV, "billed_usd", of="call"),
     *_attributes(CSV, "list_cost_usd"),
-    *_of_call("output_estimate"),
+    *_attributes(CSV, "output_estimate", of="call"),
 )
 """What is shown of a single call, which only CSV lists."""

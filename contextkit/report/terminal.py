@@ -142,8 +142,8 @@ def print_line(console: Console, line: str, style: str = "") -> None:
 
 
 def print_table(console: Console, table: Table[Any] | None) -> None:
-    """Print a table behind an empty line, and a line about the rows that were left out."""
-    if table is not None:
+    """Print a table with rows behind an empty line, and a line about the rows that were left out."""
+    if table is not None and table.rows:
         console.print()
         console.print(drawn(table, console))
         if table.more:

@@ -87,7 +87,7 @@ def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str,
     yield '<section id="misses" aria-labelledby="h-misses" tabindex="-1"><h2 id="h-misses">Misses and their fixes</h2>\n'
     causes = tables.causes(contents, lambda loss: _saved(loss, savings.get(loss.cause)))
     listed = tables.misses(contents, MISSES, _places(ranked))
-    if causes is None or listed is None:
+    if not causes.rows or not listed.rows:
         row = contents.summary.total
         text = "Unknown: no call says its usage" if row.has_no_usage else "No call read clearly less than it could have"
         yield f"<p>{text}{' of those that say their usage' if row.is_partial and not row.has_no_usage else ''}.</p></section>\n"
