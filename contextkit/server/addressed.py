@@ -90,15 +90,13 @@ def create_content(state: State, headers: Mapping[str, str], raw: bytes) -> Outc
         return _resource(state, state.contents.create(received, state.clock.now()))
 
 
-def content(state: State, headers: Mapping[str, str], method: str, name: str, raw: bytes) -> Outcome:
+def content(state: State, method: str, name: str, raw: bytes) -> Outcome:
     """`GET`, `PATCH` and `DELETE /v1beta/cachedContents/{name}`."""
     with state.lock:
-        now = state.clock.now()
-        if method == "DELETE":
-            return _resource(state, state.contents.delete(name, now))
+        now, contents = state.clock.now(), state.contents
         if method == "PATCH":
-            return _resource(state, state.contents.extend(name, _object_in(raw) or {}, now))
-        return _resource(state, state.contents.get(name, now))
+            return _resource(state, contents.extend(name, _object_in(raw) or {}, now))
+        return _resource(state, contents.delete(name, now) if method == "DELETE" else contents.get(name, now))
 
 
 def _resource(state: State, value: Json | Refusal) -> Outcome:

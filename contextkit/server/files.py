@@ -14,10 +14,10 @@ from mimetypes import guess_type
 from pathlib import PurePath
 
 from contextkit.canonical import Json
-from contextkit.server.answer import Outcome, answered, refused
+from contextkit.server.answer import Outcome, answered, missing_key, refused
 from contextkit.server.endpoints.codec import Codec
 from contextkit.server.endpoints.table import MESSAGES
-from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
+from contextkit.server.endpoints.validation import Refusal
 from contextkit.server.state import REMEMBERED_BYTES, State, StoredFile
 
 PATH = "/v1/files"
@@ -63,8 +63,7 @@ def handle(
     with state.lock:
         files = state.files(codec.provider, headers.get(codec.workspace_header, ""))
         request = FileRequest(state, codec, files, name, query, headers.get("content-type", ""), raw)
-        keyless = first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1])
-        value = keyless or (_missing(request) if name and name not in files else act(request))
+        value = missing_key(codec, headers) or (_missing(request) if name and name not in files else act(request))
         if isinstance(value, Refusal):
             return refused(state, codec, value)
         if isinstance(value, bytes):

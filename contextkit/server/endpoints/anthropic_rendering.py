@@ -99,14 +99,8 @@ def _response_blocks(answer: ResponseData) -> list[Json]:
     blocks, edit = content(answer.parts), _compacting(answer)
     if answer.request.get("compaction"):
         words = "".join(block.get("text", "") for block in blocks) or SUMMARY
-        return [
-            {
-                "type": "compaction",
-                "content": words,
-                "signature": base64.b64encode(answer.id.encode()).decode(),
-                "tool_changes": [],
-            }
-        ]
+        signature = base64.b64encode(answer.id.encode()).decode()
+        return [{"type": "compaction", "content": words, "signature": signature, "tool_changes": []}]
     if edit is None:
         return blocks
     return [{"type": "compaction", "content": SUMMARY}, *([] if edit.get("pause_after_compaction") else blocks)]
@@ -241,10 +235,6 @@ def _framed(events: bytes) -> bytes:
     return b"".join(frame("chunk", {"bytes": base64.b64encode(line).decode()}) for line in lines)
 
 
-def _unknown_model(name: str) -> Refusal:
-    return Refusal(404, "not_found_error", f"model: {name}")
-
-
 CODEC = Codec(
     name="anthropic_messages",
     provider="anthropic",
@@ -255,7 +245,7 @@ CODEC = Codec(
     request_checks=refusals.REQUEST_CHECKS,
     prompt_checks=refusals.PROMPT_CHECKS,
     refuse_unreadable=lambda fault: invalid(str(fault)),
-    refuse_unknown_model=_unknown_model,
+    refuse_unknown_model=lambda name: Refusal(404, "not_found_error", f"model: {name}"),
     error_types=TYPES,
     other_error_type="api_error",
     render_error=error,

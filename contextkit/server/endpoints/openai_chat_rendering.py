@@ -31,11 +31,8 @@ FINISHES = {"done": "stop", "calls": "tool_calls", "truncated": "length", "pause
 def _call(part: Any) -> Json:
     if isinstance(part.arguments, str):
         return {"id": part.id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
-    return {
-        "id": part.id,
-        "type": "function",
-        "function": {"name": part.name, "arguments": canonical(part.arguments).decode()},
-    }
+    function = {"name": part.name, "arguments": canonical(part.arguments).decode()}
+    return {"id": part.id, "type": "function", "function": function}
 
 
 def content(parts: tuple[Part, ...]) -> list[Json]:
