@@ -60,9 +60,8 @@ def below(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) ->
 
 def counted_below(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """`POST /anthropic/v1/messages/count_tokens`: the same, counted."""
-    return count_tokens(
-        state, replace(MANTLE, request_checks=codec.request_checks) if _is_mantle(raw) else codec, headers, raw
-    )
+    codec = replace(MANTLE, request_checks=codec.request_checks) if _is_mantle(raw) else codec
+    return count_tokens(state, codec, headers, raw)
 
 
 def _is_mantle(raw: bytes) -> bool:

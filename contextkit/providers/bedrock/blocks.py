@@ -45,8 +45,9 @@ def _media(part: JsonObject) -> Json:
     if written is None or (url and not url.startswith("s3://")):
         return text(url or f"[{kind}]")
     title = _NAMED.sub(" ", str(part.get("title", kind))).strip()[:_LONGEST].strip() or kind
-    source: Json = {"s3Location": {"uri": part["url"]}}
-    if "url" not in part:
+    if "url" in part:
+        source: Json = {"s3Location": {"uri": part["url"]}}
+    else:
         source = {"text" if part["media_type"] == "text/plain" else "bytes": part["data"]}
     return {kind: {"format": written, "source": source, **({"name": title} if kind == "document" else {})}}
 

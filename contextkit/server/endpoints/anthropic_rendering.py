@@ -200,12 +200,10 @@ def error(refusal: Refusal) -> Json:
 
 def response_extras(request: ParsedRequest) -> dict[str, Json]:
     """Report what was done to a request before the model saw it."""
-    applied = (
-        edited_columns(request.parsed.layout, request.received.body)[1]
-        if request.received.body.get("context_management")
-        else None
-    )
-    edited = {} if applied is None else {"context_management": {"applied_edits": applied}}
+    edited: dict[str, Json] = {}
+    if request.received.body.get("context_management"):
+        applied = edited_columns(request.parsed.layout, request.received.body)[1]
+        edited = {"context_management": {"applied_edits": applied}}
     return {**edited, **transformations(request)}
 
 
