@@ -41,7 +41,8 @@ WIDTH, LEFT, TOP, STEP = 960, 84, 64, 24
 def lines(explanation: Explanation, text: str) -> Iterator[str]:
     """The picture, its legend, and what it comes to; `text` stands above it where every row has a column."""
     n_rows = explanation.n_after
-    bounds = _bounds(n_rows, COLUMNS)
+    n_columns = min(n_rows, COLUMNS)
+    bounds = [(i * n_rows // n_columns, (i + 1) * n_rows // n_columns) for i in range(n_columns)]
     if len(text) == n_rows <= COLUMNS:
         yield f"         {text}"
     for layer in range(len(explanation.fates) - 1, -1, -1):
@@ -76,7 +77,15 @@ def svg(explanation: Explanation, title: str) -> str:
         f"<title>{sanitize_html(title)}</title>",
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
     ]
-    parts += [label(24, 32, title, 16, INK), *_axis(explanation, scale), *_legend(explanation, height - 22)]
+    parts.append(label(24, 32, title, 16, INK))
+    axis = TOP + len(explanation.fates) * STEP + 14
+    rows = sorted({0, explanation.n_kept, explanation.n_after})
+    parts += [label(LEFT + row * scale, axis, str(row), 11, MUTED, "middle") for row in rows]
+    x, legend = LEFT, height - 22
+    for fate in sorted({int(fate) for fate in explanation.fates.ravel()}):
+        parts.append(f'<rect x="{x}" y="{legend - 10}" width="11" height="11" fill="{COLOURS[fate]}"/>')
+        parts.append(label(x + 16, legend, WORDS[fate], 12, INK))
+        x += 44 + round(6.4 * len(WORDS[fate]))
     for layer, fates in enumerate(explanation.fates.tolist()):
         y = TOP + (len(explanation.fates) - 1 - layer) * STEP
         parts.append(label(24, y + 15, f"layer {layer}", 12, MUTED))
@@ -91,29 +100,9 @@ def svg(explanation: Explanation, title: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _axis(explanation: Explanation, scale: float) -> Iterator[str]:
-    y = TOP + len(explanation.fates) * STEP + 14
-    for row in sorted({0, explanation.n_kept, explanation.n_after}):
-        yield label(LEFT + row * scale, y, str(row), 11, MUTED, "middle")
-
-
-def _legend(explanation: Explanation, y: int) -> Iterator[str]:
-    x = LEFT
-    for fate in sorted({int(fate) for fate in explanation.fates.ravel()}):
-        yield f'<rect x="{x}" y="{y - 10}" width="11" height="11" fill="{COLOURS[fate]}"/>'
-        yield label(x + 16, y, WORDS[fate], 12, INK)
-        x += 44 + round(6.4 * len(WORDS[fate]))
-
-
 def label(x: float, y: float, words: str, size: int, fill: str, anchor: str = "start") -> str:
     """Words in a picture."""
     return f'<text x="{x:.1f}" y="{y}" font-size="{size}" fill="{fill}" text-anchor="{anchor}">{sanitize_html(words)}</text>'
-
-
-def _bounds(n: int, n_columns: int) -> list[tuple[int, int]]:
-    """Rows of each column."""
-    n_columns = min(n, n_columns)
-    return [(i * n // n_columns, (i + 1) * n // n_columns) for i in range(n_columns)]
 
 
 TEXT = "You have read, search and write. It is 14:02. Find the three cheapest GPUs, please."

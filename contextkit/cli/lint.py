@@ -81,7 +81,16 @@ class Options:
 
     def check(self) -> None:
         """Raises a usage error for what does not go together."""
-        typed = self._typed()
+        options = {
+            "--explain": self.explain is not None,
+            "--statistics": self.has_statistics,
+            "--diff": self.is_diff,
+            "--fix": self.is_fixing,
+            "--baseline": self.baseline is not None,
+            "--write-baseline": self.write_baseline is not None,
+            "--diff-base": self.diff_base is not None,
+        }
+        typed = {name for name, is_used in options.items() if is_used}
         modes = [name for name in _MODES if name in typed]
         pairs = [*([tuple(modes[:2])] if len(modes) > 1 else []), *(pair for pair in _APART if typed.issuperset(pair))]
         for one, other in pairs:
@@ -95,18 +104,6 @@ class Options:
                 raise click.UsageError(
                     f"{mode} has no format {self.output_format}; it is told as {' or '.join(_MODES[mode])}"
                 )
-
-    def _typed(self) -> set[str]:
-        lint_input = {
-            "--explain": self.explain is not None,
-            "--statistics": self.has_statistics,
-            "--diff": self.is_diff,
-            "--fix": self.is_fixing,
-            "--baseline": self.baseline is not None,
-            "--write-baseline": self.write_baseline is not None,
-            "--diff-base": self.diff_base is not None,
-        }
-        return {name for name, is_used in lint_input.items() if is_used}
 
 
 STDIN = "-"
@@ -154,16 +151,11 @@ def _meant(path: str) -> list[str]:
         return [path]
     matches = sorted(one for one in glob.glob(str(Path(path).expanduser()), recursive=True) if Path(one).exists())  # noqa: PTH207 - may be absolute
     if not glob.has_magic(path) or not matches:
-        raise click.UsageError(
-            f"{path}: {_lacking(path)}; give Python files, folders of them, or recordings of requests"
-        )
+        lacking = "no such file or folder" + (", and as a pattern it fits none" if glob.has_magic(path) else "")
+        if Path(path).is_symlink():
+            lacking = "a link to a file that is not there"
+        raise click.UsageError(f"{path}: {lacking}; give Python files, folders of them, or recordings of requests")
     return matches if any(map(_is_code, matches)) else [path]
-
-
-def _lacking(path: str) -> str:
-    if Path(path).is_symlink():
-        return "a link to a file that is not there"
-    return "no such file or folder" + (", and as a pattern it fits none" if glob.has_magic(path) else "")
 
 
 def _contents(name: str | None, *, is_read: bool) -> Mapping[str, bytes]:
@@ -174,32 +166,19 @@ def _contents(name: str | None, *, is_read: bool) -> Mapping[str, bytes]:
         return {}
     if sys.stdin is None:
         raise click.UsageError("standard input is closed; give paths instead of -")
-    if name is None and _is_recorded():
-        return {}
+    if name is None:  # looked at, not taken away: a recording may be larger than memory, and is read later
+        head: bytes = cast(Any, sys.stdin.buffer).peek(1).lstrip()
+        if not head or head.startswith(_RECORDED):
+            return {}
     return {str(Path(name or UNNAMED)): sys.stdin.buffer.read()}
-
-
-def _is_recorded() -> bool:
-    """By what it begins with, which is not taken away: a recording may be larger than memory, and is read later."""
-    head: bytes = cast(Any, sys.stdin.buffer).peek(1).lstrip()
-    return not head or head.startswith(_RECORDED)
 
 
 def config_for(options: Options, paths: Sequence[str]) -> LintConfig:
     """What the project says, and what was typed on top of it: a selection instead of its own, more to ignore."""
     codes = [*OWN, *(row.code for row in hazards_in_code())]
     select, ignore = _prefixes(options.select, codes), _prefixes(options.ignore, codes)
-    config = _config_in(options.config) if options.config else read_config(paths[0] if paths else ".")
-    _check_codes(config, codes)
-    tests = config.tests or options.tests
-    return replace(config, select=select or config.select, ignore=(*config.ignore, *ignore), tests=tests)
-
-
-def _check_codes(config: LintConfig, codes: Sequence[str]) -> None:
-    """Raises a usage error for codes of a project's settings that no hazard has: a word typed wrong would silence
-    everything.
-    """
-    where = f"{config.path}: [tool.contextkit.lint]"
+    config = read_config(paths[0] if paths else ".") if not options.config else _config_in(options.config)
+    where = f"{config.path}: [tool.contextkit.lint]"  # where a word typed wrong would silence everything
     if not config.select:
         raise click.UsageError(f"{where} select is empty, so nothing would be looked for; without it everything is")
     ignores = {f"per-file-ignores {glob!r}": names for glob, names in config.per_file_ignores.items()}
@@ -209,6 +188,8 @@ def _check_codes(config: LintConfig, codes: Sequence[str]) -> None:
                 raise click.UsageError(
                     f"{where} {key}: no hazard's code begins with {name!r}; codes look like CKS01, levels like CKS"
                 )
+    tests = config.tests or options.tests
+    return replace(config, select=select or config.select, ignore=(*config.ignore, *ignore), tests=tests)
 
 
 def _config_in(file: str) -> LintConfig:
@@ -226,7 +207,7 @@ def _prefixes(lint_input: Sequence[str], codes: Sequence[str]) -> tuple[str, ...
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
-    from contextkit.ledger.calls import ModelCall, Remark
+    from contextkit.ledger.calls import ModelCall
 
 MOST_NAMED = 5
 """Folders that are named before the rest is counted."""
@@ -313,7 +294,7 @@ class Look:
 
     def _in_recording(self, file: str, faults: Faults, progress: Callable[[str], None]) -> Iterator[Finding]:
         from contextkit.importers.registry import check_any_read, records_in
-        from contextkit.ledger.calls import Remark
+        from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Remark
         from contextkit.lint.catalogue import hazards
         from contextkit.lint.requests.detect import Detector
 
@@ -323,7 +304,10 @@ class Look:
         waiting: list[ModelCall] = []
         for record in records_in([file], faults):
             if isinstance(record, Remark):
-                _note(record, verdicts, rerouted)
+                if record.kind == "verdict":
+                    verdicts[record.about] = record.text
+                elif record.kind == "setting" and record.text.startswith((REROUTED, OTHER_PROJECT)):
+                    rerouted[record.about] = record.text.removeprefix(REROUTED)
                 continue
             for call in waiting:  # what is said of a call may stand right behind it
                 yield from self._selected(detector.feed(call))
@@ -336,26 +320,13 @@ class Look:
         for text in detector.unlisted_fields:
             echo_error(f"{file}: {text}")
         self._n_calls += detector.n_calls
-        _print_bodiless(file, detector.n_skipped, detector.n_skipped + detector.n_calls + detector.n_unreadable)
+        n_skipped, n_all = detector.n_skipped, detector.n_skipped + detector.n_calls + detector.n_unreadable
+        if n_skipped or not n_all:
+            what = f"{n_skipped:,} of {n_all:,} calls were recorded without their bodies" if n_all else "no calls in it"
+            echo_error(f"{file}: {what}; nothing to look at")
 
     def _selected(self, findings: Iterator[Finding]) -> Iterator[Finding]:
         return (finding for finding in findings if self._config.is_selected(finding.code))
-
-
-def _note(remark: Remark, verdicts: dict[str, str], rerouted: dict[str, str]) -> None:
-    """Keep what the detector is to know of a call."""
-    from contextkit.ledger.calls import OTHER_PROJECT, REROUTED
-
-    if remark.kind == "verdict":
-        verdicts[remark.about] = remark.text
-    elif remark.kind == "setting" and remark.text.startswith((REROUTED, OTHER_PROJECT)):
-        rerouted[remark.about] = remark.text.removeprefix(REROUTED)
-
-
-def _print_bodiless(file: str, n_skipped: int, n_all: int) -> None:
-    if n_skipped or not n_all:
-        what = f"{n_skipped:,} of {n_all:,} calls were recorded without their bodies" if n_all else "no calls in it"
-        echo_error(f"{file}: {what}; nothing to look at")
 
 
 def _counter() -> AbstractContextManager[Callable[[str], None]]:
@@ -381,9 +352,6 @@ def mend(look: Callable[[], Sequence[Finding]], *, is_unsafe: bool = False) -> t
 if TYPE_CHECKING:
     from contextkit.lint.output.formats import LintResults
     from contextkit.lint.output.text import Lines
-
-"""Characters written at once: of more a reader who left may have taken a part, and nobody would be told
-(PYTHONUNBUFFERED)."""
 
 
 @click.command("lint")
@@ -453,20 +421,16 @@ def command(**lint_input: Any) -> None:
     options = Options(**lint_input)
     options.check()
     if options.explain is not None:
-        _explain(options.explain, options.output_format)
+        from contextkit.lint.explain import parts, terminal_text
+        from contextkit.lint.output.formats import dumped
+
+        if options.output_format == "json":
+            echo_json(dumped(parts(options.explain)))
+        else:
+            echo(terminal_text(options.explain))
         return
     if _print_results(_results(options), options) and not options.exit_zero:
         raise click.exceptions.Exit(1)
-
-
-def _explain(code: str, form: str) -> None:
-    from contextkit.lint.explain import parts, terminal_text
-    from contextkit.lint.output.formats import dumped
-
-    if form == "json":
-        echo_json(dumped(parts(code)))
-    else:
-        echo(terminal_text(code))
 
 
 # Looking
@@ -482,9 +446,12 @@ def _results(options: Options) -> LintResults:
     from contextkit.lint.output.text import lines_of
 
     what = lint_input(options.paths, options.recordings, options.stdin_filename)
-    _check_input(
-        options, has_code=bool(what.code), has_contents=bool(what.contents), has_recordings=bool(what.recordings)
-    )
+    if what.contents and (options.is_fixing or options.is_diff):
+        raise click.UsageError("--fix and --diff change files, and standard input is none; give the file's path")
+    if what.recordings and options.write_baseline is not None:
+        raise click.UsageError("--write-baseline holds what is found in code; leave the recordings out")
+    if options.diff_base is not None and not what.code:
+        raise click.UsageError("--diff-base compares code; give folders or files of code, too")
     lines = partial(lines_of, contents=what.contents)
     config = config_for(options, what.code)
     sift, known = _sift(options, what, config, lines)
@@ -500,35 +467,20 @@ def _results(options: Options) -> LintResults:
 
 def _sift(options: Options, what: LintInput, config: LintConfig, lines: Lines) -> tuple[Sift | None, str]:
     """What leaves out the findings of a baseline or a revision, and where these stand."""
-    from contextkit.lint.baseline import naming, new, read_baseline
+    from contextkit.lint.baseline import finding_counts, naming, new, read_baseline
+    from contextkit.lint.output.text import lines_of
 
     if options.baseline is not None:
-        then = read_baseline(options.baseline)
-        return partial(new, then=then, name=naming(options.baseline), lines=lines), "in the baseline"
-    if options.diff_base is not None:
-        return _since(options.diff_base, what, config, lines), f"in {options.diff_base}, too"
-    return None, ""
-
-
-def _since(revision: str, what: LintInput, config: LintConfig, lines: Lines) -> Sift:
-    """What leaves out the findings in the code of a revision."""
-    from contextkit.lint.baseline import finding_counts, new
-    from contextkit.lint.output.text import lines_of
+        counts = read_baseline(options.baseline)
+        return partial(new, then=counts, name=naming(options.baseline), lines=lines), "in the baseline"
+    if options.diff_base is None:
+        return None, ""
     from contextkit.lint.revision import files_of
 
-    with files_of(revision, what.code, SOURCE_SUFFIXES) as then:
+    with files_of(options.diff_base, what.code, SOURCE_SUFFIXES) as then:
         found = find_in_code(then.paths, config, hazards_in_code()) if then.paths else ()
-        return partial(new, then=finding_counts(found, then.name_then, lines_of), name=then.name_now, lines=lines)
-
-
-def _check_input(options: Options, *, has_code: bool, has_contents: bool, has_recordings: bool) -> None:
-    """Raises a usage error for what cannot be done with what is given."""
-    if has_contents and (options.is_fixing or options.is_diff):
-        raise click.UsageError("--fix and --diff change files, and standard input is none; give the file's path")
-    if has_recordings and options.write_baseline is not None:
-        raise click.UsageError("--write-baseline holds what is found in code; leave the recordings out")
-    if options.diff_base is not None and not has_code:
-        raise click.UsageError("--diff-base compares code; give folders or files of code, too")
+        counts = finding_counts(found, then.name_then, lines_of)
+    return partial(new, then=counts, name=then.name_now, lines=lines), f"in {options.diff_base}, too"
 
 
 # Telling
@@ -538,9 +490,19 @@ def _check_input(options: Options, *, has_code: bool, has_contents: bool, has_re
 def _print_results(results: LintResults, options: Options) -> bool:
     """Say it, or write it down; gives whether something was found or not read, or a file would change."""
     if options.is_diff:
-        return _diff(results)
+        from contextkit.lint.output.fixes import diff, mended
+
+        changes = list(mended(results.findings, is_unsafe=True))
+        for change in changes:
+            echo_file(diff(change).removesuffix("\n"))
+        echo_error(f"{counted(len(changes), 'file')} would change.")
+        return bool(changes)
     if options.write_baseline is not None:
-        return _write_baseline(results, options.write_baseline)
+        from contextkit.lint.baseline import write_baseline
+
+        n = write_baseline(options.write_baseline, results.findings, results.lines)
+        echo(f"{counted(n, 'hazard')} written to {options.write_baseline}.")
+        return False
     from contextkit.lint.output.formats import FORMS, STATISTICS
 
     text = (STATISTICS if options.has_statistics else FORMS)[options.output_format](results)
@@ -549,21 +511,3 @@ def _print_results(results: LintResults, options: Options) -> bool:
     elif text:
         echo(text)
     return bool(results.findings) or results.is_incomplete
-
-
-def _diff(results: LintResults) -> bool:
-    from contextkit.lint.output.fixes import diff, mended
-
-    changes = list(mended(results.findings, is_unsafe=True))
-    for change in changes:
-        echo_file(diff(change).removesuffix("\n"))
-    echo_error(f"{len(changes):,} file{'s' * (len(changes) != 1)} would change.")
-    return bool(changes)
-
-
-def _write_baseline(results: LintResults, path: str) -> bool:
-    from contextkit.lint.baseline import write_baseline
-    from contextkit.lint.output.groups import counted
-
-    echo(f"{counted(write_baseline(path, results.findings, results.lines), 'hazard')} written to {path}.")
-    return False

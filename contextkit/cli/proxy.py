@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -141,14 +140,11 @@ def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
         Journal(record).close()  # what is wrong with it is said before the port opens
     named = tuple(name.strip() for name in repairs.split(",") if name.strip())
     settings = Options(upstream=upstream, record=record, repairs=named, **options)
-    with suppress(KeyboardInterrupt, asyncio.CancelledError), asyncio.Runner(loop_factory=_loop()) as runner:
+    # uvloop's where it is installed: half the work for each chunk
+    loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
+    with suppress(KeyboardInterrupt, asyncio.CancelledError), asyncio.Runner(loop_factory=loop) as runner:
         runner.run(_serve(settings))
     raise click.Abort  # it only comes back from Ctrl-C
-
-
-def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it is installed: half the work for each chunk."""
-    return import_module("uvloop").new_event_loop if find_spec("uvloop") else None
 
 
 async def _serve(options: Options) -> None:
@@ -159,15 +155,18 @@ async def _serve(options: Options) -> None:
     from contextkit.proxy.relay import Upstream
     from contextkit.proxy.repairs.repairs import Repairs
 
-    upstream, repair = (
-        Upstream(options.upstream, options.ca, options.connect_seconds),
-        Repairs(options.repairs) if options.repairs else None,
-    )
+    upstream = Upstream(options.upstream, options.ca, options.connect_seconds)
+    repair = Repairs(options.repairs) if options.repairs else None
     budget = _budget(options)
     console = ConsoleOutput(is_json=options.is_json, is_quiet=options.is_quiet)
     telemetry = _Telemetry() if options.has_otel else None
-    takers: list[Callable[[Json], object]] = [console.report, *([telemetry.take] if telemetry else [])]
-    watcher = await Watcher.start(options.record, upstream.url, _each(takers), options.queue_mb << 20)
+
+    def take(report: Json) -> None:
+        console.report(report)
+        if telemetry is not None:
+            telemetry.take(report)
+
+    watcher = await Watcher.start(options.record, upstream.url, take, options.queue_mb << 20)
     timeouts = Timeouts(options.header_seconds, options.idle_seconds, options.connect_seconds, options.read_seconds)
     proxy = None
     try:
@@ -179,17 +178,16 @@ async def _serve(options: Options) -> None:
             timeouts=timeouts,
             budget=budget,
             allow_unpriced=options.allow_unpriced,
-            on_report=_each(takers),
+            on_report=take,
         )
         await proxy.start(options.host, options.port)
         console.began(proxy.url, upstream.shown, options.record)
         if not _is_loopback(options.host):
-            console.report(
-                {
-                    "trouble": f"{options.host} can be reached from outside: anybody may send calls (with keys of their own)"
-                }
-            )
-        _stop_on_term()
+            text = f"{options.host} can be reached from outside: anybody may send calls (with keys of their own)"
+            console.report({"trouble": text})
+        task = asyncio.current_task()
+        if os.name != "nt" and task is not None:  # a service manager's signal ends it as Ctrl-C does
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         code = await watcher.gone()
         console.report({"trouble": f"the process that records ended with {code}: nothing is recorded any more"})
         await asyncio.Event().wait()
@@ -226,21 +224,6 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _each(takers: list[Callable[[Json], object]]) -> Callable[[Json], None]:
-    def take(report: Json) -> None:
-        for taker in takers:
-            taker(report)
-
-    return take
-
-
-def _stop_on_term() -> None:
-    """A service manager's signal ends it as Ctrl-C does."""
-    task = asyncio.current_task()
-    if os.name != "nt" and task is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 class _Telemetry:

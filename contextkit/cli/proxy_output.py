@@ -24,44 +24,34 @@ def lines_of(report: Json) -> Iterator[str]:
     >>> print(*lines_of({"call": row | times, "hit_rate": 0.9, "cause": None, "lost_tokens": 0, "repairs": [], "findings": []}))
     claude-sonnet-5-5    90.0 %  read      900  write       97  fresh        3     250 /   1000 ms  proxy-1
     """
-    row = report["call"]
-    bill = _bill(row["usage"], report["hit_rate"])
-    yield "  ".join([f"{row['model'] or 'unknown model':<18}", *bill, _times(row), row["session"], *_rest(report)])
-    for finding in report["findings"]:
-        yield f"  ! {_finding(finding)}"
-
-
-def _bill(usage: Json, hit_rate: float | None) -> list[str]:
+    row, usage, rate = report["call"], report["call"]["usage"], report["hit_rate"]
+    cells = [f"{row['model'] or 'unknown model':<18}"]
     if usage is None:
-        return [f"{'bill unknown':>7}"]
-    parts = {"read": usage["read"], "write": Usage.from_json(usage).written, "fresh": usage["fresh"]}
-    rate = "  ? %" if hit_rate is None else f"{hit_rate:>5.1%}".replace("%", " %")
-    return [f"{rate:>7}", *(f"{name} {'?' if value is None else f'{value:,}':>8}" for name, value in parts.items())]
-
-
-def _times(row: Json) -> str:
-    """Milliseconds to the first byte and to the end."""
-    times = [None if row[name] is None else (row[name] - row["at"]) * 1000 for name in ("first_byte_at", "ended_at")]
-    return " / ".join("     ?" if value is None else f"{value:>6.0f}" for value in times) + " ms"
-
-
-def _rest(report: Json) -> list[str]:
-    lost = f"missed {report['lost_tokens']:,} ({report['cause']})" if report["lost_tokens"] else ""
-    repaired = f"repaired: {', '.join(report['repairs'])}" if report["repairs"] else ""
-    failed = report["call"]["error"] or ""
-    return [text for text in (failed, lost, repaired) if text]
-
-
-def _finding(finding: Json) -> str:
-    tokens, usd = finding["cost_tokens"], finding["cost_usd"]
-    cost = (
-        f"; about {tokens:,} tokens billed again instead of read" + (f", {dollars(usd)}" if usd else "")
-        if tokens
-        else ""
-    )
-    sides = f", was {finding['was']!r}, now {finding['now']!r}" if finding.get("was") or finding.get("now") else ""
-    where = f"{finding['path']} byte {finding['offset']}" if "path" in finding else ""
-    return f"{finding['code']} {finding['message']}: {where}{sides}{cost}"
+        cells.append("bill unknown")
+    else:
+        share = "  ? %" if rate is None else f"{rate:>5.1%}".replace("%", " %")
+        parts = {"read": usage["read"], "write": Usage.from_json(usage).written, "fresh": usage["fresh"]}
+        cells += [f"{share:>7}", *(f"{name} {'?' if n is None else f'{n:,}':>8}" for name, n in parts.items())]
+    ends = row["first_byte_at"], row["ended_at"]
+    times = ("     ?" if end is None else f"{(end - row['at']) * 1000:>6.0f}" for end in ends)
+    cells += [f"{' / '.join(times)} ms", row["session"]]
+    if row["error"]:
+        cells.append(row["error"])
+    if report["lost_tokens"]:
+        cells.append(f"missed {report['lost_tokens']:,} ({report['cause']})")
+    if report["repairs"]:
+        cells.append(f"repaired: {', '.join(report['repairs'])}")
+    yield "  ".join(cells)
+    for finding in report["findings"]:
+        text = f"  ! {finding['code']} {finding['message']}: "
+        if "path" in finding:
+            text += f"{finding['path']} byte {finding['offset']}"
+        if finding.get("was") or finding.get("now"):
+            text += f", was {finding['was']!r}, now {finding['now']!r}"
+        if tokens := finding["cost_tokens"]:
+            text += f"; about {tokens:,} tokens billed again instead of read"
+            text += f", {dollars(finding['cost_usd'])}" if finding["cost_usd"] else ""
+        yield text
 
 
 def summary_of(report: Json) -> Iterator[str]:
@@ -98,12 +88,11 @@ class ConsoleOutput:
     def began(self, url: str, upstream: str, record: str = "") -> None:
         """It listens."""
         self._has_begun = True
-        self._texts.put(
-            sanitize_json(canonical({"url": url, "upstream": upstream}).decode())
-            if self._is_json
-            else f"{url} → {upstream}"
-        )
-        if not self._is_json and not self._is_quiet:
+        if self._is_json:
+            self._texts.put(sanitize_json(canonical({"url": url, "upstream": upstream}).decode()))
+            return
+        self._texts.put(f"{url} → {upstream}")
+        if not self._is_quiet:
             destination = f"recording to {record}" if record else "recording nothing (--record runs.jsonl would)"
             self._texts.put(f"{destination}; give a client this address as its base URL; Ctrl-C ends it")
 

@@ -163,12 +163,8 @@ def command(traces: tuple[str, ...], **values: Any) -> None:
                 file.write(page_of(comparison, [Path(name).name or name for name in traces]).encode())
             echo_error(f"{options.html} written")
         if watch.is_stopped:
-            done = (
-                "these are the figures of the requests replayed so far"
-                if comparison.outcomes
-                else "nothing had been replayed yet"
-            )
-            echo_error(f"interrupted: {done}")
+            done = "these are the figures of the requests replayed so far"
+            echo_error(f"interrupted: {done if comparison.outcomes else 'nothing had been replayed yet'}")
             raise click.exceptions.Exit(130)
 
 
@@ -186,7 +182,10 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
         )
     unfit = [option for option, engines in ENGINES_WITH.items() if not set(engines) & set(options.caches)]
     _refuse(OF_ENGINES if hosted else ("model", *unfit), f"says nothing to {', '.join(options.caches)}: leave it out")
-    names = [file for name in traces for file in (_ledger_in(name) or trace_files([name]))]
+    names: list[str] = []
+    for name in traces:
+        ledger = Path(name) / "ledger.jsonl"  # in the folder of a context, which has other files too
+        names += [str(ledger)] if ledger.is_file() else trace_files([name])
     if hosted:
         return _on_hosted(_joined(names, watch), hosted, options, watch)
     tokens = _tokens_in(names, watch)
@@ -275,12 +274,6 @@ def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
     return Comparison(tuple(outcomes), None, tuple(blocks))
 
 
-def _ledger_in(name: str) -> list[str]:
-    """The ledger of a context's folder, which has other files too."""
-    ledger = Path(name) / "ledger.jsonl"
-    return [str(ledger)] if ledger.is_file() else []
-
-
 def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
     """The ledger of all files where they recorded token ids, None where none did.
 
@@ -306,6 +299,7 @@ def _tokens_in(names: Sequence[str], watch: Watch) -> Ledger | None:
 def _requests(names: Sequence[str], arrival: str, watch: Watch) -> Iterator[BlockRequest]:
     from contextkit.engines.block_trace import requests_of
     from contextkit.importers.block_trace import BlockTraces, content_of
+    from contextkit.ledger.calls import Outline
 
     traces = BlockTraces()
     if arrival == "together":
@@ -320,18 +314,14 @@ def _requests(names: Sequence[str], arrival: str, watch: Watch) -> Iterator[Bloc
         ledger = _joined([name], watch)
         requests = list(requests_of(ledger))
         if len(ledger) and not requests:
-            raise UsageError(
-                f"{name}: neither block ids nor token ids, which is all that engines hold: {_instead(ledger)}"
+            has_outlines = any(isinstance(call.prompt, Outline) for call in ledger)
+            way = (
+                "use --cache anthropic or openai"
+                if has_outlines
+                else "contextkit whatif FILE works with bodies and bills"
             )
+            raise UsageError(f"{name}: neither block ids nor token ids, which is all that engines hold: {way}")
         yield from watch.share(requests, len(requests))
-
-
-def _instead(ledger: Ledger) -> str:
-    """What can be asked of a ledger that has no ids."""
-    from contextkit.ledger.calls import Outline
-
-    has_outlines = any(isinstance(call.prompt, Outline) for call in ledger)
-    return "use --cache anthropic or openai" if has_outlines else "contextkit whatif FILE works with bodies and bills"
 
 
 def _is_ledger(content: bytes) -> bool:

@@ -107,10 +107,6 @@ def _stripped(message: Mapping[str, Json]) -> Json:
     return message
 
 
-def _without_system(message: Mapping[str, Json]) -> Json:
-    return None if message.get("role") in ("system", "developer") else message
-
-
 def _without_tools(pair: Pair) -> Pair:
     before, after = (
         {name: value for name, value in body.items() if name not in ("tools", "tool_choice")}
@@ -167,7 +163,9 @@ CAUSES: tuple[Cause, ...] = (
         "system_float",
         "the system message is printed with the last user message and moves on with it",
         _OPTION,
-        lambda pair: pair.map_messages(_without_system),
+        lambda pair: pair.map_messages(
+            lambda message: None if message.get("role") in ("system", "developer") else message
+        ),
     ),
 )
 """Removed in turn."""
@@ -236,17 +234,17 @@ def check_template(template: Template, bodies: Sequence[Body], at: datetime) -> 
         for cause, divergence in _causes(template, pair, at):
             old = findings.get(cause.name)
             calls = (*(old.calls if old else ()), index)
-            new = old or _finding(cause, (), pair.answered, divergence)
+            new = old or _finding(cause, pair.answered, divergence)
             findings[cause.name] = replace(new, calls=tuple(dict.fromkeys(calls)))
     last = bodies[-1]
     today, tomorrow = (template.render(last, at=moment) for moment in (at, at + timedelta(days=1)))
     if divergence_of_days := _divergence(today, tomorrow):
-        findings.setdefault("date", _finding(DATE, (), last, divergence_of_days))
+        findings.setdefault("date", _finding(DATE, last, divergence_of_days))
     if "tool_choice" in template.options and last.get("tools"):
         prompts = [template.render({**last, "tool_choice": choice}, at=at) for choice in ("auto", "required")]
         if divergence_of_choices := _divergence(*prompts):
             choice = next(cause for cause in CAUSES if cause.name == "tool_choice")
-            findings.setdefault("tool_choice", _finding(choice, (), last, divergence_of_choices))
+            findings.setdefault("tool_choice", _finding(choice, last, divergence_of_choices))
     return list(findings.values())
 
 
@@ -306,7 +304,8 @@ def _divergence(was: str, now: str) -> Divergence | None:
     return None if offset == len(was) else Divergence(was, now, offset)
 
 
-def _finding(cause: Cause, calls: tuple[int, ...], body: Body, divergence: Divergence) -> Finding:
+def _finding(cause: Cause, body: Body, divergence: Divergence) -> Finding:
+    """The finding of a cause in a body, of no calls yet."""
     place, message = 0, -1
     for index, row in enumerate(body["messages"]):
         content = row.get("content")
@@ -321,7 +320,7 @@ def _finding(cause: Cause, calls: tuple[int, ...], body: Body, divergence: Diver
             break
         place, message = start, index
     was, now = divergence.snippets
-    return Finding(cause.name, cause.why, calls, divergence.offset, message, divergence.lost, was, now, cause.advice)
+    return Finding(cause.name, cause.why, (), divergence.offset, message, divergence.lost, was, now, cause.advice)
 
 
 def calls_in(path: Path) -> list[Body]:

@@ -77,7 +77,11 @@ def replay_hosted(
     calls = Ledger()
     for call in ledger:
         if isinstance(call.prompt, Outline):
-            calls.append(_as_sent(call, call.prompt, host))
+            began = call.first_byte_at
+            if began is None and call.usage is not None:
+                began = call.ended_at
+            outline, name = host.outline_for(call, call.prompt), host.name or call.model
+            calls.append(replace(call, prompt=outline, provider=host.provider, model=name, first_byte_at=began))
     if not len(calls):
         has_ids = any(isinstance(call.prompt, BlockIds | Tokens) for call in ledger)
         way = "replay it on an engine, as vllm" if has_ids else "contextkit whatif FILE works with bodies and bills"
@@ -91,7 +95,7 @@ def replay_hosted(
     return Outcome(setting, counts, None, total.list_cost_usd, total.cost_uncached_usd)
 
 
-def why_no_price(ledger: Ledger, provider: str, model: str | None = None) -> str:
+def why_no_price(ledger: Ledger, provider: str, model: str | None) -> str:
     """Why `replay_hosted` gives no dollars for the same; empty where nothing is missing."""
     calls = [call for call in ledger if isinstance(call.prompt, Outline)]
     vendor = _host(provider, model).provider
@@ -102,11 +106,9 @@ def why_no_price(ledger: Ledger, provider: str, model: str | None = None) -> str
     if missing:
         return f"{provider} has no known price for model {', '.join(map(repr, missing[:3]))}: name one that has with --model"
     n_silent = sum(call.usage is None or call.usage.output is None for call in calls)
-    return (
-        f"{n_silent:,} of {len(calls):,} calls do not say how many tokens were generated, and those cost too"
-        if n_silent
-        else ""
-    )
+    if not n_silent:
+        return ""
+    return f"{n_silent:,} of {len(calls):,} calls do not say how many tokens were generated, and those cost too"
 
 
 def _host(provider: str, model: str | None) -> _Host:
@@ -130,28 +132,20 @@ def _host(provider: str, model: str | None) -> _Host:
 
 
 def _by_model(provider: str, model: str | None) -> _Host:
-    def cache_of(name: str) -> Any:
-        return reference_cache(_row(provider, name))
-
     def outline_for(call: ModelCall, outline: Outline) -> Outline:
-        row = _row(provider, model) if model else _recorded(provider, call.model)
+        if not (model or call.model):
+            raise UnknownModel("this trace names no model", **_named(provider))
+        row = _row(provider, model or call.model)
         is_marked = row.cache != "breakpoints" or outline.breakpoints
         return outline if is_marked else _marked(outline, (row.default_ttl_seconds,), has_marks=True)
 
-    return _Host(provider, model, cache_of, outline_for)
+    return _Host(provider, model, lambda name: reference_cache(_row(provider, name)), outline_for)
 
 
 def _row(provider: str, model: str) -> Model:
     row = model_named(model, provider)
     _check_sold(provider, row, provider)
     return row
-
-
-def _recorded(provider: str, model: str) -> Model:
-    """`_row` of a model that nobody named here: the trace did, or named none."""
-    if not model:
-        raise UnknownModel("this trace names no model", **_named(provider))
-    return _row(provider, model)
 
 
 def _check_sold(provider: str, row: Model, vendor: str) -> None:
@@ -170,22 +164,13 @@ def _named(provider: str) -> dict[str, str]:
 def _marked(outline: Outline, offered: tuple[int, ...], has_marks: bool) -> Outline:
     """With lifetimes that are on offer, and a mark at the end where there has to be one."""
     n_segments = outline.keep + len(outline.digests)
-    marks = tuple(replace(mark, ttl_seconds=_offered(mark.ttl_seconds, offered)) for mark in outline.breakpoints)
+    marks = []
+    for mark in outline.breakpoints:
+        ttl_seconds = next((seconds for seconds in offered if seconds >= mark.ttl_seconds), offered[-1])
+        marks.append(replace(mark, ttl_seconds=ttl_seconds))
     if has_marks and not marks and n_segments:
-        marks = (Breakpoint(n_segments - 1, offered[0]),)
-    return replace(outline, breakpoints=marks)
-
-
-def _offered(ttl_seconds: int, offered: tuple[int, ...]) -> int:
-    return next((other for other in offered if other >= ttl_seconds), offered[-1])
-
-
-def _as_sent(call: ModelCall, outline: Outline, host: _Host) -> ModelCall:
-    began = call.first_byte_at
-    if began is None and call.usage is not None:
-        began = call.ended_at
-    outline = host.outline_for(call, outline)
-    return replace(call, prompt=outline, provider=host.provider, model=host.name or call.model, first_byte_at=began)
+        marks = [Breakpoint(n_segments - 1, offered[0])]
+    return replace(outline, breakpoints=tuple(marks))
 
 
 def _price(provider: str, model: str, usage: Usage, at: float) -> float | None:

@@ -144,19 +144,17 @@ def _moved(content: Content, tokens: bytes, n_prefix: int, n_reuse: int) -> tupl
     moved: list[tuple[int, int, int]] = []
     old = new = n_prefix * N_BYTES
     needle = n_reuse * N_BYTES
-    while len(tokens) - new >= needle and (old := _find(content.tokens, tokens[new : new + needle], old)) >= 0:
+    while len(tokens) - new >= needle:
+        run = tokens[new : new + needle]
+        old = content.tokens.find(run, old)
+        while old % N_BYTES and old >= 0:  # inside a token
+            old = content.tokens.find(run, old + 1)
+        if old < 0:
+            break
         length = shared(content.tokens, old, tokens, new, min(len(content.tokens) - old, len(tokens) - new), N_BYTES)
         moved.append((old // N_BYTES, new // N_BYTES, length // N_BYTES))
         old, new = old + length, new + length
     return tuple(moved)
-
-
-def _find(tokens: bytes, run: bytes, start: int) -> int:
-    """Find the run at a token's boundary; -1 if it is not there."""
-    at = tokens.find(run, start)
-    while at % N_BYTES and at >= 0:
-        at = tokens.find(run, at + 1)
-    return at
 
 
 def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model) -> tuple[int, tuple[Checkpoint, ...]]:
@@ -490,8 +488,11 @@ class SlotServer:
         if plan is None:
             return None
         slot = self.slots[plan.slot]
-        if plan.is_saving:
-            self._swap(slot, plan.state)
+        if plan.is_saving:  # saving changes nothing about which state is better
+            self.host.save(slot.content)
+            if plan.state is not None:
+                self.host.take(plan.state)
+            self.host.trim()
         self.n_started += 1
         content = computed(plan.kept, prompt.tokens, prompt.user_starts, self.n_started, self.shape.model)
         slot.content, slot.is_busy = replace(content, adapter=prompt.adapter), True
@@ -508,7 +509,11 @@ class SlotServer:
         """Index of the slot, and whether its state is to be saved."""
         named = None if prompt.id_slot is None or prompt.id_slot < 0 else prompt.id_slot % len(self.slots)
         idle = [number for number, slot in enumerate(self.slots) if not slot.is_busy and named in (None, number)]
-        alike = {number: n for number in idle if (n := self._alike(number, prompt.tokens))}
+        least, alike = self.shape.similarity, dict[int, int]()
+        for number in idle if least else ():
+            n = self.slots[number].content.common(prompt.tokens)
+            if n * N_BYTES / max(1, len(prompt.tokens)) > least:
+                alike[number] = n
         best = max(alike, key=lambda number: alike[number], default=None)  # of equals the first
         if named is not None and idle:
             best = named
@@ -517,16 +522,3 @@ class SlotServer:
             return best, self.host.is_on and is_saving
         oldest = min(idle, key=lambda number: (self.slots[number].used, -number), default=None)
         return None if oldest is None else (oldest, self.host.is_on)
-
-    def _alike(self, number: int, tokens: bytes) -> int:
-        """Tokens of the prompt a slot has, 0 where they are too few to choose it for."""
-        n = self.slots[number].content.common(tokens) if self.shape.similarity else 0
-        return n if n * N_BYTES / max(1, len(tokens)) > self.shape.similarity else 0
-
-    def _swap(self, slot: Slot, state: Content | None) -> None:
-        """Save the state the slot is about to lose, and take a better one: saving changes nothing about which that is."""
-        self.host.save(slot.content)
-        if state is not None:
-            self.host.take(state)
-            slot.content = state
-        self.host.trim()

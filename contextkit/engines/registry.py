@@ -5,6 +5,7 @@ Takes a name and sizes, gives an empty cache over token ids.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
@@ -93,7 +94,18 @@ def engine(name: str, **options: Any) -> Engine:
     """
     make = _maker(name)
     options_used = {option: value for option, value in options.items() if value is not None}
-    _check(name, options_used, list(signature(make).parameters))
+    allowed = list(signature(make).parameters)
+    for option, value in options_used.items():
+        if option not in allowed:
+            flags = ", ".join(f"--{one.replace('_', '-')}" for one in allowed)
+            raise UsageError(
+                f"{name} has no {option}", in_code=f"it takes {', '.join(allowed)}", in_shell=f"it takes {flags}"
+            )
+        least = 0 if option in _MAY_BE_NONE else 1
+        if option not in _WORDS and (not isinstance(value, int) or value < least):
+            raise UsageError(f"{option} is {value!r}: {name} takes a whole number of {least} or more")
+        if option == "engine_version" and not (isinstance(value, str) and _RELEASE.match(value)):
+            raise UsageError(f"engine_version is {value!r}: name a release, as in {name} {_RELEASES[name]}")
     return Engine(name, make(**options_used))
 
 
@@ -115,27 +127,8 @@ def _maker(name: str) -> Callable[..., PrefixCache[TokenIds]]:
     return make
 
 
-def _check(name: str, given: Mapping[str, Any], allowed: list[str]) -> None:
-    for option, value in given.items():
-        if option not in allowed:
-            flags = ", ".join(f"--{one.replace('_', '-')}" for one in allowed)
-            raise UsageError(
-                f"{name} has no {option}", in_code=f"it takes {', '.join(allowed)}", in_shell=f"it takes {flags}"
-            )
-        least = 0 if option in _MAY_BE_NONE else 1
-        if option not in _WORDS and (not isinstance(value, int) or value < least):
-            raise UsageError(f"{option} is {value!r}: {name} takes a whole number of {least} or more")
-        if option == "engine_version" and not _is_version(value):
-            raise UsageError(f"engine_version is {value!r}: name a release, as in {name} {_RELEASES[name]}")
-
-
 _WORDS = frozenset({"engine_version", "policy"})
 _MAY_BE_NONE = frozenset({"host_tokens", "cache_reuse"})
 """Options that 0 switches off."""
+_RELEASE = re.compile(r"\d+\.\d+\.\d+(\.|\Z)")
 _RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23"}
-
-
-def _is_version(value: Any) -> bool:
-    return (
-        isinstance(value, str) and len(value.split(".")) >= 3 and all(part.isdigit() for part in value.split(".")[:3])
-    )

@@ -104,7 +104,10 @@ class Distances:
 
     def curve(self) -> Curve:
         """Hits for every capacity; raises `MissingExtra` without NumPy."""
-        np = _numpy()
+        try:
+            import numpy as np
+        except ImportError:
+            raise MissingExtra("the whole curve of hit rate by capacity", "numpy") from None
         lengths, sizes, tokens = (np.array(column, np.int64) for column in (self._lengths, self._sizes, self._tokens))
         ids = np.frombuffer(self._ids, np.int64) if self._ids else np.empty(0, np.int64)
         return _curve(np, ids, lengths, sizes, tokens)
@@ -112,14 +115,6 @@ class Distances:
     def _numbered(self, ids: Sequence[int]) -> array[int]:
         numbers = self._numbers if self._numbers is not None else {}
         return array("q", [numbers.setdefault(block, len(numbers)) for block in ids])
-
-
-def _numpy() -> Any:
-    try:
-        import numpy as np
-    except ImportError:
-        raise MissingExtra("the whole curve of hit rate by capacity", "numpy") from None
-    return np
 
 
 def _curve(np: Any, ids: Ints, lengths: Ints, sizes: Ints, tokens: Ints) -> Curve:
@@ -130,7 +125,9 @@ def _curve(np: Any, ids: Ints, lengths: Ints, sizes: Ints, tokens: Ints) -> Curv
     turned = starts[request] + lengths[request] - 1 - place  # a request's last block counts as used first
     previous, n_distinct = _previous(np, ids[turned])
     distance = _distances(np, previous, starts, request, n_distinct)
-    reach = _running_maximum(np, distance[turned], request, n_distinct)
+    # the largest distance from the front of a request to each block: requests are lifted apart, so one pass does them all
+    lift = request * (n_distinct + 2)
+    reach = np.maximum.accumulate(distance[turned] + lift) - lift
     weights = np.minimum(sizes[request], np.maximum(0, tokens[request] - place * sizes[request]))
     hits, hit_tokens = _cumulative(np, reach, n_distinct), _cumulative(np, reach, n_distinct, weights)
     evicted = np.maximum(0, len(ids) - hits - np.arange(n_distinct + 1))
@@ -188,15 +185,6 @@ def _again_since(np: Any, times: Ints, last_use: Ints, length: Ints) -> Ints:
         divided = np.argsort(time >> bit, kind="stable")
         falling, time, weight = falling[divided], time[divided], weight[divided]
     return total
-
-
-def _running_maximum(np: Any, distance: Ints, request: Ints, n_distinct: int) -> Ints:
-    """Largest distance from the front of the request to each block: requests are lifted apart, so one pass does them
-    all.
-    """
-    lift = request * (n_distinct + 2)
-    reach: Ints = np.maximum.accumulate(distance + lift) - lift
-    return reach
 
 
 def _cumulative(np: Any, distance: Ints, n_distinct: int, weights: Ints | None = None) -> Ints:

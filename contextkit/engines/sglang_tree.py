@@ -286,7 +286,11 @@ class RadixTree:
         key = self._whole_pages(key) if self.rules.is_insert_floored else key
         before, known = after.length * self._unit, n_inserted * self._unit
         node, at, end, now = after.node, 0, len(key), self._tick()
-        self._renew(node, before, now, priority, known)
+        passed = before
+        for step in self._path(node):  # back to the root, the nodes that are passed are renewed
+            self._touch(step, now)
+            self._use(step, priority, passed > known)
+            passed -= step.size
         while at < end and (child := node.children.get(self._child_key(node, key, at, space))):
             self._touch(child, now)
             length = self._along(child, key, at)
@@ -299,7 +303,16 @@ class RadixTree:
             leaf = Node(node, self._child_key(node, key, at, space), memory, 0, end - at, slot + length, priority, 0, 0)
             leaf.n_hits = int(self.rules.is_counting_hits and before + end > known)
             leaf.n_before = length
-            node = self._add(leaf, node)
+            leaf.accessed, leaf.created = self._tick(), self._tick()
+            node.children[leaf.key] = leaf
+            self.evictable += leaf.size // self._unit
+            self.n_nodes += 1
+            self._changed[leaf] = None
+            if self._is_deepening:  # all on the way to this leaf have seen a prompt of its length
+                n_deepest = length + self.length(leaf)
+                for step in takewhile(lambda step: step.n_deepest < n_deepest, self._path(leaf)):
+                    step.n_deepest = n_deepest
+            node = leaf
         return Match(length, node)
 
     def lock(self, node: Node, held: Node | None = None) -> None:
@@ -337,7 +350,12 @@ class RadixTree:
             if self._is_free(node) and rank == self._rank(node):
                 gone.append(self._forget(node))
                 n_gone += len(gone[-1])
-        self._tidy()
+        if len(self._heap) > 2 * self.n_nodes + 64:  # outdated entries outnumber the nodes
+            newest = {
+                entry[2]: entry for entry in self._heap if self._is_free(entry[2]) and entry[0] == self._rank(entry[2])
+            }
+            self._heap = list(newest.values())
+            heapify(self._heap)
         return gone
 
     def length(self, node: Node) -> int:
@@ -403,13 +421,6 @@ class RadixTree:
         """
         return isinstance(tokens, bytes) and not self._is_eagle and not at and 2 * end >= len(tokens)
 
-    def _renew(self, node: Node, length: int, now: int, priority: int, known: int) -> None:
-        """Renew the nodes that an insertion passes, from this one, so many bytes deep, back to the root."""
-        for step in self._path(node):
-            self._touch(step, now)
-            self._use(step, priority, length > known)
-            length -= step.size
-
     def _touch(self, node: Node, now: int) -> None:
         node.accessed = now
         self._changed[node] = None
@@ -418,22 +429,6 @@ class RadixTree:
         node.priority = max(node.priority, priority)
         if self.rules.is_counting_hits and is_first_time:
             node.n_hits += 1
-
-    def _add(self, leaf: Node, parent: Node) -> Node:
-        leaf.accessed, leaf.created = self._tick(), self._tick()
-        parent.children[leaf.key] = leaf
-        self.evictable += leaf.size // self._unit
-        self.n_nodes += 1
-        self._changed[leaf] = None
-        if self._is_deepening:
-            self._deepen(leaf)
-        return leaf
-
-    def _deepen(self, leaf: Node) -> None:
-        """All on the way to this leaf have seen a prompt of its length."""
-        n_deepest = leaf.n_before + self.length(leaf)
-        for step in takewhile(lambda step: step.n_deepest < n_deepest, self._path(leaf)):
-            step.n_deepest = n_deepest
 
     def _split(self, node: Node, size: int) -> Node:
         """A new node takes the first bytes, this one keeps the rest; the memory stays where it is."""
@@ -487,25 +482,10 @@ class RadixTree:
         self.n_nodes -= 1
         self._offer(parent)
         if parent.memory is node.memory and 2 * node.start <= len(node.memory):
-            self._shrink(parent, node.memory, node.start)
+            left = node.memory[: node.start]  # less than half: a copy takes its place in the nodes that share it
+            for step in takewhile(lambda step: step.memory is node.memory, self._path(parent)):
+                step.memory = left
         return range(node.slot, node.slot + length)
-
-    def _shrink(self, node: Node, memory: bytes, size: int) -> None:
-        """Let go of memory of which less than half is left: a copy of that takes its place in the nodes that share it."""
-        left = memory[:size]
-        for step in takewhile(lambda step: step.memory is memory, self._path(node)):
-            step.memory = left
-
-    def _tidy(self) -> None:
-        """Drop outdated entries where they outnumber the nodes."""
-        if len(self._heap) > 2 * self.n_nodes + 64:
-            newest = {
-                node: (rank, serial, node)
-                for rank, serial, node in self._heap
-                if self._is_free(node) and rank == self._rank(node)
-            }
-            self._heap = list(newest.values())
-            heapify(self._heap)
 
 
 def parent_of(node: Node) -> Node:

@@ -8,7 +8,7 @@ come from the trace; nothing is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count, pairwise
 from typing import Any
@@ -80,34 +80,23 @@ class _Answers:
     """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], _LastCall] = {}
+        self._last: dict[tuple[str, str], tuple[tuple[int, tuple[bytes, bytes]], float, Lease]] = {}
+        """Lane → (segments of its last prompt, key of all of them), when the answer was complete, what the cache gave it."""
 
     def tell(self, cache: Any, call: ModelCall, prompt: Any) -> None:
         """Say where the answer before this call ended; what was cut or refused has none."""
         answered, last = getattr(cache, "answered", None), self._last.pop((call.session, call.lane), None)
         if answered is None or last is None or type(prompt) is not Prompt:
             return
-        if last.n < prompt.n and prompt.key(last.n - 1) == last.key:
-            answered(replace(prompt, n=last.n + 1, breakpoints=()), min(last.ended_at, call.at), last.lease)
+        (n, key), ended_at, lease = last
+        if n < prompt.n and prompt.key(n - 1) == key:
+            answered(replace(prompt, n=n + 1, breakpoints=()), min(ended_at, call.at), lease)
 
     def note(self, call: ModelCall, prompt: Any, lease: Lease) -> None:
         """Remember a call for the one that goes on with it."""
         if type(prompt) is Prompt and prompt.n and call.error is None and call.ended_at is not None:
-            self._last[call.session, call.lane] = _LastCall(prompt.n, prompt.key(prompt.n - 1), call.ended_at, lease)
-
-
-@dataclass(frozen=True, slots=True)
-class _LastCall:
-    """A lane's last call."""
-
-    n: int
-    """Segments of its prompt."""
-    key: tuple[bytes, bytes]
-    """What stands for all of them."""
-    ended_at: float
-    """When its answer was complete."""
-    lease: Lease
-    """What its cache gave it."""
+            last = (prompt.n, prompt.key(prompt.n - 1)), call.ended_at, lease
+            self._last[call.session, call.lane] = last
 
 
 def _begun(cache: Any, call: ModelCall, prompt: Any) -> Lease:
@@ -167,15 +156,14 @@ def _in_order(ledger: Ledger) -> Iterable[_Row]:
 
     Recorded is when they ended: where calls overlapped the prompts are copied.
     """
-    if all(one.at <= other.at for one, other in pairwise(ledger)):
-        return _prompts(ledger)
-    return sorted(((call, _copied(prompt)) for call, prompt in _prompts(ledger)), key=lambda row: row[0].at)
-
-
-def _prompts(ledger: Ledger) -> Iterator[_Row]:
     lanes = TokenLanes()
-    for call, prompt in ledger.prompts():
-        yield call, lanes.read(call, call.prompt) if type(call.prompt) is Tokens else prompt
+    rows: Iterator[_Row] = (
+        (call, lanes.read(call, call.prompt) if type(call.prompt) is Tokens else prompt)
+        for call, prompt in ledger.prompts()
+    )
+    if all(one.at <= other.at for one, other in pairwise(ledger)):
+        return rows
+    return sorted(((call, _copied(prompt)) for call, prompt in rows), key=lambda row: row[0].at)
 
 
 def _copied(prompt: Any) -> Any:

@@ -77,7 +77,14 @@ class TieredCache(Generic[P]):
         self._stores = [*map(TierStore, tiers), *shared]
         self._in_flight: Counter[bytes] = Counter()
         self._counters: Counter[str] = Counter()
-        _check([store.tier for store in self._stores])
+        every = [store.tier for store in self._stores]
+        names = [tier.name for tier in every]
+        if not every or len(set(names)) < len(names):
+            raise UsageError(f"the tiers are {names}: give one or more, each with a name of its own")
+        if every[0].write != "through":
+            raise UsageError(
+                f"the first tier, {names[0]!r}, has write {every[0].write!r}: chunks are computed there, so make it 'through'"
+            )
 
     def lookup(self, prompt: P, now: float) -> Hit:
         """Return what would be read now, in O(prompt); changes nothing. `segment` is the last chunk that is covered."""
@@ -140,44 +147,34 @@ class TieredCache(Generic[P]):
     # ------------------------------------------------------------------------------------------------------------------------
 
     def _find(self, prompt: P) -> _TierLookup:
-        chunks, ends, end = self._chunking.chunks(prompt), [], 0
-        reads = self._chunking.n_readable(prompt) > 0
-        for store in self._stores if reads else ():
-            end += self._reach(store, chunks[end:])
-            ends.append(end)
-        return _TierLookup(
-            chunks, ends or [0] * len(self._stores), self._matches_by_content(chunks, end) if reads else []
-        )
-
-    def _reach(self, store: TierStore, chunks: list[Chunk]) -> int:
-        """Count the leading chunks that are read from this tier."""
-        n = next((index for index, chunk in enumerate(chunks) if chunk.key not in store), len(chunks))
-        return n if sum(chunk.n_tokens for chunk in chunks[:n]) >= store.tier.min_read_tokens else 0
-
-    def _matches_by_content(self, chunks: list[Chunk], start: int) -> list[tuple[int, int, Chunk]]:
-        found = []
-        for index, chunk in enumerate(chunks[start:], start):
-            there = (
-                (level, store.by_content(chunk.content)) for level, store in enumerate(self._stores) if chunk.content
-            )
-            best = next(((level, other) for level, other in there if other), None)
-            if best:
-                found.append((index, *best))
-        return found
+        chunks, ends, end = self._chunking.chunks(prompt), [0] * len(self._stores), 0
+        if self._chunking.n_readable(prompt) <= 0:
+            return _TierLookup(chunks, ends, [])
+        for level, store in enumerate(self._stores):
+            reached = next((i for i in range(end, len(chunks)) if chunks[i].key not in store), len(chunks))
+            if sum(chunk.n_tokens for chunk in chunks[end:reached]) >= store.tier.min_read_tokens:
+                end = reached
+            ends[level] = end
+        by_content = []
+        for index, chunk in enumerate(chunks[end:], end):
+            for level, store in enumerate(self._stores if chunk.content else ()):
+                if other := store.by_content(chunk.content):
+                    by_content.append((index, level, other))
+                    break
+        return _TierLookup(chunks, ends, by_content)
 
     def _hit(self, prompt: P, found: _TierLookup) -> Hit:
         read = min(sum(chunk.n_tokens for chunk in found.chunks[: found.n_read]), self._chunking.n_readable(prompt))
-        approximate = sum(self._n_reused(chunk.n_tokens) for _, _, chunk in found.elsewhere)
-        return Hit(read, approximate, found.n_read - 1 if read else None, "hit" if read else self._reason(found), None)
-
-    def _n_reused(self, n_tokens: int) -> int:
-        """Tokens of a re-used chunk that are not computed again."""
-        return n_tokens - ceil(n_tokens * self._chunking.reuse.recompute_share) if self._chunking.reuse else 0
-
-    def _reason(self, found: _TierLookup) -> str:
-        if not found.chunks:
-            return "below_minimum"
-        return "not_yet_visible" if self._in_flight[found.chunks[0].key] > 0 else "first_write"
+        approximate = 0
+        if reuse := self._chunking.reuse:  # of a re-used chunk a share is computed again
+            sizes = [chunk.n_tokens for _, _, chunk in found.elsewhere]
+            approximate = sum(size - ceil(size * reuse.recompute_share) for size in sizes)
+        if read:
+            return Hit(read, approximate, found.n_read - 1, "hit", None)
+        reason = "first_write" if found.chunks else "below_minimum"
+        if found.chunks and self._in_flight[found.chunks[0].key] > 0:
+            reason = "not_yet_visible"
+        return Hit(read, approximate, None, reason, None)
 
     def _bill(self, prompt: P, hit: Hit) -> Usage:
         return Usage(self._chunking.n_tokens(prompt) - hit.read_tokens, hit.read_tokens, 0, 0, 0)
@@ -185,11 +182,11 @@ class TieredCache(Generic[P]):
     # Moving
     # -------------------------------------------------------------------------------------------------------------------------
 
-    def _moved(self, found: _TierLookup, level: int) -> list[Chunk]:
-        return [*found.at(level), *(chunk for _, there, chunk in found.elsewhere if there == level)]
-
     def _rise(self, found: _TierLookup) -> None:
-        """From the lowest tier up: renew what is read there, the last chunk first, and take in what was read below."""
+        """From the lowest tier up: renew what is read there, the last chunk first, and take in what was read below.
+
+        A selective tier takes what the tier above saw used again.
+        """
         held = {chunk.key for chunk in (*found.chunks, *(there for _, _, there in found.elsewhere))}
         for level in reversed(range(len(self._stores))):
             store, here = self._stores[level], found.at(level)
@@ -197,7 +194,8 @@ class TieredCache(Generic[P]):
                 store.hit(chunk.key)
             if store.tier.is_promoted_to:
                 self._put(level, found.chunks[found.ends[level] : found.n_read], held)
-            self._back_up(level + 1, here, held)
+            if level + 1 < len(self._stores) and self._stores[level + 1].tier.write == "selective":
+                self._put(level + 1, [chunk for chunk in here if store.uses(chunk.key) > 1], held)
 
     def _put(self, level: int, chunks: Sequence[Chunk], held: set[bytes]) -> None:
         """Store in a tier; what has to go sinks, where the tier below takes that."""
@@ -208,11 +206,6 @@ class TieredCache(Generic[P]):
         if level + 1 < len(self._stores) and self._stores[level + 1].tier.write == "on_eviction":
             for chunk in evicted:
                 self._put(level + 1, [chunk], held)
-
-    def _back_up(self, level: int, used: list[Chunk], held: set[bytes]) -> None:
-        """A selective tier takes what the tier above saw used again."""
-        if level < len(self._stores) and self._stores[level].tier.write == "selective":
-            self._put(level, [chunk for chunk in used if self._stores[level - 1].uses(chunk.key) > 1], held)
 
     def _new(self, found: _TierLookup) -> list[Chunk]:
         """Return what is stored once it is computed: exact up to the first approximate chunk, known by its own tokens
@@ -230,15 +223,5 @@ class TieredCache(Generic[P]):
         self._counters["fresh_tokens"] += lease.usage.fresh or 0
         self._counters["approximate_tokens"] += hit.approximate_tokens
         for level, store in enumerate(self._stores):
-            moved = sum(chunk.n_tokens for chunk in self._moved(found, level))
-            self._counters[f"read_tokens_{store.tier.name}"] += moved
-
-
-def _check(tiers: Sequence[Tier]) -> None:
-    names = [tier.name for tier in tiers]
-    if not tiers or len(set(names)) < len(names):
-        raise UsageError(f"the tiers are {names}: give one or more, each with a name of its own")
-    if tiers[0].write != "through":
-        raise UsageError(
-            f"the first tier, {names[0]!r}, has write {tiers[0].write!r}: chunks are computed there, so make it 'through'"
-        )
+            moved = [*found.at(level), *(chunk for _, there, chunk in found.elsewhere if there == level)]
+            self._counters[f"read_tokens_{store.tier.name}"] += sum(chunk.n_tokens for chunk in moved)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
+from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.engines.block_runs import Runs
 from contextkit.engines.block_trace import BlockRequest
 from contextkit.engines.llamacpp import SlotCache
@@ -105,48 +106,30 @@ class RadixEngine:
         return self._tree.measure(pack(self._numbered(ids)))
 
 
-class SlotEngine:
-    """llama.cpp's slots and its host cache, which does not count what it drops."""
+class CacheEngine:
+    """A cache over prompts: llama.cpp's slots and host cache, or GPU blocks above host blocks as with LMCache."""
 
-    n_evicted = None
-
-    def __init__(self, capacity: int | None, n_slots: int) -> None:
-        self._cache, self._numbered = SlotCache(SlotShape(n_slots=n_slots, n_host_tokens=capacity)), _Numbered()
+    def __init__(
+        self, cache: PrefixCache[Any], prompt_of: Callable[[Sequence[int]], Any], lowest_tier: str = ""
+    ) -> None:
+        """`prompt_of` makes a prompt of block ids; what `lowest_tier` forgets is gone, "" where nothing counts it."""
+        self._cache, self._prompt_of, self._lowest_tier = cache, prompt_of, lowest_tier
 
     def admit(self, ids: Sequence[int]) -> int:
         """Use a whole request at once: how many leading blocks were there."""
-        lease = self._cache.begin(TokenIds(self._numbered(ids)), 0.0)
+        lease = self._cache.begin(self._prompt_of(ids), 0.0)
         self._cache.publish(lease, 0.0)
         self._cache.end(lease, 0, 0.0)
         return lease.hit.read_tokens
 
     def find(self, ids: Sequence[int]) -> int:
         """Count the leading blocks that are held; changes nothing."""
-        return self._cache.lookup(TokenIds(self._numbered(ids)), 0.0).read_tokens
-
-
-class TieredEngine:
-    """GPU blocks above host blocks, as with LMCache; gone is what the host tier forgot."""
-
-    def __init__(self, tiers: Sequence[Tier]) -> None:
-        self._cache = TieredCache(BlockChunks(), tiers)
-        self._lowest = tiers[-1].name
-
-    def admit(self, ids: Sequence[int]) -> int:
-        """Use a whole request at once: how many leading blocks were there."""
-        lease = self._cache.begin(BlockIds(1, ids), 0.0)
-        self._cache.publish(lease, 0.0)
-        self._cache.end(lease, 0, 0.0)
-        return lease.hit.read_tokens
-
-    def find(self, ids: Sequence[int]) -> int:
-        """Count the leading blocks that are held; changes nothing."""
-        return self._cache.lookup(BlockIds(1, ids), 0.0).read_tokens
+        return self._cache.lookup(self._prompt_of(ids), 0.0).read_tokens
 
     @property
-    def n_evicted(self) -> int:
+    def n_evicted(self) -> int | None:
         """Blocks the lowest tier forgot to make room for this instance."""
-        return self._cache.stats()[f"evicted_tokens_{self._lowest}"]
+        return self._cache.stats()[f"evicted_tokens_{self._lowest_tier}"] if self._lowest_tier else None
 
 
 POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -185,12 +168,14 @@ def _instance(setting: Setting) -> Engine:
     if setting.cache == "sglang":
         return RadixEngine(capacity, setting.policy)
     if setting.cache == "llamacpp":
-        return SlotEngine(capacity, setting.n_slots)
+        numbered, shape = _Numbered(), SlotShape(n_slots=setting.n_slots, n_host_tokens=capacity)
+        return CacheEngine(SlotCache(shape), lambda ids: TokenIds(numbered(ids)))
     room = setting.host_capacity
     if room is None and capacity is not None:
         room = HOST_RATIO * capacity
     policy = "tail_first" if setting.policy == "lru" else setting.policy
-    return TieredEngine((Tier("gpu", capacity, policy=policy), Tier("host", room, policy=policy)))
+    tiers = Tier("gpu", capacity, policy=policy), Tier("host", room, policy=policy)
+    return CacheEngine(TieredCache(BlockChunks(), tiers), lambda ids: BlockIds(1, ids), "host")
 
 
 class Fleet:
@@ -221,14 +206,6 @@ class Fleet:
         return None if None in counts else sum(count or 0 for count in counts)
 
 
-def _round_robin(fleet: Fleet, request: BlockRequest) -> int:
-    return fleet.n_requests % len(fleet.engines)
-
-
-def _session(fleet: Fleet, request: BlockRequest) -> int:
-    return crc32(request.session.encode()) % len(fleet.engines)
-
-
 def _prefix(fleet: Fleet, request: BlockRequest) -> int:
     """Choose the instance that holds most of the request; of several that hold as much, the one that served least."""
     hits = [engine.find(request.ids) for engine in fleet.engines]
@@ -237,8 +214,8 @@ def _prefix(fleet: Fleet, request: BlockRequest) -> int:
 
 ROUTINGS: Mapping[str, Callable[[Fleet, BlockRequest], int]] = MappingProxyType(
     {
-        "round-robin": _round_robin,
-        "session": _session,
+        "round-robin": lambda fleet, request: fleet.n_requests % len(fleet.engines),
+        "session": lambda fleet, request: crc32(request.session.encode()) % len(fleet.engines),
         "prefix": _prefix,
     }
 )

@@ -239,37 +239,26 @@ def take(group: Group, number: int, request: Request, step: Step, blocks: Blocks
         state.last = before - 1
     n_skipped = required - group.n_drafted - 1
     table.extend([NULL] * (n_skipped - before))
-    if was_allocated:
-        _move_drafts(table, range(before - group.n_drafted, min(before, n_skipped)))
+    if was_allocated:  # drafted tokens move along
+        for place in range(before - group.n_drafted, min(before, n_skipped)):
+            table.append(table[place])
+            table[place] = NULL
     new = blocks.pool.take(max(required - len(table), 0) + (tail is not None))
     returned = table[before:]
     if tail is not None:
         copy = new.pop(0)
         returned = [*([] if was_allocated else [copy]), *returned]
         blocks.pending.copied.setdefault(number, []).extend([tail[1], copy])
-        _split(table, tail, copy, blocks, is_writing_on=was_allocated)
+        place, source = tail
+        if was_allocated:  # it is about to be written on: whose it is keeps it, another one takes the copy
+            blocks.index.move(source, copy)
+            blocks.pool.hold([source])
+            blocks.pending.fresh.update(filter(None, [blocks.index.keys[copy]]))
+        else:
+            table[place] = copy
+            blocks.pool.hold([copy])
     table.extend(new)
     return returned + new
-
-
-def _move_drafts(table: list[int], places: range) -> None:
-    for place in places:
-        table.append(table[place])
-        table[place] = NULL
-
-
-def _split(table: list[int], tail: tuple[int, int], copy: int, blocks: Blocks, *, is_writing_on: bool) -> None:
-    """A block that is cached up to somewhere inside it is about to be written on: whose it is keeps it, or takes the
-    copy.
-    """
-    index, source = tail
-    if is_writing_on:
-        blocks.index.move(source, copy)
-        blocks.pool.hold([source])
-        blocks.pending.fresh.update(filter(None, [blocks.index.keys[copy]]))
-    else:
-        table[index] = copy
-        blocks.pool.hold([copy])
 
 
 def drop(group: Group, table: list[int], state: State, processed: int, pool: Pool) -> None:

@@ -5,7 +5,7 @@ Takes system, tools and a log; gives the body of an `opened` entry, or an error 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import (
@@ -83,16 +83,12 @@ def adopt(provider: Provider, body: Json) -> tuple[Json, Json, list[Turn]]:
         raise UnreadableRequest("body", f"not as {provider.wire} takes it ({type(fault).__name__}: {fault})") from fault
     log, order = Log(clock=lambda: 0.0), Turns()
     order.feed(log.append("opened", opening(provider, system, definitions)))
-    turns = list(_following(turns, len(log)))
+    following = []
     for turn in turns:
-        order.feed(log.append(turn.kind, turn.body))
-    return system, definitions, turns
-
-
-def _following(turns: Iterable[Turn], n: int) -> Iterable[Turn]:
-    """Each reply says that it answers all that stands before it; `n` entries stand before the first turn."""
-    for sequence, turn in enumerate(turns, n):
-        yield Turn(turn.kind, {**turn.body, "after": sequence - 1}) if turn.kind == "assistant" else turn
+        after = {"after": len(log) - 1} if turn.kind == "assistant" else {}  # a reply answers all that stands before it
+        following.append(Turn(turn.kind, {**turn.body, **after}))
+        order.feed(log.append(turn.kind, following[-1].body))
+    return system, definitions, following
 
 
 def check_fresh(log: Sequence[Entry]) -> None:
@@ -117,7 +113,9 @@ def check_head(log: Sequence[Entry], turns: Turns, provider: Provider, system: J
     for name, (sequence, given) in stored.items():
         kept = parse(log[sequence].body)[name]
         if given is not None and canonical(kept) != canonical(given):
-            raise HeadChanged(_difference(name, kept, given, sequence))
+            path, was, now = _first(kept, given, name)
+            what = f"{_DIFFERENT[name]} from entry {sequence} of the log at {path} (was {was}, now {now})"
+            raise HeadChanged(f"{what}: {_AS_STORED[name]}, or {_NEW_HEAD}")
     kept = parse(log[turns.head_templates].body).get("templates", {}).get(provider.wire, provider.template)
     if kept != provider.template:
         raise HeadChanged(
@@ -131,12 +129,6 @@ _AS_STORED = {
     "system": "leave system out to go on as stored",
     "tools": "give the tools as they were (without them the prompt stays as stored, and no call can be run)",
 }
-
-
-def _difference(name: str, kept: Json, given: Json, sequence: int) -> str:
-    path, was, now = _first(kept, given, name)
-    what = f"{_DIFFERENT[name]} from entry {sequence} of the log at {path} (was {was}, now {now})"
-    return f"{what}: {_AS_STORED[name]}, or {_NEW_HEAD}"
 
 
 def _first(kept: Json, given: Json, path: str) -> tuple[str, str, str]:

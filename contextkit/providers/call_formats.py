@@ -5,8 +5,9 @@ structural tags that are made of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UsageError
@@ -38,19 +39,11 @@ class CallFormat:
         >>> FORMATS["mistral"].call("search", {"q": "gpu"})
         '[TOOL_CALLS]search[ARGS]{"q":"gpu"}'
         """
-        return f"{self.begin}{name}{self.middle}{_STYLES[self.style](arguments)}{self.end}"
-
-
-def _elements(arguments: Json) -> str:
-    """Text as it stands, everything else as JSON."""
-    said = {key: value if isinstance(value, str) else canonical(value).decode() for key, value in arguments.items()}
-    return "\n".join(f"<parameter={key}>\n{value}\n</parameter>" for key, value in said.items())
-
-
-_STYLES: Mapping[str, Callable[[Json], str]] = {
-    "json": lambda arguments: canonical(arguments).decode(),
-    "qwen_xml": _elements,
-}
+        written = canonical(arguments).decode()
+        if self.style == "qwen_xml":  # text as it stands, everything else as JSON
+            texts = ((key, one if isinstance(one, str) else canonical(one).decode()) for key, one in arguments.items())
+            written = "\n".join(f"<parameter={key}>\n{text}\n</parameter>" for key, text in texts)
+        return f"{self.begin}{name}{self.middle}{written}{self.end}"
 
 
 _HERMES = ('<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>", "<tool_call>", "json")
@@ -124,11 +117,7 @@ def prefill(form: CallFormat, names: Iterable[str]) -> str:
     >>> prefill(FORMATS["qwen"], ["browser_open", "browser_close"])
     '<tool_call>\\n{"name": "browser_'
     """
-    first, last = min(given := _some(names)), max(given)
-    n_shared = next(
-        (index for index, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first)
-    )
-    return form.begin + first[:n_shared]
+    return form.begin + commonprefix(_some(names))  # noqa: RUF071 - characters are what is compared
 
 
 def name_regex(form: CallFormat, names: Iterable[str]) -> str:
@@ -160,7 +149,12 @@ def structural_tag(form: CallFormat, tools: Sequence[Tool], *, require: bool) ->
     One rule a tool: once the model has begun a call, only these names can follow (XGrammar's structural tags, which
     vLLM and SGLang take).
     """
-    tags = [_tag(form, tool) for tool in tools]
+    tags = []
+    for tool in tools:
+        schema = tool.parameters or {"type": "object"}
+        arguments = {"type": "json_schema", "json_schema": schema, "style": form.style}
+        begin = f"{form.begin}{tool.name}{form.middle}"
+        tags.append({"type": "tag", "begin": begin, "content": arguments, "end": form.end})
     inside = {
         "type": "triggered_tags",
         "triggers": [form.trigger],
@@ -178,11 +172,6 @@ def words_only(form: CallFormat) -> Json:
     {'type': 'any_text', 'excludes': ['<tool_call>']}
     """
     return {"type": "structural_tag", "format": {"type": "any_text", "excludes": [form.trigger]}}
-
-
-def _tag(form: CallFormat, tool: Tool) -> Json:
-    arguments = {"type": "json_schema", "json_schema": tool.parameters or {"type": "object"}, "style": form.style}
-    return {"type": "tag", "begin": f"{form.begin}{tool.name}{form.middle}", "content": arguments, "end": form.end}
 
 
 def _some(names: Iterable[str]) -> list[str]:

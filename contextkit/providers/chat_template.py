@@ -50,7 +50,11 @@ def variables(body: Mapping[str, Json]) -> dict[str, Json]:
 
 def _message(message: Mapping[str, Json], takes_parts: bool, takes_text: bool) -> dict[str, Json]:
     result = {name: value for name, value in message.items() if value is not None and name not in REASONING}
-    result["content"] = _content(message.get("content"), takes_parts, takes_text)
+    content = message.get("content")
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
+    texts = [part["text"] for part in parts if part.get("type") == "text"]
+    is_text = len(texts) == len(parts)
+    result["content"] = parts if takes_parts and not (is_text and takes_text) else "\n".join(texts)
     thought = next((message[name] for name in REASONING if message.get(name) is not None), None)
     if thought is not None:
         result = {"thinking": thought, **result, "reasoning_content": thought, "reasoning": thought}
@@ -58,27 +62,17 @@ def _message(message: Mapping[str, Json], takes_parts: bool, takes_text: bool) -
     return {**result, **({"tool_calls": [_call(call) for call in calls]} if calls else {})}
 
 
-def _content(content: Json, takes_parts: bool, takes_text: bool) -> Json:
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
-    texts = [part["text"] for part in parts if part.get("type") == "text"]
-    is_text = len(texts) == len(parts)
-    return parts if takes_parts and not (is_text and takes_text) else "\n".join(texts)
-
-
 def _call(call: Mapping[str, Json]) -> Json:
+    """Return a call with its arguments as an object; an empty one for any other value, as vLLM does."""
     function = call.get("function")
     if not isinstance(function, Mapping):
         return dict(call)
-    return {**call, "function": {**function, "arguments": _arguments(function.get("arguments"))}}
-
-
-def _arguments(written: Json) -> Json:
-    """Return the arguments as an object; an empty one for any other value, as vLLM does."""
+    arguments = function.get("arguments")
     try:
-        value = parse(written) if isinstance(written, str) and written else written
+        arguments = parse(arguments) if isinstance(arguments, str) and arguments else arguments
     except NotSerialisable:
-        value = None
-    return value if isinstance(value, dict) else {}
+        arguments = None
+    return {**call, "function": {**function, "arguments": arguments if isinstance(arguments, dict) else {}}}
 
 
 _GIVEN = frozenset(
@@ -151,21 +145,16 @@ class Template:
     @cached_property
     def _forms(self) -> tuple[bool, bool]:
         """Return whether the template takes content as parts, and as one text: both are rendered to see."""
-        parts = [{"type": "text", "text": _PROBE}]
-        return self._takes(parts) and not self._takes_repr(parts), self._takes(_PROBE)
+        parts = self._probed([{"type": "text", "text": _PROBE}])
+        is_printed = "'text'" in parts or '"text"' in parts  # as Python or JSON values
+        return _PROBE in parts and not is_printed, _PROBE in self._probed(_PROBE)
 
-    def _takes(self, content: Json) -> bool:
+    def _probed(self, content: Json) -> str:
+        """Render one message with this content; empty where the template refuses it."""
         try:
-            return _PROBE in self._rendered(
-                [{"role": "user", "content": content}], {"add_generation_prompt": False}, None
-            )
+            return self._rendered([{"role": "user", "content": content}], {"add_generation_prompt": False}, None)
         except UsageError:
-            return False
-
-    def _takes_repr(self, parts: Json) -> bool:
-        """Return whether parts are printed as Python or JSON values."""
-        prompt = self._rendered([{"role": "user", "content": parts}], {"add_generation_prompt": False}, None)
-        return "'text'" in prompt or '"text"' in prompt
+            return ""
 
     def _rendered(self, messages: list[Any], values: Mapping[str, Json], at: datetime | None) -> str:
         from jinja2 import TemplateError
@@ -183,13 +172,11 @@ class Template:
             ArithmeticError,
             RecursionError,
         ) as fault:
-            raise UsageError(f"the template refuses this conversation: {self._reason(fault)}") from fault
+            reason = str(fault)
+            if not reason or reason not in self.text:  # any other text than the template's own may quote the prompt
+                reason = type(fault).__name__
+            raise UsageError(f"the template refuses this conversation: {reason}") from fault
         return prompt
-
-    def _reason(self, fault: Exception) -> str:
-        """Return the template's own message; any other text may quote the prompt."""
-        reason = str(fault)
-        return reason if reason and reason in self.text else type(fault).__name__
 
 
 def _read(path: Path) -> tuple[str, dict[str, str]]:

@@ -204,8 +204,10 @@ class KeyedAdapter(Adapter):
     def _role_and_blocks(self, kind: str, body: Any) -> tuple[str, list[Json]]:
         """The role and blocks of an entry."""
         match kind:
+            case "user" if body.get("role") == "system" and self.noticing in _SYSTEM:
+                return "system", self.format.parts.blocks(body["content"])
             case "user":
-                return self._user_blocks(body)
+                return "user", self.format.parts.blocks(user_content(body))
             case "assistant":
                 return self.format.model_role, self._reply_blocks(body)
             case "result":
@@ -219,12 +221,6 @@ class KeyedAdapter(Adapter):
             case "notice":
                 return self._notice_blocks(self.noticing if "event" in body else "", body.get("text", ""))
         raise KeyError(kind)
-
-    def _user_blocks(self, body: JsonObject) -> tuple[str, list[Json]]:
-        """A user message, or a system message between turns where the model takes one."""
-        if body.get("role") == "system" and self.noticing in _SYSTEM:
-            return "system", self.format.parts.blocks(body["content"])
-        return "user", self.format.parts.blocks(user_content(body))
 
     def _notice_blocks(self, option: str, message: str) -> tuple[str, list[Json]]:
         """A notice of the program: in a system message, as a reminder in the user's turn, or as plain text of it."""
@@ -265,8 +261,7 @@ def parse_blocks(
     plain = [normal(format.normalize_block(block)) for block in blocks]
     calls: list[ReplyCall] = []
     for block in plain:
-        call = format.parse_call(block, len(calls))
-        if call is not None:
+        if (call := format.parse_call(block, len(calls))) is not None:
             calls.append(call)
     return Native(format.wire, model, canonical(plain)), "".join(map(format.text_of, plain)), tuple(calls)
 

@@ -16,13 +16,9 @@ from dataclasses import dataclass
 
 from contextkit.canonical import Json
 from contextkit.errors import UsageError
-from contextkit.providers.masking import INLINE_TOOLS, Endpoint
+from contextkit.providers.masking import BEDROCK, CLAUDE, GEMINI, INLINE_TOOLS, OPENAI, Endpoint
 from contextkit.tools.late import SEARCH as NAME
 from contextkit.tools.late import call_tool, is_bridge
-
-CLAUDE = ("anthropic_messages",)
-OPENAI = ("openai_chat", "openai_responses")
-BEDROCK, GEMINI = ("bedrock_converse",), ("gemini",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +145,8 @@ def is_possible(endpoint: Endpoint, head: Sequence[Json]) -> bool:
 def check_possible(endpoint: Endpoint, head: Sequence[Json]) -> None:
     """Raises `UsageError`, saying what can be done, where it is not."""
     if not is_possible(endpoint, head):
-        beta = (
-            f", opt in with betas=[{INLINE_TOOLS!r}]"
-            if endpoint.wire in CLAUDE and endpoint.model.accepts_mid_system
-            else ""
-        )
+        may_opt_in = endpoint.wire in CLAUDE and endpoint.model.accepts_mid_system
+        beta = f", opt in with betas=[{INLINE_TOOLS!r}]" if may_opt_in else ""
         raise UsageError(
             f"a tool cannot join this conversation: {endpoint.model.name} takes none in band here, and {call_tool.name} is not in the "
             f"head. Begin with tools=[…, call_tool] (contextkit.tools.late){beta}, or pass allow_epoch=True to pay for the whole prompt "

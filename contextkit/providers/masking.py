@@ -21,7 +21,7 @@ from contextkit.providers.engine_masks import GRAMMARS, Decoding, enforced_row
 from contextkit.providers.neutral import definition_for
 from contextkit.providers.provider import Provider
 from contextkit.tools.mask import Mask, Permit
-from contextkit.tools.tool import Tool, Toolbox
+from contextkit.tools.tool import Tool
 
 TOOL_CHANGES = betas_for("tool changes")[0]
 """Beta header that opts in to `tool_addition` and `tool_removal` (mid-conversation system messages docs)."""
@@ -76,10 +76,6 @@ class Telling:
     """Where it is documented."""
 
 
-def _takes_changes(betas: tuple[str, ...]) -> bool:
-    return TOOL_CHANGES in betas or INLINE_TOOLS in betas
-
-
 _GRAMMARS = ("vllm", "sglang")
 """Engines that enforce every mask, once they are told how their model writes a call."""
 
@@ -113,7 +109,11 @@ TELLINGS: tuple[Telling, ...] = (
     Telling(
         "tool_changes",
         CLAUDE,
-        lambda endpoint: endpoint.model.accepts_mid_system and _takes_changes(endpoint.betas) and endpoint.is_in_band,
+        lambda endpoint: (
+            endpoint.model.accepts_mid_system
+            and not {TOOL_CHANGES, INLINE_TOOLS}.isdisjoint(endpoint.betas)
+            and endpoint.is_in_band
+        ),
         f'mid-conversation system messages, `betas=["{TOOL_CHANGES}"]` or `{INLINE_TOOLS}`, a table whose changes are small or forced',
         "the names that change, appended once",
         "provider",
@@ -161,12 +161,8 @@ class Chosen:
     """Where it is documented."""
 
 
-def _is_openai(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
-    return endpoint.model.provider == "openai"
-
-
 def _mode(*modes: str) -> Callable[[Endpoint, Mask, Mapping[str, Json]], bool]:
-    return lambda endpoint, mask, params: _is_openai(endpoint, mask, params) and mask.mode in modes
+    return lambda endpoint, mask, params: endpoint.model.provider == "openai" and mask.mode in modes
 
 
 def _may_force(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
@@ -189,49 +185,29 @@ def _allowed(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, 
 
 
 def _name(endpoint: Endpoint, tool: Tool) -> Json:
-    return _NAMES[endpoint.wire](_block(endpoint, tool), tool.name)
-
-
-def _block(endpoint: Endpoint, tool: Tool) -> Mapping[str, Json]:
-    """The provider's own block of a tool; a custom tool's or a plain function's type where it has none."""
+    """How a choice names a tool: a function or a custom tool by its name, a hosted one by its type or server."""
     definition = definition_for(tool.definition, endpoint.model)
     native = definition.get("native")
-    if native is None or (native["wire"] != endpoint.wire and "instead" in definition):
-        return {"type": "custom" if "format" in definition else "function"}
-    block: Mapping[str, Json] = native["block"]
-    return block
-
-
-def _chat_name(block: Mapping[str, Json], name: str) -> Json:
-    kind = str(block.get("type", "function"))
-    return {"type": kind, kind: {"name": name}}
-
-
-_SERVER = "server_label"
-"""Where a hosted MCP tool says which server it stands for."""
-
-
-def _responses_name(block: Mapping[str, Json], name: str) -> Json:
-    """A function or a custom tool by its name, a hosted tool by its type, an MCP server by its label."""
-    kind = str(block.get("type", "function"))
-    label = {_SERVER: block[_SERVER]} if _SERVER in block else {"name": name} if kind in ("function", "custom") else {}
-    return {"type": kind, **label}
-
-
-_NAMES: Mapping[str, Callable[[Mapping[str, Json], str], Json]] = {
-    "openai_chat": _chat_name,
-    "openai_responses": _responses_name,
-}
-
-
-def _mechanisms_named(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
-    """One function, on an endpoint like OpenAI's."""
-    return {"tool_choice": _name(endpoint, tools[0])}
+    block: Mapping[str, Json] = {"type": "custom" if "format" in definition else "function"}
+    if native is not None and (native["wire"] == endpoint.wire or "instead" not in definition):
+        block = native["block"]
+    kind, server = str(block.get("type", "function")), "server_label"
+    if endpoint.wire == "openai_chat":
+        return {"type": kind, kind: {"name": tool.name}}
+    if server in block:
+        return {"type": kind, server: block[server]}
+    return {"type": kind, "name": tool.name} if kind in ("function", "custom") else {"type": kind}
 
 
 def _by_engine(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
     row = enforced_row(endpoint.decoding, mask) if endpoint.decoding else None
     return row.fields(mask, tools, endpoint.decoding.form) if row and endpoint.decoding else {}
+
+
+def _may_force_converse(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
+    more = params.get("additionalModelRequestFields") or {}
+    may_force = _may_force(endpoint, mask, {**params, "thinking": more.get("thinking")})
+    return may_force and mask.mode in ("required", "specified")
 
 
 def _converse_choice(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
@@ -242,40 +218,6 @@ def _converse_choice(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mappi
 def _gemini_choice(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
     names = {"allowedFunctionNames": list(mask.allowed)} if mask.mode == "specified" else {}
     return {"toolConfig": {"functionCallingConfig": {"mode": "NONE" if mask.mode == "none" else "ANY", **names}}}
-
-
-def _bedrock_and_gemini_choices() -> tuple[Chosen, ...]:
-    """Bedrock and Gemini force a call in `toolConfig`; only Gemini forbids every one."""
-
-    def converse(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
-        more = params.get("additionalModelRequestFields") or {}
-        return _may_force(endpoint, mask, {**params, "thinking": more.get("thinking")}) and mask.mode in (
-            "required",
-            "specified",
-        )
-
-    return (
-        Chosen(
-            "forced_choice",
-            BEDROCK,
-            converse,
-            "a model that takes forcing, no manual thinking, a call required, `force`",
-            _converse_choice,
-            False,
-            "botocore bedrock-runtime, ToolChoice: auto, any or tool",
-        ),
-        Chosen(
-            "forced_choice",
-            GEMINI,
-            lambda endpoint, mask, params: (
-                mask.force and mask.mode in ("none", "required", "specified") and "cachedContent" not in params
-            ),
-            "no tool allowed or a call required, no cached content, `force`",
-            _gemini_choice,
-            False,
-            "google.genai.types.FunctionCallingConfig",
-        ),
-    )
 
 
 CHOICES: tuple[Chosen, ...] = (
@@ -332,11 +274,30 @@ CHOICES: tuple[Chosen, ...] = (
             _may_force(endpoint, mask, params) and mask.mode == "specified" and len(mask.allowed) == 1
         ),
         "another host's model that takes forcing, one tool required, `force`",
-        _mechanisms_named,
+        lambda endpoint, mask, tools: {"tool_choice": _name(endpoint, tools[0])},
         False,
         "the host's own documentation",
     ),
-    *_bedrock_and_gemini_choices(),
+    Chosen(
+        "forced_choice",
+        BEDROCK,
+        _may_force_converse,
+        "a model that takes forcing, no manual thinking, a call required, `force`",
+        _converse_choice,
+        False,
+        "botocore bedrock-runtime, ToolChoice: auto, any or tool",
+    ),
+    Chosen(
+        "forced_choice",
+        GEMINI,
+        lambda endpoint, mask, params: (
+            mask.force and mask.mode in ("none", "required", "specified") and "cachedContent" not in params
+        ),
+        "no tool allowed or a call required, no cached content, `force`",
+        _gemini_choice,
+        False,
+        "google.genai.types.FunctionCallingConfig",
+    ),
     Chosen(
         "forced_choice",
         CLAUDE,
@@ -389,11 +350,9 @@ def choice(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> Chosen
     """
     if endpoint.decoding is not None:
         row = enforced_row(endpoint.decoding, mask)
-        return (
-            Chosen(row.mechanism, (endpoint.wire,), lambda *given: True, row.needs, _by_engine, True, row.source)
-            if row
-            else None
-        )
+        if row is None:
+            return None
+        return Chosen(row.mechanism, (endpoint.wire,), lambda *given: True, row.needs, _by_engine, True, row.source)
     return next((row for row in CHOICES if endpoint.wire in row.wires and row.holds(endpoint, mask, params)), None)
 
 
@@ -443,9 +402,13 @@ class Lowered:
         """
         if self.layout is None or self.entry < 0:
             return 0
-        first, last = _span(self.layout.columns, self.layout.n, self.entry)
-        appended = _ends(self.layout.columns, last) - _ends(self.layout.columns, first)
-        return appended + (0 if self.is_free else _messages(self.layout.columns, first))
+        columns, n = self.layout.columns, self.layout.n
+        last = next((index + 1 for index in range(n - 1, -1, -1) if columns.entries[index] == self.entry), n)
+        first = last
+        while first and columns.entries[first - 1] == self.entry:
+            first -= 1
+        start = first if self.is_free else min(columns.level_ends[_MESSAGES - 1], first)
+        return _ends(columns, last) - _ends(columns, start)
 
     def over(self, layout: PromptLayout) -> Lowered:
         """The same, for the layout it is sent with."""
@@ -469,35 +432,16 @@ def lower(permit: Permit, phase: str, provider: Provider, overrides: Mapping[str
         return Lowered(mask, "override", "contextkit", {}, entry, True)
     if chosen is None:
         return Lowered(mask, told.name, told.enforced_by, {}, entry, True)
-    said = dict(chosen.spell(endpoint, mask, _lowering_allowed(mask, permit.toolbox)))
+    said = dict(chosen.spell(endpoint, mask, [permit.toolbox[name] for name in mask.allowed]))
     if "tool_choice" in said:
         said["tool_choice"] = _beside(params.get("tool_choice"), said["tool_choice"])
     return Lowered(mask, chosen.name, "provider", said, entry, chosen.is_free)
-
-
-def _lowering_allowed(mask: Mask, toolbox: Toolbox) -> list[Tool]:
-    return [toolbox[name] for name in mask.allowed]
 
 
 def _beside(given: Json, said: Json) -> Json:
     """A choice that keeps what the caller's own one says besides: whether calls may be parallel."""
     kept = given.get("disable_parallel_tool_use") if isinstance(given, Mapping) and isinstance(said, Mapping) else None
     return said if kept is None or said.get("type") == "none" else {**said, "disable_parallel_tool_use": kept}
-
-
-def _span(columns: PromptColumns, n: int, entry: int) -> tuple[int, int]:
-    """First segment of an entry and the one behind its last; both `n` where it is not among the first `n`."""
-    last = next((index + 1 for index in range(n - 1, -1, -1) if columns.entries[index] == entry), n)
-    first = last
-    while first and columns.entries[first - 1] == entry:
-        first -= 1
-    return first, last
-
-
-def _messages(columns: PromptColumns, n: int) -> int:
-    """Tokens of the messages among the first `n` segments."""
-    head = min(columns.level_ends[_MESSAGES - 1], n)
-    return _ends(columns, n) - _ends(columns, head)
 
 
 def _ends(columns: PromptColumns, n: int) -> int:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from contextkit.canonical import Json
 from contextkit.facts.load import betas_for, built_in_table, may_use
-from contextkit.providers.late_tools import BEDROCK, CLAUDE, GEMINI, OPENAI
-from contextkit.providers.masking import Endpoint
+from contextkit.providers.masking import BEDROCK, CLAUDE, GEMINI, OPENAI, Endpoint
 from contextkit.providers.reply_form import format_of
 
 

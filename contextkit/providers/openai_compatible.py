@@ -336,7 +336,11 @@ class OpenAICompatible(OpenAIAdapter):
             )
         self.host = row = HOSTS[host]
         self.base_url, self.name, self.system_role = row.base_url, _biller(row), system_role or row.role
-        options = {row.most: max_tokens, **_salted(row, salt)}
+        if salt is not None and not row.salt:
+            raise UsageError(
+                f"{row.title} has no field that keeps tenants apart: give each its own key or server, and leave salt out"
+            )
+        options: dict[str, Json] = {row.most: max_tokens, row.salt: salt}
         plain, extra, _ = apart(params)
         fields, self.headers = _placed(row, session, {**plain, **extra})
         fields |= {name: value for name, value in options.items() if value is not None} | params
@@ -386,29 +390,19 @@ class OpenAICompatible(OpenAIAdapter):
 
 def _with_object_arguments(message: Mapping[str, Json]) -> Json:
     """A message whose calls have arguments that every engine reads again; the log keeps what the model wrote."""
-    calls = message.get("tool_calls")
-    if not isinstance(calls, list):
+    if not isinstance(message.get("tool_calls"), list):
         return message
-    return {**message, "tool_calls": [_with_object_call(call) for call in calls]}
-
-
-def _with_object_call(call: Mapping[str, Json]) -> Json:
-    function = call.get("function")
-    if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
-        return call
-    return {**call, "function": {**function, "arguments": object_arguments(function["arguments"])}}
+    calls = []
+    for call in message["tool_calls"]:
+        function = call.get("function")
+        is_written = isinstance(function, Mapping) and isinstance(function.get("arguments"), str)
+        written = {"function": {**function, "arguments": object_arguments(function["arguments"])}} if is_written else {}
+        calls.append({**call, **written})
+    return {**message, "tool_calls": calls}
 
 
 def _biller(row: Host) -> str:
     return (HOSTED[row.rule].provider if row.rule else "") or row.name
-
-
-def _salted(row: Host, salt: str | None) -> dict[str, Json]:
-    if salt is not None and not row.salt:
-        raise UsageError(
-            f"{row.title} has no field that keeps tenants apart: give each its own key or server, and leave salt out"
-        )
-    return {row.salt: salt} if salt is not None else {}
 
 
 def _placed(

@@ -84,7 +84,10 @@ def _strict(schema: Json, root: Json, path: str, within: tuple[str, ...]) -> Jso
                 f"{path}: refers to itself with a description beside it, which has no strict form: leave the description out"
             )
         return _strict(_inlined(schema, root, path), root, path, (*within, schema["$ref"]))
-    plain = _alone(_unified(schema))
+    plain, alone = _unified(schema), schema.get("allOf")
+    if isinstance(alone, list) and len(alone) == 1:  # `allOf` of one schema is that schema
+        del plain["allOf"]
+        plain.update(alone[0])
     made = _walked(plain, path, lambda inner, at: _strict(inner, root, at, within))
     if made.get("default", made) is None:
         del made["default"]
@@ -140,14 +143,6 @@ def _walked(schema: Mapping[str, Json], path: str, step: Step) -> dict[str, Json
 
 def _unified(schema: Mapping[str, Json]) -> dict[str, Json]:
     return {"anyOf" if key == "oneOf" else key: value for key, value in schema.items() if key != "discriminator"}
-
-
-def _alone(schema: dict[str, Json]) -> dict[str, Json]:
-    """`allOf` of one schema is that schema."""
-    listed = schema.get("allOf")
-    if not isinstance(listed, list) or len(listed) != 1:
-        return schema
-    return {**{key: value for key, value in schema.items() if key != "allOf"}, **listed[0]}
 
 
 def _inlined(schema: Mapping[str, Json], root: Json, path: str) -> Json:

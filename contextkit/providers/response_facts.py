@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,17 +166,11 @@ class ResponseFacts:
         choices: list[Any] = next(
             (fields[name] for name in ("choices", "candidates") if isinstance(fields.get(name), list)), []
         )
-        has_ended = (
-            _has_stop(fields)
-            or any(_has_stop(choice) for choice in choices if isinstance(choice, dict))
-            or str(fields.get("status")) in _FINAL_STATUSES
-        )
+        places = [fields, *(choice for choice in choices if isinstance(choice, dict))]
+        has_stop = any(place[name] is not None for place in places for name in _STOPS & place.keys())
+        has_ended = has_stop or str(fields.get("status")) in _FINAL_STATUSES
         self.has_ended |= has_ended
         return has_ended
-
-
-def _has_stop(fields: Mapping[str, Any]) -> bool:
-    return any(fields[name] is not None for name in _STOPS & fields.keys())
 
 
 def error_type(response: Json) -> str:
@@ -273,8 +268,12 @@ class ResponseBytes:
             return
         if self.is_stream:
             self._read_lines(text)
+            return
+        self._size += len(text)
+        if self._size > MOST_BYTES:
+            self._chunks, self.decode = [], None
         else:
-            self._gather(text)
+            self._chunks.append(text)
 
     def summary(self, *, is_closed: bool) -> ResponseSummary:
         """The facts of all that came; `is_closed` where the connection said that there is no more."""
@@ -290,13 +289,6 @@ class ResponseBytes:
         return ResponseSummary(
             facts.id, facts.as_far_as_received(usage), facts.verdict, is_complete, facts.items, error, facts.billed_usd
         )
-
-    def _gather(self, text: bytes) -> None:
-        self._size += len(text)
-        if self._size > MOST_BYTES:
-            self._chunks, self.decode = [], None
-            return
-        self._chunks.append(text)
 
     def _read_lines(self, text: bytes) -> None:
         marks, final_marks = _MARKS[self.endpoint]
@@ -323,11 +315,7 @@ class ResponseBytes:
 
 def response_bytes(endpoint: str, content_type: str, encoding: str) -> ResponseBytes:
     """A reader for a response of `endpoint` with these two headers."""
-    return ResponseBytes(endpoint, content_type.startswith("text/event-stream"), _decoder(encoding))
-
-
-def _decoder(encoding: str) -> Callable[[bytes], bytes] | None:
-    try:
-        return Decoder(encoding, MOST_BYTES).feed if codings_of(encoding) else bytes
-    except UndecodableBody:
-        return None  # a library that is missing here, or an unknown coding
+    decode: Callable[[bytes], bytes] | None = None
+    with suppress(UndecodableBody):  # a library that is missing here, or an unknown coding
+        decode = Decoder(encoding, MOST_BYTES).feed if codings_of(encoding) else bytes
+    return ResponseBytes(endpoint, content_type.startswith("text/event-stream"), decode)

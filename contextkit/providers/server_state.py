@@ -31,21 +31,15 @@ def tail(layout: PromptLayout, start: int, params: bytes) -> bytes:
     columns = layout.columns
     kept = PromptLayout(columns, layout.n, tuple(mark for mark in layout.breakpoints if mark.segment >= start))
     opening = columns.grammar.bracket(LEVELS[columns.levels[start]])[0]
+    tools, n_tools = b"", min(columns.level_ends[0], layout.n)
+    if n_tools:
+        closing = columns.closers[n_tools - 1] + columns.grammar.bracket("tools")[1]
+        tools = bytes(columns.wire[: columns.ends[n_tools - 1]]) + closing
     behind = (
         columns.ends[start - 1] + len(columns.closers[start - 1]) + 1
     )  # the bracket that closes the message before, and a comma
-    fields = [params[1:-1], _tools(layout), opening + b"".join(kept.slices(behind))]
+    fields = [params[1:-1], tools, opening + b"".join(kept.slices(behind))]
     return b"{%b}" % b",".join(field for field in fields if field)
-
-
-def _tools(layout: PromptLayout) -> bytes:
-    columns = layout.columns
-    n = min(columns.level_ends[0], layout.n)
-    return (
-        bytes(columns.wire[: columns.ends[n - 1]]) + columns.closers[n - 1] + columns.grammar.bracket("tools")[1]
-        if n
-        else b""
-    )
 
 
 _NOT_FOUND = "previous_response_not_found"
@@ -169,8 +163,11 @@ class ServerState:
         self._n_fed = len(self._log)
         is_kept = not turns.passing and not turns.shown_once and params.get("store") is not False
         reply, why = self._reply(provider.model.name, turns)
-        start, why = (_behind(layout, reply), why) if not why else (0, why)
-        why = why or ("" if 0 < start < layout.n else "nothing was said since the last reply")
+        start = 0
+        if not why:
+            entries = layout.columns.entries  # the first segment behind the reply; 0 where that rendered none
+            start = next((index + 1 for index in range(layout.n - 1, -1, -1) if entries[index] == reply), 0)
+            why = "" if 0 < start < layout.n else "nothing was said since the last reply"
         if option.conversation is None:
             fields = {} if why else {PREVIOUS: self._stored(reply)["id"]}
             return Continued(fields, 0 if why else start, why, is_kept, self)
@@ -192,8 +189,9 @@ class ServerState:
         if PREVIOUS in fields and _code(error) == _NOT_FOUND:
             self._lost.add(fields[PREVIOUS])
             self._in_vain += 1
-        name = fields.get(CONVERSATION)
-        if name is not None and (_status(error) in (0, 404) or CONVERSATION in _code(error)):
+        name, status = fields.get(CONVERSATION), getattr(error, "status_code", 0)
+        is_refusal = isinstance(status, int) and status >= 400
+        if name is not None and (not is_refusal or status == 404 or CONVERSATION in _code(error)):
             self._lost.add(name)
 
     def share(self, other: ServerState) -> None:
@@ -241,17 +239,5 @@ class ServerState:
         return found
 
 
-def _behind(layout: PromptLayout, reply: int) -> int:
-    """Index of the first segment behind a reply; 0 where the reply rendered none."""
-    entries = layout.columns.entries
-    return next((index + 1 for index in range(layout.n - 1, -1, -1) if entries[index] == reply), 0)
-
-
 def _code(error: BaseException | str) -> str:
     return str(getattr(error, "code", "") or "")
-
-
-def _status(error: BaseException | str) -> int:
-    """HTTP status of a refusal, 0 where there was no answer."""
-    found = getattr(error, "status_code", 0)
-    return found if isinstance(found, int) and found >= 400 else 0

@@ -94,19 +94,18 @@ class CallAnalyzer:
         """A call was passed on: compare it with the one before it."""
         body = redact(request_text(call.body, call.encoding), self._covering(call))
         self._now, self._findings = call.at, []
-        watched = self._followed(call, body)
+        names = ClientNames(*call.names) if call.names else NO_NAMES
+        watched: WatchedCall | OtherCall
+        if self._is_hurried:
+            watched = self._others.begin_unanalysed(call, body)
+        else:
+            watched = self._guard.start("POST", call.path, body, names) or self._others.begin(call, body, names)
         findings = self._findings if isinstance(watched, WatchedCall) else list(watched.findings)
         self._under_way[call.number] = _Open(call, body, watched, findings)
 
     def hurry(self) -> None:
         """Record from here on and analyse nothing: there is no time left."""
         self._is_hurried = True
-
-    def _followed(self, call: Departed, body: bytes) -> WatchedCall | OtherCall:
-        if self._is_hurried:
-            return self._others.begin_unanalysed(call, body)
-        names = ClientNames(*call.names) if call.names else NO_NAMES
-        return self._guard.start("POST", call.path, body, names) or self._others.begin(call, body, names)
 
     def passed(self, request: Passed) -> bytes | None:
         """Something else passed: note its sizes; gives a line about it, none for what only looks something up."""
@@ -123,7 +122,12 @@ class CallAnalyzer:
         self._findings = begun.findings
         credentials = self._covering(begun.call, call)
         recorded = _redacted(self._row(begun, _readable(call, credentials)), credentials)
-        repairs = [Remark("repair", recorded.id, self._undo(begun))] if begun.call.before is not None else []
+        repairs = []
+        if (
+            begun.call.before is not None
+        ):  # with the pieces that restore the client's own body from the one that was sent
+            before = redact(begun.call.before, self._covering(begun.call))
+            repairs = [Remark("repair", recorded.id, undo_of(before, begun.call.shared, begun.call.repairs))]
         whole = recorded.prompt.request if isinstance(recorded.prompt, Bodies) else begun.body
         # The remark on a repair gives places in the body that was sent, so that body is recorded.
         is_as_sent = bool(repairs) or whole is begun.body
@@ -166,12 +170,6 @@ class CallAnalyzer:
                 self._credentials.popitem(last=False)
         return tuple(self._credentials)
 
-    def _undo(self, begun: _Open) -> str:
-        """Return what was done, and the pieces that restore the client's own body from the one that was sent."""
-        return undo_of(
-            redact(begun.call.before or b"", self._covering(begun.call)), begun.call.shared, begun.call.repairs
-        )
-
     def _add_finding(self, finding: Finding) -> None:
         self._findings.append(finding)
 
@@ -188,22 +186,16 @@ class CallAnalyzer:
             self._complain(text)
 
     def _row(self, begun: _Open, call: Ended) -> ModelCall:
-        watched, answer = begun.watched, None
+        watched = begun.watched
         if isinstance(watched, WatchedCall):
             row = self._passed(watched, call)
-            if (
-                row.usage is None or row.usage.prompt is None
-            ):  # counters that this vendor of the same wire spells in its own way
-                answer = answer_in(call) if call.status < 400 else None
-                row = replace(row, usage=bill_of(answer, row.model) or row.usage)
-            row = replace(row, provider=self._provider(begun, row))
+            if (row.usage is None or row.usage.prompt is None) and call.status < 400:
+                # counters that this vendor of the same wire spells in its own way
+                row = replace(row, usage=bill_of(answer_in(call), row.model) or row.usage)
+            row = replace(row, provider=billed_by(self._upstream, begun.call, row.model, {}) or row.provider)
         else:
             row = self._others.row(watched, begun.call, call, answer_in(call) if call.status < 400 else None)
         return replace(row, ended_at=call.ended_at, error=_error(row.error, call))
-
-    def _provider(self, begun: _Open, row: ModelCall) -> str:
-        """Name the provider that bills: a host that prices are known of, or the model's."""
-        return billed_by(self._upstream, begun.call, row.model, {}) or row.provider
 
     def _passed(self, watched: WatchedCall, call: Ended) -> ModelCall:
         if call.first_byte_at is not None:
@@ -325,19 +317,16 @@ def _report(analysed: AnalyzedCall, begun: _Open) -> Json:
         "cause": miss.cause if miss else None,
         "lost_tokens": miss.lost_tokens if miss else 0 if analysed.usage else None,
         "repairs": list(begun.call.repairs),
-        "findings": [_finding_row(finding) for finding in begun.findings],
-    }
-
-
-def _finding_row(finding: Finding) -> Json:
-    """A finding without the line of code it came from: behind a proxy nobody knows it."""
-    place = asdict(finding.place)
-    place.pop("caller", None)
-    return {
-        "code": finding.code,
-        "message": finding.message,
-        **place,
-        "cost_tokens": finding.cost_tokens,
-        "cost_usd": finding.cost_usd,
-        "verdict": finding.verdict,
+        "findings": [
+            {
+                "code": finding.code,
+                "message": finding.message,
+                # behind a proxy nobody knows the line of code a finding came from
+                **{name: value for name, value in asdict(finding.place).items() if name != "caller"},
+                "cost_tokens": finding.cost_tokens,
+                "cost_usd": finding.cost_usd,
+                "verdict": finding.verdict,
+            }
+            for finding in begun.findings
+        ],
     }

@@ -27,13 +27,13 @@ from contextkit.providers.endpoints import endpoint_of
 from contextkit.providers.histories import named_in
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.proxy.observer import Departed, Ended
+from contextkit.server.endpoints.eventstream import CONTENT_TYPE
 from contextkit.terminal import sanitize
 from contextkit.watcher.breaks import broken, catalogue, step_of
 from contextkit.watcher.guard import fields_of
 
 MOST_CONVERSATIONS, MOST_BYTES = 256, 1 << 26
 """Conversations whose last request is stored, and bytes of them together."""
-_BINARY = "application/vnd.amazon.eventstream"
 _EXCEPTION = re.compile(rb":exception-type\x07..([\w.-]{1,64})", re.DOTALL)
 """How Bedrock ends a stream that failed (botocore/eventstream.py)."""
 
@@ -90,22 +90,10 @@ class OtherEndpoints:
     def row(self, other: OtherCall, call: Departed, ended: Ended, answer: ResponseFacts | None) -> ModelCall:
         """The ledger row of a call that is over, without its body."""
         answer = answer or ResponseFacts()
-        name = answer.id or f"{other.session}-{other.turn}"
+        name, bill = answer.id or f"{other.session}-{other.turn}", bill_of(answer, other.model)
         times = call.at, ended.first_byte_at, ended.ended_at
-        error = _failure(answer, ended)
-        return ModelCall(
-            name,
-            other.session,
-            "main",
-            *times,
-            other.provider,
-            other.model,
-            None,
-            bill_of(answer, other.model),
-            None,
-            error,
-            answer.billed_usd,
-        )
+        end = None, _failure(answer, ended), answer.billed_usd
+        return ModelCall(name, other.session, "main", *times, other.provider, other.model, None, bill, *end)
 
     def _single(self) -> str:
         self._numbers["alone"] += 1
@@ -153,14 +141,12 @@ def usage_in(model: str, content_type: str, encoding: str, body: bytes, is_whole
 def answer_in(call: Ended) -> ResponseFacts | None:
     """The answer in a decoded response; None where it has none that can be read."""
     text = call.body
-    if not call.content_type.startswith(_BINARY):
+    if not call.content_type.startswith(CONTENT_TYPE):
         return answer_of(text.decode("utf-8", "replace"))
     answer, exception = answer_of(list(amazon_events(text))), _EXCEPTION.search(text)
-    return (
-        answer
-        if exception is None
-        else replace(answer or ResponseFacts(is_stream=True), error=exception[1].decode("ascii"), has_ended=False)
-    )
+    if exception is None:
+        return answer
+    return replace(answer or ResponseFacts(is_stream=True), error=exception[1].decode("ascii"), has_ended=False)
 
 
 def bill_of(answer: ResponseFacts | None, model: str) -> Usage | None:

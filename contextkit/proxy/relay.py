@@ -23,7 +23,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -349,11 +349,8 @@ class Upstream:
             raise UsageError(
                 f"--upstream {redact_path(url)!r}: give scheme and host of a provider, such as https://api.anthropic.com"
             )
-        self.name, self._port, self._tls = (
-            parts.hostname,
-            port or _PORTS[parts.scheme],
-            _trust(ca) if parts.scheme == "https" else None,
-        )
+        self.name, self._port = parts.hostname, port or _PORTS[parts.scheme]
+        self._tls = _trust(ca) if parts.scheme == "https" else None
         self.connect_seconds = connect_seconds
         """How long opening a connection may take."""
         self.url = url.rstrip("/")
@@ -493,20 +490,9 @@ class Account:
                 Passed(told.number, told.method, told.path, self._status, *sizes, told.at, now, error)
             )
             return
-        body = b"".join(chunks) if self._n_bytes <= MOST_BYTES else b""
-        self._observer.ended(
-            Ended(
-                told.number,
-                self._status,
-                self._kind,
-                self._encoding,
-                body,
-                self._first_byte_at,
-                now,
-                error,
-                self._credentials,
-            )
-        )
+        response = self._kind, self._encoding, b"".join(chunks) if self._n_bytes <= MOST_BYTES else b""
+        times = self._first_byte_at, now
+        self._observer.ended(Ended(told.number, self._status, *response, *times, error, self._credentials))
 
 
 class Pump:
@@ -548,17 +534,13 @@ class Pump:
             n_unsent = self._sink.transport.get_write_buffer_size()
             if self._sink.is_full and n_unsent != self._n_unsent:
                 self._n_unsent, self._active_at = n_unsent, now()
-                continue
-            self._give_up()
-
-    def _give_up(self) -> None:
-        if self._sink.is_full:
-            self._account.end("aborted")
-            self._sink.abort()
-            self._done.set_result("")
-        else:
-            self._account.end("cut")
-            self._done.set_result("cut")
+            elif self._sink.is_full:
+                self._account.end("aborted")
+                self._sink.abort()
+                self._done.set_result("")
+            else:
+                self._account.end("cut")
+                self._done.set_result("cut")
 
     def _step(self) -> None:
         """Pass on what is there."""
@@ -600,22 +582,18 @@ async def tunnel(client: Link, provider: Link) -> None:
         if not done.done():
             done.set_result(None)
 
+    def write(sink: Link, data: bytes) -> None:
+        if data and not sink.is_lost:
+            sink.transport.write(data)
+
     for source, sink in ((client, provider), (provider, client)):
         sink.feeder = source
-        source.raw = _writer(sink)
+        source.raw = partial(write, sink)
         source.raw(source.http.trailing_data[0])
         source.resume()
     provider.on_lost = closed
     await done
     client.close()
-
-
-def _writer(sink: Link) -> Callable[[bytes], None]:
-    def write(data: bytes) -> None:
-        if data and not sink.is_lost:
-            sink.transport.write(data)
-
-    return write
 
 
 _BROKEN = (OSError, h11.RemoteProtocolError)
@@ -674,15 +652,13 @@ class Relay:
         """
         body, is_whole = await self._gathered()
         repaired = self._repaired(body) if is_whole and self._wire else None
-        is_kept = self._wire and is_whole
         sent = repaired.body if repaired else body
         if self._gate is not None and (self._wire or self._is_unpriced):
             self._admission = await self._admitted(self._gate, sent)
-        self._account = Account(
-            self._observer,
-            self._departed(number, body, repaired) if is_kept else self._passing(number),
-            admission=self._admission,
-        )
+        told: Departed | Passed = Passed(number, self._method, self._path, 0, 0, 0, self._at, self._at, "")
+        if self._wire and is_whole:
+            told = self._departed(number, body, repaired)
+        self._account = Account(self._observer, told, admission=self._admission)
         try:
             if not await self._passed(sent, is_whole=is_whole, is_longer=repaired is not None):
                 await self._passed(sent, is_whole=is_whole, is_longer=repaired is not None, is_again=True)
@@ -731,38 +707,19 @@ class Relay:
         return self._repair(self._wire, body) if self._repair is not None and is_open else None
 
     def _departed(self, number: int, body: bytes, repaired: Repaired | None) -> Departed:
-        encoding = encoding_of(self._request.headers)
+        encoding, client_names = encoding_of(self._request.headers), tuple[str, ...]()
+        if self._observer is not None:
+            headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._request.headers)
+            found = names_in_headers(headers)
+            client_names = () if found is NO_NAMES else (found.session, found.agent, found.window)
         sent, names, shared = (repaired.body, repaired.names, repaired.shared) if repaired else (body, (), ())
-        return Departed(
-            number,
-            self._wire,
-            self._path,
-            encoding,
-            sent,
-            body if repaired else None,
-            names,
-            shared,
-            time.time(),
-            self._credentials,
-            self._names,
-        )
-
-    def _passing(self, number: int) -> Passed:
-        """Anything else, of which nothing is known yet but what it asks for."""
-        return Passed(number, self._method, self._path, 0, 0, 0, self._at, self._at, "")
+        change = sent, body if repaired else None, names, shared
+        whose = self._credentials, client_names
+        return Departed(number, self._wire, self._path, encoding, *change, time.time(), *whose)
 
     @cached_property
     def _credentials(self) -> tuple[str, ...]:
         return credentials_of(self._request.headers, self._target) if self._observer is not None else ()
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """The client's names in the headers; none where a request has none."""
-        if self._observer is None:
-            return ()
-        headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._request.headers)
-        names = names_in_headers(headers)
-        return () if names is NO_NAMES else (names.session, names.agent, names.window)
 
     @cached_property
     def _path(self) -> str:
@@ -850,7 +807,8 @@ class Relay:
                 f"{self._upstream.shown} closed the connection before it answered ({in_words(fault)})"
             ) from fault
         if type(head) is h11.InformationalResponse:
-            self._client.send(h11.InformationalResponse(status_code=101, headers=_switching(head), reason=head.reason))
+            headers = list(head.headers.raw_items())  # those of the connection belong to a 101
+            self._client.send(h11.InformationalResponse(status_code=101, headers=headers, reason=head.reason))
             self._account.began(101, [])
             self._on_switched(self._target.partition(b"?")[0].decode("latin-1"))
             await tunnel(self._client, link)
@@ -860,7 +818,9 @@ class Relay:
         self._account.began(head.status_code, headers)
         self._client.send(h11.Response(status_code=head.status_code, headers=passed_on(headers), reason=head.reason))
         if await Pump(link, self._client, self._account, self._timeouts).run():
-            self._break_off()
+            # sends what came, then closes inside the message; where only the end of the link would end that, it is reset
+            is_framed = (self._client.http.their_http_version or b"") >= b"1.1"
+            (self._client.close if is_framed else self._client.reset)()
 
     async def _head(self, link: Link, upload: asyncio.Task[None]) -> Any:
         """The head of the response, or of the switch to another protocol; what is said before it is passed on."""
@@ -881,25 +841,12 @@ class Relay:
                     h11.InformationalResponse(status_code=event.status_code, headers=headers, reason=event.reason)
                 )
 
-    def _break_off(self) -> None:
-        """Send what came, then close the link inside the message.
-
-        Where only the end of the link would end it, it is reset.
-        """
-        is_framed = (self._client.http.their_http_version or b"") >= b"1.1"
-        (self._client.close if is_framed else self._client.reset)()
-
 
 def _released(admitting: asyncio.Future[Admission | None]) -> None:
     """Give back what was set aside for a call whose client has left meanwhile."""
     admission = None if admitting.cancelled() or admitting.exception() else admitting.result()
     if admission is not None:
         admission.release()
-
-
-def _switching(head: h11.InformationalResponse) -> list[tuple[bytes, bytes]]:
-    """The headers of a 101: those of the connection belong to it."""
-    return list(head.headers.raw_items())
 
 
 def _origin_form(target: bytes) -> bytes:

@@ -60,9 +60,8 @@ def below(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) ->
 
 def counted_below(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) -> Outcome:
     """`POST /anthropic/v1/messages/count_tokens`: the same, counted."""
-    return count_tokens(
-        state, replace(MANTLE, request_checks=codec.request_checks) if _is_mantle(raw) else codec, headers, raw
-    )
+    codec = replace(MANTLE, request_checks=codec.request_checks) if _is_mantle(raw) else codec
+    return count_tokens(state, codec, headers, raw)
 
 
 def _is_mantle(raw: bytes) -> bool:
@@ -90,15 +89,13 @@ def create_content(state: State, headers: Mapping[str, str], raw: bytes) -> Outc
         return _resource(state, state.contents.create(received, state.clock.now()))
 
 
-def content(state: State, headers: Mapping[str, str], method: str, name: str, raw: bytes) -> Outcome:
+def content(state: State, method: str, name: str, raw: bytes) -> Outcome:
     """`GET`, `PATCH` and `DELETE /v1beta/cachedContents/{name}`."""
     with state.lock:
-        now = state.clock.now()
-        if method == "DELETE":
-            return _resource(state, state.contents.delete(name, now))
+        now, contents = state.clock.now(), state.contents
         if method == "PATCH":
-            return _resource(state, state.contents.extend(name, _object_in(raw) or {}, now))
-        return _resource(state, state.contents.get(name, now))
+            return _resource(state, contents.extend(name, _object_in(raw) or {}, now))
+        return _resource(state, contents.delete(name, now) if method == "DELETE" else contents.get(name, now))
 
 
 def _resource(state: State, value: Json | Refusal) -> Outcome:

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from traceback import format_tb
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, UnreadableRequest
 from contextkit.ledger.calls import ModelCall
-from contextkit.models import Model
 from contextkit.prompt.normal_form import normal
 from contextkit.server.billing import Books, ReplySize
 from contextkit.server.endpoints.codec import Codec, ResponseData
 from contextkit.server.endpoints.diagnostics import Fingerprint
-from contextkit.server.endpoints.notices import HEADER, Notice, field_notices, is_retired, of_model
+from contextkit.server.endpoints.notices import HEADER, field_notices, is_retired, of_model
 from contextkit.server.endpoints.openai_stored import Stored
 from contextkit.server.endpoints.signatures import places_in
 from contextkit.server.endpoints.validation import (
@@ -35,12 +34,9 @@ from contextkit.server.endpoints.validation import (
     first,
     is_nested_deeper,
 )
-from contextkit.server.scripted import Part, ReplyScript
+from contextkit.server.scripted import Cut, ErrorEvent, Part, ReplyScript
 from contextkit.server.state import State
 from contextkit.terminal import sanitize
-
-if TYPE_CHECKING:
-    from contextkit.server.scripted import ErrorEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +96,11 @@ def admit(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) ->
         request = _read_request(state, codec, headers, raw)
         if isinstance(request, Refusal):
             return refused(state, codec, request)
-        script = _script(state, codec, request)
-        refusal = _instead(codec, script)
+        body, ending = request.received.body, codec.prewarm_ending(request.received.body)
+        script = ReplyScript.model_validate({"stop": ending}) if ending else state.replies.next(request.parsed, body)
+        refusal, fault = codec.endings_as_errors.get(script.ending), script.fault
+        if fault and fault.kind == "status":
+            refusal = replace(codec.error(fault.status, fault.message, fault.type), retry_after=fault.retry_after)
         if refusal:
             _record(state, codec, request, error=refusal.type)
             return _warning(refused(state, codec, refusal), request)
@@ -111,8 +110,12 @@ def admit(state: State, codec: Codec, headers: Mapping[str, str], raw: bytes) ->
 def serve(call: Call, *, is_gone: bool = False) -> Outcome:
     """Its response begins, and is given; `is_gone`: nobody waits for it any more, so it never begins."""
     with call.state.lock:
-        kind = call.script.fault.kind if call.script.fault else "none"
-        return _never(call) if is_gone else _warning(_ENDINGS[kind](call), call.request)
+        fault = call.script.fault
+        if is_gone or (fault and fault.kind == "never"):
+            usage = call.books.dropped(call.cache, call.lease, call.at)
+            _record(call.state, call.codec, call.request, error="aborted", call=call, usage=usage)
+            return Outcome(0, (), (), None, False)
+        return _warning(_response(call), call.request)
 
 
 def _warning(outcome: Outcome, request: ParsedRequest) -> Outcome:
@@ -196,15 +199,20 @@ def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: b
     body = read_body(codec, raw)
     if isinstance(body, Refusal):
         return missing_key(codec, headers) or body
-    received = _resolved(state, codec, ReceivedRequest(headers, body, is_strict=state.is_strict))
-    found = (
-        received
-        if isinstance(received, Refusal)
-        else first(check(received) for check in codec.request_checks) or _parsed(state, codec, received)
-    )
+    received = ReceivedRequest(headers, body, is_strict=state.is_strict)
+    if codec.resolve_stored:  # who asks, and with which fields, is looked at before
+        refusal = first(check(received) for check in codec.request_checks[:2])
+        resolved = refusal or codec.resolve_stored(_stored(state, codec, received), received)
+        if isinstance(resolved, Refusal):
+            return resolved
+        received = resolved
+    found = first(check(received) for check in codec.request_checks) or _parsed(state, codec, received)
     if isinstance(found, Refusal):
         return found
-    notices = (*_notices(state, codec, body, found.model), *codec.header_notices(headers))
+    notices = codec.header_notices(headers)
+    if codec.declared_fields is not None:
+        of_body = field_notices(codec.name, body, codec.declared_fields)
+        notices = (*of_body, *of_model(codec.name, found.model, state.clock.now()), *notices)
     state.notices.give(notices)
     return replace(found, notices=notices)
 
@@ -212,28 +220,6 @@ def _read_request(state: State, codec: Codec, headers: Mapping[str, str], raw: b
 def missing_key(codec: Codec, headers: Mapping[str, str]) -> Refusal | None:
     """Refuse a request without a key, whatever its body; None if it has one."""
     return first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1])
-
-
-def _notices(state: State, codec: Codec, body: Mapping[str, Json], model: Model) -> tuple[Notice, ...]:
-    """Return the notices of what is accepted on an assumption.
-
-    Nothing where an engine answers, which takes any field and any model.
-    """
-    if codec.declared_fields is None:
-        return ()
-    return (
-        *field_notices(codec.name, body, codec.declared_fields),
-        *of_model(codec.name, model, state.clock.now()),
-    )
-
-
-def _resolved(state: State, codec: Codec, received: ReceivedRequest) -> ReceivedRequest | Refusal:
-    """The request with what is kept of its conversation; who asks, and with which fields, is looked at before."""
-    if codec.resolve_stored is None:
-        return received
-    return first(check(received) for check in codec.request_checks[:2]) or codec.resolve_stored(
-        _stored(state, codec, received), received
-    )
 
 
 def _stored(state: State, codec: Codec, received: ReceivedRequest) -> Stored:
@@ -260,23 +246,6 @@ def _parsed(state: State, codec: Codec, received: ReceivedRequest) -> ParsedRequ
     return codec.drop_moved_thinking(request, gone) or codec.refuse_moved_thinking(received.body, gone[0])
 
 
-def _script(state: State, codec: Codec, request: ParsedRequest) -> ReplyScript:
-    ending = codec.prewarm_ending(request.received.body)
-    return (
-        ReplyScript.model_validate({"stop": ending})
-        if ending
-        else state.replies.next(request.parsed, request.received.body)
-    )
-
-
-def _instead(codec: Codec, script: ReplyScript) -> Refusal | None:
-    """The error a script asks for in place of a response."""
-    fault = script.fault
-    if fault and fault.kind == "status":
-        return replace(codec.error(fault.status, fault.message, fault.type), retry_after=fault.retry_after)
-    return codec.endings_as_errors.get(script.ending)
-
-
 # Serving
 # -----------------------------------------------------------------------------------------------------------------------------
 
@@ -292,86 +261,37 @@ def _begin(state: State, codec: Codec, request: ParsedRequest, script: ReplyScri
 
 def _named(state: State, codec: Codec, part: Part) -> Part:
     """The part with the id or signature it left out."""
-    return _NAMES[part.type](state, codec, part)
+    if part.type == "call" and part.id is None:
+        return part.model_copy(update={"id": f"{codec.call_id_prefix}_{state.number('call'):024d}"})
+    if part.type == "thinking":
+        text = f"{state.number('signature')} {part.thinking}".encode("utf-8", "surrogatepass")
+        if part.signature is None:
+            proof = base64.b64encode(blake2b(text, digest_size=48).digest()).decode()
+            return part.model_copy(update={"signature": proof})
+    return part
 
 
-def _signed(state: State, codec: Codec, part: Any) -> Part:
-    proof = blake2b(
-        f"{state.number('signature')} {part.thinking}".encode("utf-8", "surrogatepass"), digest_size=48
-    ).digest()
-    signed: Part = (
-        part if part.signature is not None else part.model_copy(update={"signature": base64.b64encode(proof).decode()})
-    )
-    return signed
-
-
-def _identified(state: State, codec: Codec, part: Any) -> Part:
-    called: Part = (
-        part
-        if part.id is not None
-        else part.model_copy(update={"id": f"{codec.call_id_prefix}_{state.number('call'):024d}"})
-    )
-    return called
-
-
-_NAMES: dict[str, Callable[[State, Codec, Any], Part]] = {
-    "text": lambda state, codec, part: part,
-    "thinking": _signed,
-    "call": _identified,
-}
-
-
-def _never(call: Call) -> Outcome:
-    """Billed, never readable, never answered."""
-    usage = call.books.dropped(call.cache, call.lease, call.at)
-    _record(call.state, call.codec, call.request, error="aborted", call=call, usage=usage)
-    return Outcome(0, (), (), None, False)
-
-
-def _completed(call: Call) -> Outcome:
-    """The response as it should be."""
+def _response(call: Call) -> Outcome:
+    """The response as it should be; with a fault, a part of it, then nothing or an error."""
+    codec, fault = call.codec, call.script.fault
+    is_streamed = codec.is_streamed(call.request.received.body)
+    if isinstance(fault, ErrorEvent):
+        response = _response_data(call, call.parts[: fault.after_parts], fault.type)
+        refusal = codec.error(codec.status_by_error_type.get(fault.type, 500), fault.message, fault.type)
+        if is_streamed:
+            return _streamed(call, response, codec.render_error_event(refusal))
+        return refused(call.state, codec, refusal)
+    if isinstance(fault, Cut):
+        response = _response_data(call, call.parts[: fault.after_parts], "cut")
+        if is_streamed:
+            return replace(_streamed(call, response, b""), is_whole=False)
+        whole = answered(call.state, codec, codec.render_response(response))
+        return replace(whole, chunks=(whole.chunks[0][: len(whole.chunks[0]) // 2],), is_whole=False)
     response = _response_data(call, call.parts, None)
     _remember(call, response)
-    return (
-        _streamed(call, response, None)
-        if call.codec.is_streamed(call.request.received.body)
-        else answered(call.state, call.codec, call.codec.render_response(response))
-    )
-
-
-def _cut(call: Call) -> Outcome:
-    """A part of the response, then nothing."""
-    response = _response_data(call, call.parts[: _n_parts(call)], "cut")
-    if call.codec.is_streamed(call.request.received.body):
-        return replace(_streamed(call, response, b""), is_whole=False)
-    whole = answered(call.state, call.codec, call.codec.render_response(response))
-    return replace(whole, chunks=(whole.chunks[0][: len(whole.chunks[0]) // 2],), is_whole=False)
-
-
-def _broken(call: Call) -> Outcome:
-    """A part of the response, then an error."""
-    fault = cast("ErrorEvent", call.script.fault)
-    response = _response_data(call, call.parts[: _n_parts(call)], fault.type)
-    refusal = call.codec.error(call.codec.status_by_error_type.get(fault.type, 500), fault.message, fault.type)
-    is_streamed = call.codec.is_streamed(call.request.received.body)
-    return (
-        _streamed(call, response, call.codec.render_error_event(refusal))
-        if is_streamed
-        else refused(call.state, call.codec, refusal)
-    )
-
-
-_ENDINGS: dict[str, Callable[[Call], Outcome]] = {
-    "none": _completed,
-    "never": _never,
-    "cut": _cut,
-    "error_event": _broken,
-}
-
-
-def _n_parts(call: Call) -> int:
-    after: int = getattr(call.script.fault, "after_parts", len(call.parts))
-    return after
+    if is_streamed:
+        return _streamed(call, response, None)
+    return answered(call.state, codec, codec.render_response(response))
 
 
 def _streamed(call: Call, response: ResponseData, instead: bytes | None) -> Outcome:

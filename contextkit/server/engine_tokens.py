@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -75,44 +75,23 @@ def reply_ids(layout: PromptLayout) -> array[int]:
 def _block_ids(body: bytes) -> array[int]:
     """The tokens of a block; cached, since a conversation repeats it in every call."""
     ids = array("i")
-    for piece in _leaves(parse(body), ""):
-        ids.extend(piece)
+    _add_ids(ids, parse(body), "")
     return ids
 
 
-def _leaves(value: Json, key: str) -> Iterator[array[int]]:
-    return _TOKENS_BY_TYPE[type(value)](value, key)
-
-
-def _of_dict(value: dict[str, Json], key: str) -> Iterator[array[int]]:
-    if key in VERBATIM:  # what an author or a model ordered: rendered as it stands
-        yield from _of_text(canonical(value).decode(), key)
-        return
-    for name, item in value.items():
-        if name not in _NOT_RENDERED:
-            yield from _leaves(item, name)
-
-
-def _of_list(value: list[Json], key: str) -> Iterator[array[int]]:
-    for item in value:
-        yield from _leaves(item, key)
-
-
-def _of_text(value: str, key: str) -> Iterator[array[int]]:
-    if key in _MEDIA:
-        yield array("i", [_token_id(b"\0thing" + value.encode("utf-8", "surrogatepass"))]) * OPENAI_IMAGE
-    elif value:
-        yield array("i", [_token_id(b"\0key" + key.encode("utf-8", "surrogatepass"))]) + text_ids(value)
-
-
-def _of_null(value: None, key: str) -> Iterator[array[int]]:
-    return iter(())
-
-
-_TOKENS_BY_TYPE: dict[type, Callable[[Json, str], Iterator[array[int]]]] = {
-    dict: _of_dict,
-    list: _of_list,
-    str: _of_text,
-    type(None): _of_null,
-    **dict.fromkeys((int, float, bool), lambda value, key: _of_text(canonical(value).decode(), key)),
-}
+def _add_ids(ids: array[int], value: Json, key: str) -> None:
+    """Append the tokens of a value, which stands under `key`."""
+    if isinstance(value, dict) and key not in VERBATIM:
+        for name, item in value.items():
+            if name not in _NOT_RENDERED:
+                _add_ids(ids, item, name)
+    elif isinstance(value, list):
+        for item in value:
+            _add_ids(ids, item, key)
+    elif value is not None:
+        text = value if isinstance(value, str) else canonical(value).decode()  # verbatim: in its author's order
+        if key in _MEDIA:
+            ids.extend([_token_id(b"\0thing" + text.encode("utf-8", "surrogatepass"))] * OPENAI_IMAGE)
+        elif text:
+            ids.append(_token_id(b"\0key" + key.encode("utf-8", "surrogatepass")))
+            ids.extend(text_ids(text))

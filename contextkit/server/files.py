@@ -14,10 +14,10 @@ from mimetypes import guess_type
 from pathlib import PurePath
 
 from contextkit.canonical import Json
-from contextkit.server.answer import Outcome, answered, refused
+from contextkit.server.answer import Outcome, answered, missing_key, refused
 from contextkit.server.endpoints.codec import Codec
 from contextkit.server.endpoints.table import MESSAGES
-from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
+from contextkit.server.endpoints.validation import Refusal
 from contextkit.server.state import REMEMBERED_BYTES, State, StoredFile
 
 PATH = "/v1/files"
@@ -63,8 +63,7 @@ def handle(
     with state.lock:
         files = state.files(codec.provider, headers.get(codec.workspace_header, ""))
         request = FileRequest(state, codec, files, name, query, headers.get("content-type", ""), raw)
-        keyless = first(check(ReceivedRequest(headers, {})) for check in codec.request_checks[:1])
-        value = keyless or (_missing(request) if name and name not in files else act(request))
+        value = missing_key(codec, headers) or (_missing(request) if name and name not in files else act(request))
         if isinstance(value, Refusal):
             return refused(state, codec, value)
         if isinstance(value, bytes):
@@ -86,26 +85,17 @@ def upload(request: FileRequest) -> FileAnswer:
         return request.codec.error(400, text)
     named = "" if purpose is None else purpose.content.decode("utf-8", "replace")
     if not request.is_anthropic and named not in _PURPOSES:
-        text = (
-            f"'{named[:100]}' is not one of {list(_PURPOSES)} - 'purpose'"
-            if named
-            else "Missing required parameter: 'purpose'."
-        )
-        return request.codec.error(400, text)
+        text = f"'{named[:100]}' is not one of {list(_PURPOSES)} - 'purpose'"
+        return request.codec.error(400, text if named else "Missing required parameter: 'purpose'.")
     prefix = "file_" if request.is_anthropic else "file-"
     name = f"{prefix}{request.state.number('file'):024d}"
     file_name = PurePath(sent.file_name.replace("\\", "/")).name or "unnamed"
     kind = sent.media_type or guess_type(file_name)[0] or "application/octet-stream"
     request.files[name] = StoredFile(name, file_name, kind, named, int(request.state.clock.now()), sent.content)
-    _evict(request.files)
+    n_bytes = sum(len(one.content) for one in request.files.values())
+    while n_bytes > REMEMBERED_BYTES:  # the oldest give way
+        n_bytes -= len(request.files.pop(next(iter(request.files))).content)
     return _described(request, request.files[name])
-
-
-def _evict(files: dict[str, StoredFile]) -> None:
-    """Delete the oldest files of a workspace beyond the bound of what a server remembers."""
-    n_bytes = sum(len(one.content) for one in files.values())
-    while n_bytes > REMEMBERED_BYTES:
-        n_bytes -= len(files.pop(next(iter(files))).content)
 
 
 def listed(request: FileRequest) -> FileAnswer:

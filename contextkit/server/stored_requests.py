@@ -69,8 +69,7 @@ def input_items(request: StoredRequest) -> StoredAnswer:
 def conversations(request: StoredRequest) -> StoredAnswer:
     """`POST /conversations`."""
     items = request.body.get("items") or []
-    refusal = _refuse_items(items)
-    if refusal:
+    if refusal := _refuse_items(items):
         return refusal
     name = f"conv_{request.number('conversation'):024d}"
     request.stored.create(name, Conversation(request.now, request.body.get("metadata") or {}), items)
@@ -94,11 +93,12 @@ def conversation(request: StoredRequest) -> StoredAnswer:
 def items(request: StoredRequest) -> StoredAnswer:
     """`GET` and `POST /conversations/{id}/items`."""
     stored, stored_items = request.stored, _items_of(request)
-    if isinstance(stored_items, Refusal) or request.method == "GET":
-        return stored_items if isinstance(stored_items, Refusal) else _page(stored_items, request.query)
+    if isinstance(stored_items, Refusal):
+        return stored_items
+    if request.method == "GET":
+        return _page(stored_items, request.query)
     new_items: list[Json] = request.body.get("items") or []
-    refusal = _refuse_items(new_items)
-    if refusal:
+    if refusal := _refuse_items(new_items):
         return refusal
     added = stored.identified(new_items)
     stored.histories.keep(request.name, added, request.name)
@@ -131,10 +131,8 @@ ROUTES: tuple[tuple[str, tuple[str, ...], Callable[[StoredRequest], StoredAnswer
 
 
 def _items_of(request: StoredRequest) -> list[Json] | Refusal:
-    stored_items = (
-        request.stored.histories.items(request.name) if request.name in request.stored.conversations else None
-    )
-    return missing("Conversation", request.name) if stored_items is None else stored_items
+    items = request.stored.histories.items(request.name) if request.name in request.stored.conversations else None
+    return missing("Conversation", request.name) if items is None else items
 
 
 def _refuse_items(items: Json) -> Refusal | None:

@@ -111,21 +111,13 @@ def _expand(columns: PromptColumns) -> None:
     """Deferred tools enter the prompt where they are referred to; every reference is expanded."""
     deferred = [index for index in range(columns.level_ends[0]) if index in columns.silent]
     tools = {parse(columns.body(index)).get("name"): index for index in deferred}
-    found = (
-        [index for index in range(columns.level_ends[1], len(columns)) if b'"tool_reference"' in columns.body(index)]
-        if tools
-        else []
-    )
+    places = range(columns.level_ends[1], len(columns)) if tools else ()
+    found = [index for index in places if b'"tool_reference"' in columns.body(index)]
     for index in found:
         block = parse(columns.body(index))
         named = [tools[name] for name in _names(block) if name in tools] if block.get("type") != "tool_removal" else []
-        definitions = b"".join(map(columns.body, named))
-        _say(
-            columns,
-            index,
-            columns.body(index) + definitions,
-            columns.sizes[index] + sum(columns.sizes[tool] for tool in named),
-        )
+        n_tokens = columns.sizes[index] + sum(columns.sizes[tool] for tool in named)
+        _say(columns, index, b"".join(map(columns.body, (index, *named))), n_tokens)
     columns._recount(min(found, default=len(columns)))
 
 
@@ -156,9 +148,13 @@ def _clear_tool_uses(columns: PromptColumns, edit: Mapping[str, Json], model: st
     if (len(uses) if trigger["type"] == "tool_uses" else _total(columns)) <= trigger["value"]:
         return None
     kept = (edit.get("keep") or {}).get("value", _KEPT_USES)
-    spared = set(edit.get("exclude_tools") or ())
+    spared, inputs = set(edit.get("exclude_tools") or ()), edit.get("clear_tool_inputs")
     old = [use for use in (uses[:-kept] if kept else uses) if use[2]["name"] not in spared]
-    tasks = [task for use in old for task in _emptied(use, edit.get("clear_tool_inputs"))]
+    tasks: list[tuple[int, dict[str, Json]]] = []
+    for at, index, call, result in old:
+        tasks.append((index, {**result, "content": [{"type": "text", "text": PLACEHOLDER}]}))
+        if inputs is True or (isinstance(inputs, list) and call["name"] in inputs):
+            tasks.append((at, {**call, "input": {}}))
     count = counter_for(model_named(model)).count
     sized = [
         (index, block, count(block) + columns.sizes[index] - count(parse(columns.body(index))))
@@ -189,13 +185,6 @@ def _uses(columns: PromptColumns) -> Iterator[_Use]:
         elif block["tool_use_id"] in calls:
             at, call = calls.pop(block["tool_use_id"])
             yield at, index, call, block
-
-
-def _emptied(use: _Use, inputs: Json) -> Iterator[tuple[int, dict[str, Json]]]:
-    at, index, call, result = use
-    yield index, {**result, "content": [{"type": "text", "text": PLACEHOLDER}]}
-    if inputs is True or (isinstance(inputs, list) and call["name"] in inputs):
-        yield at, {**call, "input": {}}
 
 
 def _clear_thinking(columns: PromptColumns, edit: Mapping[str, Json], model: str) -> Json:
@@ -308,11 +297,8 @@ def _source(part: Mapping[str, Json]) -> Json:
 
 def _candidates(block: Mapping[str, Json]) -> list[Json]:
     source = block.get("source") or {}
-    media = (
-        {"url": source["url"]}
-        if "url" in source
-        else {key: source[key] for key in ("media_type", "data") if key in source}
-    )
+    names = ("url",) if "url" in source else ("media_type", "data")
+    media = {key: source[key] for key in names if key in source}
     title = {"title": block["title"]} if "title" in block else {}
     return [{"type": block["type"], **media, **title}] if media and block["type"] in PARTS.media else []
 
@@ -427,13 +413,12 @@ def _call(call: Mapping[str, Json]) -> Json:
 
 def changed(body: Mapping[str, Json]) -> tuple[str, list[Json]]:
     """A phase as tools withdrawn and given back (anthropic/types/beta/beta_request_tool_removal_block_param.py)."""
-    gone = [
-        {"type": "tool_removal", "tool": {"type": "tool_reference", "name": name}} for name in body.get("removed", ())
+    blocks = [
+        {"type": kind, "tool": {"type": "tool_reference", "name": name}}
+        for kind, field in (("tool_removal", "removed"), ("tool_addition", "added"))
+        for name in body.get(field, ())
     ]
-    back = [
-        {"type": "tool_addition", "tool": {"type": "tool_reference", "name": name}} for name in body.get("added", ())
-    ]
-    return "system", gone + back + ([] if body.get("is_told") else _noticed(body.get("text", "")))
+    return "system", blocks + ([] if body.get("is_told") else _noticed(body.get("text", "")))
 
 
 def _noticed(text: str) -> list[Json]:

@@ -5,7 +5,7 @@ Field names are those of `anthropic.types.Message`, `Usage` and the raw stream e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from contextkit.canonical import Json, canonical
@@ -95,77 +95,51 @@ def joined(events: Iterable[Any]) -> Mapping[str, Json]:
     """
     message: dict[str, Json] = {}
     for event in map(plain, events):
-        _EVENTS.get(event.get("type", ""), _ignored)(message, event)
+        _apply(message, event)
     if not message:
         raise UnreadableReply("the stream ended before message_start: nothing was said")
     return message
 
 
-def _ignored(message: dict[str, Json], event: Mapping[str, Json]) -> None:
-    """ping, message_stop and kinds of event that carry no content."""
+def _apply(message: dict[str, Json], event: Mapping[str, Json]) -> None:
+    """Apply one event; ping, message_stop and kinds not known carry no content."""
+    kind = event.get("type", "")
+    if kind == "message_start":
+        message.update(event["message"])
+        message["content"] = list(message.get("content") or [])
+    elif kind == "content_block_start":
+        message["content"].append(dict(event["content_block"]))
+    elif kind == "content_block_delta":
+        _grow(message["content"][event["index"]], event["delta"])
+    elif kind == "content_block_stop":
+        block = message["content"][event["index"]]
+        written = block.pop("\0json", None)
+        if written:
+            block["input"] = written_object(written)
+    elif kind == "message_delta":
+        changed = {**event["delta"], "input_transformations": event.get("input_transformations")}
+        message.update({key: value for key, value in changed.items() if value is not None})
+        counters = {key: value for key, value in counters_in(event.get("usage")).items() if value is not None}
+        message["usage"] = {**counters_in(message.get("usage")), **counters}
 
 
-def _started(message: dict[str, Json], event: Mapping[str, Json]) -> None:
-    message.update(event["message"])
-    message["content"] = list(message.get("content") or [])
+_APPENDED = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "input_json_delta": ("\0json", "partial_json"),
+}
+"""Type of a delta → field of the block that grows, field of the delta that holds the piece."""
 
 
-def _block_started(message: dict[str, Json], event: Mapping[str, Json]) -> None:
-    message["content"].append(dict(event["content_block"]))
-
-
-def _block_grew(message: dict[str, Json], event: Mapping[str, Json]) -> None:
-    block, delta = message["content"][event["index"]], event["delta"]
-    _DELTAS.get(delta["type"], _ignored)(block, delta)
-
-
-def _block_ended(message: dict[str, Json], event: Mapping[str, Json]) -> None:
-    block = message["content"][event["index"]]
-    written = block.pop("\0json", None)
-    if written:
-        block["input"] = written_object(written)
-
-
-def _message_grew(message: dict[str, Json], event: Mapping[str, Json]) -> None:
-    said = {**event["delta"], "input_transformations": event.get("input_transformations")}
-    message.update({key: value for key, value in said.items() if value is not None})
-    known = {key: value for key, value in counters_in(event.get("usage")).items() if value is not None}
-    message["usage"] = {**counters_in(message.get("usage")), **known}
-
-
-def _append(key: str, source: str) -> Callable[[dict[str, Json], Mapping[str, Json]], None]:
-    def grow(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
+def _grow(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
+    """Apply a delta; a kind that is not known changes nothing."""
+    kind = delta["type"]
+    if kind in _APPENDED:
+        key, source = _APPENDED[kind]
         block[key] = block.get(key, "") + delta[source]
-
-    return grow
-
-
-def _signed(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
-    """A signature comes whole: the last one counts, as in the SDK (anthropic/lib/streaming/_messages.py)."""
-    block["signature"] = delta["signature"]
-
-
-def _summed_up(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
-    """A compaction comes in one piece (anthropic/types/beta/beta_compaction_content_block_delta.py)."""
-    block.update({key: value for key, value in delta.items() if key != "type" and value is not None})
-
-
-def _cited(block: dict[str, Json], delta: Mapping[str, Json]) -> None:
-    block["citations"] = [*(block.get("citations") or []), delta["citation"]]
-
-
-_EVENTS: dict[str, Callable[[dict[str, Json], Mapping[str, Json]], None]] = {
-    "message_start": _started,
-    "content_block_start": _block_started,
-    "content_block_delta": _block_grew,
-    "content_block_stop": _block_ended,
-    "message_delta": _message_grew,
-}
-_DELTAS: dict[str, Callable[[dict[str, Json], Mapping[str, Json]], None]] = {
-    "text_delta": _append("text", "text"),
-    "thinking_delta": _append("thinking", "thinking"),
-    "signature_delta": _signed,
-    "input_json_delta": _append("\0json", "partial_json"),
-    "citations_delta": _cited,
-    "compaction_delta": _summed_up,
-}
+    elif kind == "signature_delta":  # comes whole: the last one counts (anthropic/lib/streaming/_messages.py)
+        block["signature"] = delta["signature"]
+    elif kind == "citations_delta":
+        block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+    elif kind == "compaction_delta":  # comes in one piece (beta_compaction_content_block_delta.py)
+        block.update({key: value for key, value in delta.items() if key != "type" and value is not None})

@@ -8,7 +8,6 @@ keeps letters, digits and single blanks.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from contextkit.canonical import Json
 from contextkit.providers.keyed_blocks import text
@@ -35,26 +34,22 @@ _LONGEST = 200
 """What the name of a document must not hold, and how long it may be (DocumentBlock.name)."""
 
 
-def _source(part: JsonObject) -> Json:
-    if "url" in part:
-        return {"s3Location": {"uri": part["url"]}}
-    return {"text": part["data"]} if part["media_type"] == "text/plain" else {"bytes": part["data"]}
-
-
 def _media(part: JsonObject) -> Json:
     kind, url = part["type"], str(part.get("url", ""))
     formats = _IMAGES if kind == "image" else _DOCUMENTS
-    written = formats.get(part["media_type"] if not url else _by_name(url, formats))
+    if url:  # the format of a file is how its name ends
+        ending = url.rpartition(".")[2].lower().replace("jpg", "jpeg")
+        written = ending if ending in formats.values() else None
+    else:
+        written = formats.get(part["media_type"])
     if written is None or (url and not url.startswith("s3://")):
         return text(url or f"[{kind}]")
     title = _NAMED.sub(" ", str(part.get("title", kind))).strip()[:_LONGEST].strip() or kind
-    return {kind: {"format": written, "source": _source(part), **({"name": title} if kind == "document" else {})}}
-
-
-def _by_name(url: str, formats: Mapping[str, str]) -> str:
-    """Media type of a file by how its name ends."""
-    ending = url.rpartition(".")[2].lower().replace("jpg", "jpeg")
-    return next((media for media, name in formats.items() if name == ending), "")
+    if "url" in part:
+        source: Json = {"s3Location": {"uri": part["url"]}}
+    else:
+        source = {"text" if part["media_type"] == "text/plain" else "bytes": part["data"]}
+    return {kind: {"format": written, "source": source, **({"name": title} if kind == "document" else {})}}
 
 
 def _candidates(block: JsonObject) -> list[Json]:
@@ -62,14 +57,9 @@ def _candidates(block: JsonObject) -> list[Json]:
     inside = block[kind] if kind in ("image", "document") else {}
     source = inside.get("source") or {}
     media = next((media for media, name in (_IMAGES | _DOCUMENTS).items() if name == inside.get("format")), "")
-    where = (
-        {"url": source["s3Location"].get("uri")}
-        if "s3Location" in source
-        else {
-            "media_type": media,
-            "data": source.get("text", source.get("bytes", "")),
-        }
-    )
+    where = {"media_type": media, "data": source.get("text", source.get("bytes", ""))}
+    if "s3Location" in source:
+        where = {"url": source["s3Location"].get("uri")}
     return [{"type": kind, **where}, {"type": kind, **where, "title": inside.get("name")}] if source else []
 
 
@@ -84,9 +74,9 @@ def call(name: str, tool: str, arguments: Json) -> Json:
 def called(block: JsonObject, index: int) -> ReplyCall | None:
     """The call a block makes; None for a tool that Bedrock runs itself."""
     use = block.get("toolUse")
-    return (
-        ReplyCall(use["toolUseId"], use["name"], use["input"]) if use and use.get("type") != "server_tool_use" else None
-    )
+    if not use or use.get("type") == "server_tool_use":
+        return None
+    return ReplyCall(use["toolUseId"], use["name"], use["input"])
 
 
 def saying(block: JsonObject) -> str:

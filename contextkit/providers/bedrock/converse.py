@@ -38,11 +38,8 @@ _UNMARKED_TOOLS = ("nova",)
 
 
 def _image_flags(block: JsonObject) -> tuple[str, ...]:
-    return (
-        ("image",)
-        if any("image" in part for part in objects_in(block["toolResult"].get("content"), "toolResult.content"))
-        else ()
-    )
+    parts = objects_in(block["toolResult"].get("content"), "toolResult.content")
+    return ("image",) if any("image" in part for part in parts) else ()
 
 
 _TRAITS: dict[str, Trait] = {
@@ -59,10 +56,12 @@ _TRAITS: dict[str, Trait] = {
 
 def _opened(columns: PromptColumns, n: int, params: bytes) -> tuple[bytes, int]:
     """The fields, and `toolConfig` open for the tools, which stand inside it."""
-    fields = read_json(params)
-    inside = fields.pop("toolConfig", None) if n and not columns.levels[0] else None
-    within = b'"toolConfig":{%b' % _inside(canonical(inside or {})) if n and not columns.levels[0] else b""
-    return b"{" + (_inside(canonical(fields)) if n else canonical(fields)[1:-1]) + within, 0
+    fields, within = read_json(params), b""
+    if not n:
+        return canonical(fields)[:-1], 0
+    if not columns.levels[0]:
+        within = b'"toolConfig":{%b' % _inside(canonical(fields.pop("toolConfig", None) or {}))
+    return b"{" + _inside(canonical(fields)) + within, 0
 
 
 def _inside(fields: bytes) -> bytes:
@@ -110,10 +109,7 @@ def _checked(part: Block) -> Block:
 
 
 def _params(fields: Mapping[str, Json]) -> dict[str, Json]:
-    params = BODY.params(fields)
-    return (
-        params if params.get("toolConfig") else {name: value for name, value in params.items() if name != "toolConfig"}
-    )
+    return {name: value for name, value in BODY.params(fields).items() if name != "toolConfig" or value}
 
 
 def _render(level: Level, role: str, block: JsonObject, model: Model) -> RenderedBlock:

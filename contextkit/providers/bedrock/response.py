@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -41,80 +41,69 @@ def reply(format: KeyedFormat, response: Any) -> Reply:
         raise UnreadableReply(
             "not an answer of Bedrock Converse (no output.message): pass what client.converse returned"
         )
-    content = [_with_object(block) for block in message["content"]]
+    content = []
+    for block in message["content"]:
+        use = block.get("toolUse")
+        called = isinstance(use, Mapping)  # its arguments become those that a request takes back
+        content.append({**block, "toolUse": {**use, "input": read_object(use.get("input", {}))}} if called else block)
     native, text, calls = parse_blocks(format, (block for block in content if block.get("text") != ""), "")
-    told = {"content": content, "usage": answer.get("usage")}
-    name = (answer.get("ResponseMetadata") or {}).get(
-        "RequestId"
-    ) or f"converse-{blake2b(canonical(told), digest_size=8).hexdigest()}"
+    name = (answer.get("ResponseMetadata") or {}).get("RequestId")
+    if not name:
+        digest = blake2b(canonical({"content": content, "usage": answer.get("usage")}), digest_size=8)
+        name = f"converse-{digest.hexdigest()}"
     billed = served(endpoint_usage(format.wire, answer.get("usage")), answer)
     return Reply(name, native, text, calls, STOPS.get(answer.get("stopReason", ""), "done"), billed)
-
-
-def _with_object(block: Mapping[str, Json]) -> Mapping[str, Json]:
-    """A block with arguments that a request takes back."""
-    use = block.get("toolUse")
-    return (
-        {**block, "toolUse": {**use, "input": read_object(use.get("input", {}))}} if isinstance(use, Mapping) else block
-    )
 
 
 def joined(events: Iterable[Any]) -> Mapping[str, Json]:
     """The response that stream events amount to; what has arrived, where they were cut short."""
     content: dict[int, dict[str, Json]] = {}
     answer: dict[str, Json] = {}
-    for event in map(packed, events):
-        kind, told = next(iter(event.items()))
-        _EVENTS.get(kind, _ignored)(answer, content, told)
+    for event in map(packed, events):  # contentBlockStop carries nothing
+        kind, fields = next(iter(event.items()))
+        if kind == "messageStart":
+            answer["role"] = fields["role"]
+        elif kind == "contentBlockStart":  # fields of a call and a result grow with later events
+            ((block_kind, start),) = fields["start"].items()
+            growing = copy.deepcopy(_GROWING.get(block_kind, {}))
+            content[fields["contentBlockIndex"]] = {block_kind: {**start, **growing}}
+        elif kind == "contentBlockDelta":
+            block = content.setdefault(fields["contentBlockIndex"], {})
+            for delta_kind, delta in fields["delta"].items():
+                _grow(block, delta_kind, delta)
+        elif kind in ("messageStop", "metadata"):
+            answer.update(fields)
     if not answer:
         raise UnreadableReply("the stream ended before messageStart: nothing was said")
     blocks = [_finished(content[index]) for index in sorted(content) if content[index]]
     return {**answer, "output": {"message": {"role": "assistant", "content": blocks}}}
 
 
-_Content = dict[int, dict[str, Json]]
-
-
-def _ignored(answer: dict[str, Json], content: _Content, told: Any) -> None:
-    """contentBlockStop, and kinds of event that carry nothing."""
-
-
-def _started(answer: dict[str, Json], content: _Content, told: Any) -> None:
-    """Start a block; the fields of a call, a result and a picture grow with later events."""
-    ((kind, start),) = told["start"].items()
-    content[told["contentBlockIndex"]] = {kind: {**start, **copy.deepcopy(_GROWING.get(kind, {}))}}
-
-
-def _grew(answer: dict[str, Json], content: _Content, told: Any) -> None:
-    block = content.setdefault(told["contentBlockIndex"], {})
-    for kind, delta in told["delta"].items():
-        _DELTAS.get(kind, _unread)(block, delta)
-
-
-def _unread(block: dict[str, Json], delta: Any) -> None:
-    """A kind of delta that botocore 1.44 does not know."""
-
-
-def _thought(block: dict[str, Json], delta: Any) -> None:
-    inside = block.setdefault("reasoningContent", {})
-    if "redactedContent" in delta:
-        inside["redactedContent"] = delta["redactedContent"]
-        return
-    thinking = inside.setdefault("reasoningText", {"text": ""})
-    thinking["text"] += delta.get("text", "")
-    thinking.update({"signature": delta["signature"]} if "signature" in delta else {})
-
-
-def _wrote(block: dict[str, Json], delta: Any) -> None:
-    block["toolUse"]["input"] += delta["input"]
-
-
-def _drew(block: dict[str, Json], delta: Any) -> None:
-    """A picture comes in pieces, each base64 of its own."""
-    inside, source = block.setdefault("image", {}), delta.get("source", {})
-    had = (inside.get("source") or {}).get("bytes", "")
-    grown = {"bytes": b64encode(b64decode(had) + b64decode(source["bytes"])).decode()} if "bytes" in source else source
-    inside.update({**delta, **({"source": grown} if grown else {})})
+def _grow(block: dict[str, Json], kind: str, delta: Any) -> None:
+    """Apply one delta (ContentBlockDelta); a kind that botocore 1.44 does not know changes nothing."""
+    if kind == "text":
+        block["text"] = block.get("text", "") + delta
+    elif kind == "toolUse":
+        block["toolUse"]["input"] += delta["input"]
+    elif kind == "toolResult":
+        block["toolResult"]["content"].extend(delta)
+    elif kind == "citation":
+        block.setdefault("citations", []).append(delta)
+    elif kind == "image":  # comes in pieces, each base64 of its own
+        inside, source = block.setdefault("image", {}), delta.get("source", {})
+        if "bytes" in source:
+            before = (inside.get("source") or {}).get("bytes", "")
+            source = {"bytes": b64encode(b64decode(before) + b64decode(source["bytes"])).decode()}
+        inside.update({**delta, **({"source": source} if source else {})})
+    elif kind == "reasoningContent":
+        inside = block.setdefault("reasoningContent", {})
+        if "redactedContent" in delta:
+            inside["redactedContent"] = delta["redactedContent"]
+            return
+        thinking = inside.setdefault("reasoningText", {"text": ""})
+        thinking["text"] += delta.get("text", "")
+        if "signature" in delta:
+            thinking["signature"] = delta["signature"]
 
 
 def _finished(block: dict[str, Json]) -> dict[str, Json]:
@@ -128,19 +117,4 @@ def _finished(block: dict[str, Json]) -> dict[str, Json]:
 
 
 _GROWING: Mapping[str, Json] = {"toolUse": {"input": ""}, "toolResult": {"content": []}}
-_EVENTS: dict[str, Callable[[dict[str, Json], _Content, Any], None]] = {
-    "messageStart": lambda answer, content, told: answer.update({"role": told["role"]}),
-    "contentBlockStart": _started,
-    "contentBlockDelta": _grew,
-    "messageStop": lambda answer, content, told: answer.update(told),
-    "metadata": lambda answer, content, told: answer.update(told),
-}
-_DELTAS: dict[str, Callable[[dict[str, Json], Any], None]] = {
-    "text": lambda block, delta: block.update({"text": block.get("text", "") + delta}),
-    "toolUse": _wrote,
-    "toolResult": lambda block, delta: block["toolResult"]["content"].extend(delta),
-    "reasoningContent": _thought,
-    "citation": lambda block, delta: block.setdefault("citations", []).append(delta),
-    "image": _drew,
-}
-"""Delta → how its block grows (ContentBlockDelta)."""
+"""Kind of a block → its fields that grow."""

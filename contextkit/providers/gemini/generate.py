@@ -117,10 +117,9 @@ def _render(level: Level, role: str, block: JsonObject, model: Model) -> Rendere
 
 
 def _keyed_params(params: Mapping[str, Json]) -> Mapping[str, Json]:
-    return {
-        **{name: value for name, value in params.items() if name != "generationConfig"},
-        **(params.get("generationConfig") or {}),
-    }
+    rest = {**params}
+    config = rest.pop("generationConfig", None) or {}
+    return {**rest, **config}
 
 
 def _with_named_content(prompt: Prompt, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:

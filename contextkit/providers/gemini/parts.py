@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, parse
 from contextkit.economics.lifetime import Storage, storage
 from contextkit.errors import UsageError
@@ -68,16 +67,11 @@ def _media(part: JsonObject) -> Json:
 
 def _candidates(block: JsonObject) -> list[Json]:
     data, file = block.get("inlineData") or {}, block.get("fileData") or {}
-    media = (
-        {"url": file.get("fileUri", "")}
-        if file
-        else {"media_type": data.get("mimeType", ""), "data": data.get("data", "")}
-    )
-    kinds = (
-        ("image", "document")
-        if str(data.get("mimeType", file.get("mimeType"))).startswith("image/")
-        else ("document", "image")
-    )
+    media = {"media_type": data.get("mimeType", ""), "data": data.get("data", "")}
+    if file:
+        media = {"url": file.get("fileUri", "")}
+    is_image = str(data.get("mimeType", file.get("mimeType"))).startswith("image/")
+    kinds = ("image", "document") if is_image else ("document", "image")
     return [{"type": kind, **media} for kind in kinds] if data or file else []
 
 
@@ -111,15 +105,8 @@ def render_result(body: JsonObject) -> Json:
     texts = [part["text"] for part in parts if part.keys() == {"text"}]
     media = [part for part in parts if part.keys() != {"text"}]
     response = {"error" if body["is_error"] else "output": texts[0] if len(texts) == 1 else texts}
-    beside = {"parts": media} if media else {}
-    return {
-        "functionResponse": {
-            **_id(body["call_id"]),
-            "name": body["name"] or body["call_id"],
-            **beside,
-            "response": response,
-        }
-    }
+    beside, name = {"parts": media} if media else {}, body["name"] or body["call_id"]
+    return {"functionResponse": {**_id(body["call_id"]), "name": name, **beside, "response": response}}
 
 
 def parse_result(block: JsonObject, calls: list[ReplyCall]) -> Json:
@@ -129,11 +116,10 @@ def parse_result(block: JsonObject, calls: list[ReplyCall]) -> Json:
     inside = block.get("functionResponse")
     if not inside:
         return None
-    answered = None
-    for open_call in calls:
-        if open_call.id == inside.get("id") or ("id" not in inside and open_call.name == inside["name"]):
-            answered = open_call
-            break
+    fitting = (
+        call for call in calls if call.id == inside.get("id") or ("id" not in inside and call.name == inside["name"])
+    )
+    answered = next(fitting, None)
     calls[:] = [open_call for open_call in calls if open_call is not answered]
     response = inside.get("response") or {}
     key = next(iter(response), "output")
@@ -160,17 +146,11 @@ def normalize_part(block: JsonObject) -> JsonObject:
     return tidy
 
 
-def _tool(name: str, description: str, schema: Json) -> Json:
-    """A function as Gemini declares it."""
-    return {"name": name, "description": description, "parametersJsonSchema": schema}
-
-
-def _function(block: JsonObject) -> tuple[Json, Json, Json]:
-    """Name, description and schema of a function in a request body."""
-    return block.get("name"), block.get("description"), block.get("parametersJsonSchema")
-
-
-TOOLS = Tools(WIRE, _tool, _function)
+TOOLS = Tools(
+    WIRE,
+    lambda name, description, schema: {"name": name, "description": description, "parametersJsonSchema": schema},
+    lambda block: (block.get("name"), block.get("description"), block.get("parametersJsonSchema")),
+)
 
 
 def text_in(block: JsonObject) -> str:
@@ -270,18 +250,13 @@ def quoted(
     layout: PromptLayout, model: str, ttl_seconds: float, n_segments: int, usd_per_mtok_hour: float | None = None
 ) -> Storage:
     """The cost of storing the first `n_segments`, by the estimated count of tokens."""
-    return _storage(
-        model, layout.columns.ends_tokens[n_segments - 1] if n_segments else 0, ttl_seconds, usd_per_mtok_hour
-    )
+    n_tokens = layout.columns.ends_tokens[n_segments - 1] if n_segments else 0
+    return _storage(model, n_tokens, ttl_seconds, usd_per_mtok_hour)
 
 
 def _storage(model: str, n_tokens: int, ttl_seconds: float, usd: float | None) -> Storage:
     per_hour = STORAGE_USD.get(model, MOST_USD) if usd is None else usd
-
-    def price(usage: Usage) -> float | None:
-        return cost_usd("google", model, usage)
-
-    return storage(n_tokens, ttl_seconds, per_hour, price)
+    return storage(n_tokens, ttl_seconds, per_hour, lambda usage: cost_usd("google", model, usage))
 
 
 def _warn(name: str, storage_usd: float) -> None:

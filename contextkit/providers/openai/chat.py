@@ -121,18 +121,13 @@ _RESULT_PARTS: dict[str, Callable[[Any], Json]] = {
 
 def render_result(body: Mapping[str, Json]) -> list[Json]:
     """Render the result of a tool."""
-    native = _native_tool_message(body["content"])
-    if native is not None:
-        return [native]
-    texts = [_RESULT_PARTS[part["type"]](part) for part in body["content"]]
+    parts = body["content"]
+    block = parts[0].get("block") if len(parts) == 1 and parts[0].get("wire") == WIRE else None
+    if block and block.get("role") == "tool":  # the whole tool message, stored verbatim
+        return [block]
+    texts = [_RESULT_PARTS[part["type"]](part) for part in parts]
     content = shared.as_error(texts, "text") if body["is_error"] else texts
     return [{"role": "tool", "tool_call_id": body["call_id"], "content": content or ""}]
-
-
-def _native_tool_message(parts: Json) -> Json:
-    """The whole tool message that a result stores verbatim, or None."""
-    block = parts[0].get("block") if len(parts) == 1 and parts[0].get("wire") == WIRE else None
-    return block if block and block.get("role") == "tool" else None
 
 
 REASONING_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
@@ -147,14 +142,12 @@ def render_reply(body: Mapping[str, Json], reasoning_fields: Mapping[str, str] |
     """
     native = body["native"]
     if native["wire"] == WIRE:
-        return (
-            list(native["body"])
-            if reasoning_fields is None
-            else [_with_reasoning(message, reasoning_fields) for message in native["body"]]
-        )
-    calls = [_call(call) for call in body["calls"]]
-    content = {"content": body["text"]} if body["text"] else {}
-    return [{"role": "assistant", **content, **({"tool_calls": calls} if calls else {})}] if content or calls else []
+        if reasoning_fields is None:
+            return list(native["body"])
+        return [_with_reasoning(message, reasoning_fields) for message in native["body"]]
+    fields = {"content": body["text"], "tool_calls": [_call(call) for call in body["calls"]]}
+    fields = {name: value for name, value in fields.items() if value}
+    return [{"role": "assistant", **fields}] if fields else []
 
 
 def _with_reasoning(message: Mapping[str, Json], reasoning_fields: Mapping[str, str]) -> Json:
@@ -262,10 +255,9 @@ def _calls(message: Mapping[str, Json]) -> tuple[ReplyCall, ...]:
 def _chat_reply_text(message: Mapping[str, Json]) -> str:
     """The text of a message; its refusal where it has no text."""
     content = message.get("content") or ""
-    text = (
-        content if isinstance(content, str) else "".join(part.get("text", part.get("refusal", "")) for part in content)
-    )
-    return text or message.get("refusal") or ""
+    if not isinstance(content, str):
+        content = "".join(part.get("text", part.get("refusal", "")) for part in content)
+    return content or message.get("refusal") or ""
 
 
 def join_events(events: Iterable[Any]) -> Mapping[str, Json]:
@@ -276,26 +268,24 @@ def join_events(events: Iterable[Any]) -> Mapping[str, Json]:
     """
     completion: dict[str, Json] = {}
     choice: dict[str, Json] = {"index": 0, "message": {"role": "assistant"}}
+    message = choice["message"]
     for event in map(plain, events):
         chunk = event.get("chunk", event)
-        if isinstance(chunk.get("choices"), list):
-            _grow(completion, choice, chunk)
+        if not isinstance(chunk.get("choices"), list):
+            continue
+        left_out = ("choices", "object", "obfuscation")
+        completion.update({key: value for key, value in chunk.items() if key not in left_out})
+        for streamed in chunk["choices"]:
+            if streamed.get("index", 0) == 0:
+                choice.update({key: streamed[key] for key in ("finish_reason",) if key in streamed})
+                for key, value in (streamed.get("delta") or {}).items():
+                    _DELTAS.get(key, dict.__setitem__)(message, key, value)
     if not completion:
         raise UnreadableReply("the stream ended before its first chunk: nothing was said")
-    return {**completion, "object": "chat.completion", "choices": [_finished(choice)]}
-
-
-def _grow(completion: dict[str, Json], choice: dict[str, Json], chunk: Mapping[str, Json]) -> None:
-    completion.update({key: value for key, value in chunk.items() if key not in ("choices", "object", "obfuscation")})
-    for streamed in chunk["choices"]:
-        if streamed.get("index", 0) == 0:
-            choice.update({key: streamed[key] for key in ("finish_reason",) if key in streamed})
-            for key, value in (streamed.get("delta") or {}).items():
-                _DELTAS.get(key, _replaced)(choice["message"], key, value)
-
-
-def _replaced(message: dict[str, Json], key: str, value: Json) -> None:
-    message[key] = value
+    if "tool_calls" in message:
+        calls = (message["tool_calls"][index] for index in sorted(message["tool_calls"]))
+        message["tool_calls"] = [{"type": "custom" if "custom" in call else "function", **call} for call in calls]
+    return {**completion, "object": "chat.completion", "choices": [choice]}
 
 
 def _appended(message: dict[str, Json], key: str, value: Json) -> None:
@@ -349,16 +339,6 @@ _DELTAS: dict[str, Callable[[dict[str, Json], str, Any], None]] = {
     "audio": _merged,
 }
 """Field of a delta → the function that merges it; every other field is replaced."""
-
-
-def _finished(choice: Mapping[str, Json]) -> Json:
-    message = dict(choice["message"])
-    if "tool_calls" in message:
-        calls = message["tool_calls"]
-        message["tool_calls"] = [
-            {"type": "custom" if "custom" in calls[i] else "function", **calls[i]} for i in sorted(calls)
-        ]
-    return {**choice, "message": message}
 
 
 _WHOLE: Mapping[str, Trait] = {
@@ -420,11 +400,7 @@ FORMAT = MessageFormat(
     render_whole=_render_whole,
     turns=lambda messages, model: [_turn(message, model) for message in messages],
 )
-ANSWERING = Answering(
-    reply,
-    lambda response: response["choices"][0].get("finish_reason") is not None,
-    join_events,
-)
+ANSWERING = Answering(reply, lambda response: response["choices"][0].get("finish_reason") is not None, join_events)
 
 
 class OpenAIChat(OpenAIAdapter):

@@ -271,19 +271,18 @@ def reply(response: Any) -> Reply:
         code = (answer.get("error") or {}).get("code", "no code given")
         raise UnreadableReply(f"response {answer.get('id')!r} {answer['status']} ({code}): send the request again")
     items = [_sendable(item) for item in answer["output"]]
+    calls, usage = _calls(items), served(endpoint_usage(WIRE, answer.get("usage")), answer)
+    parts = [part for item in items if item["type"] == "message" for part in item["content"]]
+    stop = "calls" if calls else "done"
+    if answer.get("object") == COMPACTED:
+        stop = "compacted"
+    elif answer.get("status", "completed") != "completed":
+        stop = STOPS.get((answer.get("incomplete_details") or {}).get("reason", ""), "truncated")
+    elif any(part["type"] == "refusal" for part in parts):
+        stop = "refused"
     native = Native(WIRE, answer.get("model", ""), canonical(items))
-    facts = (
-        _responses_reply_text(items),
-        _calls(items),
-        _stop(answer, items),
-        served(endpoint_usage(WIRE, answer.get("usage")), answer),
-    )
-    return Reply(
-        answer.get("id", ""),
-        native,
-        *facts,
-        {row["id"]: row["reason"] for row in answer.get("input_transformations") or ()},
-    )
+    dropped = {row["id"]: row["reason"] for row in answer.get("input_transformations") or ()}
+    return Reply(answer.get("id", ""), native, _responses_reply_text(items), calls, stop, usage, dropped)
 
 
 def turn(items: list[Json], model: str) -> Json:
@@ -339,16 +338,6 @@ def _responses_reply_text(items: list[Json]) -> str:
     return "".join(part.get("text", "") for part in parts) or "".join(part.get("refusal", "") for part in parts)
 
 
-def _stop(answer: Mapping[str, Json], items: list[Json]) -> str:
-    if answer.get("object") == COMPACTED:
-        return "compacted"
-    if answer.get("status", "completed") != "completed":
-        return STOPS.get((answer.get("incomplete_details") or {}).get("reason", ""), "truncated")
-    parts = [part for item in items if item["type"] == "message" for part in item["content"]]
-    refused = any(part["type"] == "refusal" for part in parts)
-    return "refused" if refused else "calls" if _calls(items) else "done"
-
-
 def join_events(events: Iterable[Any]) -> Mapping[str, Json]:
     """Join events into a response; a truncated stream gives the items that were finished.
 
@@ -356,43 +345,23 @@ def join_events(events: Iterable[Any]) -> Mapping[str, Json]:
     """
     response: dict[str, Json] = {}
     items: dict[int, Json] = {}
-    for event in map(plain, events):
-        _EVENTS.get(event.get("type", ""), _ignored)(response, items, event)
+    for event in map(plain, events):  # deltas and progress come again with the finished item
+        kind = event.get("type", "")
+        if kind in _SNAPSHOTS:
+            response = dict(event["response"])
+        elif kind == "response.output_item.done":
+            items[event["output_index"]] = event["item"]
+        elif kind == "error":
+            response.update(status="failed", error={"code": event.get("code", "error")})
     if not response:
         raise UnreadableReply("the stream ended before response.created: nothing was said")
     return response if response.get("output") else {**response, "output": [items[index] for index in sorted(items)]}
 
 
-_Events = Callable[[dict[str, Json], dict[int, Json], Mapping[str, Json]], None]
-
-
-def _ignored(response: dict[str, Json], items: dict[int, Json], event: Mapping[str, Json]) -> None:
-    """Deltas, progress and kinds of event whose content comes again with the finished item."""
-
-
-def _stated(response: dict[str, Json], items: dict[int, Json], event: Mapping[str, Json]) -> None:
-    response.clear()
-    response.update(event["response"])
-
-
-def _itemised(response: dict[str, Json], items: dict[int, Json], event: Mapping[str, Json]) -> None:
-    items[event["output_index"]] = event["item"]
-
-
-def _failed(response: dict[str, Json], items: dict[int, Json], event: Mapping[str, Json]) -> None:
-    response.update(status="failed", error={"code": event.get("code", "error")})
-
-
-_EVENTS: dict[str, _Events] = {
-    "response.created": _stated,
-    "response.queued": _stated,
-    "response.in_progress": _stated,
-    "response.completed": _stated,
-    "response.incomplete": _stated,
-    "response.failed": _stated,
-    "response.output_item.done": _itemised,
-    "error": _failed,
-}
+_SNAPSHOTS = frozenset(
+    f"response.{status}" for status in ("created", "queued", "in_progress", "completed", "incomplete", "failed")
+)
+"""Events that hold the whole response."""
 
 
 _OUTPUT = Trait(run="tool", can_hold_breakpoint=False)
@@ -407,12 +376,9 @@ _ITEMS: Mapping[str, Trait] = {
     "reasoning": Trait(run="other", can_hold_breakpoint=False, is_thinking=True),
 }
 """Type of an item that is one block → its trait for the cache; `_ITEM` for the others."""
-_TOOLS: Mapping[bool, Trait] = {
-    False: Trait(can_hold_breakpoint=False),
-    True: Trait(can_hold_breakpoint=False, is_silent=True),
-}
-"""Whether a tool's loading is deferred; until it is loaded it is not in the prefix (responses/function_tool_param.py).
-"""
+_TOOL = Trait(can_hold_breakpoint=False)
+_DEFERRED = replace(_TOOL, is_silent=True)
+"""A tool with `defer_loading` is not in the prefix until it is loaded (responses/function_tool_param.py)."""
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "function_call": ("call_id", "name", "arguments"),
     "custom_tool_call": ("call_id", "name", "input"),
@@ -431,21 +397,20 @@ def _check(fields: Mapping[str, Json]) -> None:
     items = expect(fields.get("input"), (str, list), "input", "a string or an array")
     expect(fields.get("instructions") or "", str, "instructions", "a string")
     for index, item in enumerate(items if isinstance(items, list) else ()):
-        _check_item(expect(item, dict, f"input[{index}]", "an object"), f"input[{index}]")
-
-
-def _check_item(item: Mapping[str, Json], path: str) -> None:
-    kind = item_type(item)
-    if not item.get("type") and "role" not in item and "id" not in item:
-        raise UnreadableRequest(f"{path}.type", "Input should be a string")
-    if kind == "item_reference":
-        raise UnreadableRequest(f"{path}.type", "item_reference stands for an item on the server: send the item itself")
-    if kind == "message":
-        expect(item.get("role"), str, f"{path}.role", "a string")
-    for name in _FIELDS.get(expect(kind, str, f"{path}.type", "a string"), ()):
-        expect(item.get(name), str, f"{path}.{name}", "a string")
-    if kind in OUTPUTS:
-        expect(item.get("output"), (str, list), f"{path}.output", "a string or an array")
+        path = f"input[{index}]"
+        kind = item_type(expect(item, dict, path, "an object"))
+        if not item.get("type") and "role" not in item and "id" not in item:
+            raise UnreadableRequest(f"{path}.type", "Input should be a string")
+        if kind == "item_reference":
+            raise UnreadableRequest(
+                f"{path}.type", "item_reference stands for an item on the server: send the item itself"
+            )
+        if kind == "message":
+            expect(item.get("role"), str, f"{path}.role", "a string")
+        for name in _FIELDS.get(expect(kind, str, f"{path}.type", "a string"), ()):
+            expect(item.get(name), str, f"{path}.{name}", "a string")
+        if kind in OUTPUTS:
+            expect(item.get("output"), (str, list), f"{path}.output", "a string or an array")
 
 
 def _other_fields(item: Mapping[str, Json]) -> dict[str, Json]:
@@ -469,16 +434,12 @@ def _turns(items: list[Json], model: str) -> Iterator[Turn]:
     for is_model, group in groupby(items, key=lambda item: is_output(normalize(item))):
         if is_model:
             yield Turn("assistant", turn(list(map(normalize, group)), model))
-        else:
-            yield from map(_user_turn, group)
-
-
-def _user_turn(item: Mapping[str, Json]) -> Turn:
-    return (
-        Turn("result", parse_result(item))
-        if answers(item) is not None
-        else Turn("user", {"content": list(neutral_parts(item, "user"))})
-    )
+            continue
+        for item in group:
+            if answers(item) is not None:
+                yield Turn("result", parse_result(item))
+            else:
+                yield Turn("user", {"content": list(neutral_parts(item, "user"))})
 
 
 FORMAT = MessageFormat(
@@ -494,7 +455,7 @@ FORMAT = MessageFormat(
     _check,
     role=lambda item: str(item["role"]) if item_type(item) == "message" else "",
     other_fields=_other_fields,
-    tool=lambda tool: _TOOLS[bool(tool.get("defer_loading"))],
+    tool=lambda tool: _DEFERRED if tool.get("defer_loading") else _TOOL,
     render_whole=_render_whole,
     turns=_turns,
     renderers=RENDERERS,

@@ -251,20 +251,15 @@ def _effective(
     }
     breakpoints.update({mark.segment: replace(mark, lookback=1) for mark in marks[-_WRITTEN[mode] :]})
     if mode == "implicit":
-        _add_implicit(layout, breakpoints, _seconds(options))
+        columns, ttl = layout.columns, _seconds(options)
+        tools, head = (min(end, layout.n) for end in columns.level_ends)
+        if head > tools:  # the initial developer group is looked up
+            breakpoints.setdefault(head - 1, Breakpoint(head - 1, ttl, 1, is_written=False))
+        tail = next((index for index in range(layout.n - 1, -1, -1) if columns.runs[index] in _ENDED), None)
+        if tail is not None:  # the end of the latest eligible message is written and looks back
+            own = breakpoints.get(tail)
+            breakpoints[tail] = Breakpoint(tail, own.ttl_seconds if own else ttl, _ENDINGS)
     return tuple(breakpoints[place] for place in sorted(breakpoints))
-
-
-def _add_implicit(layout: PromptLayout, breakpoints: dict[int, Breakpoint], ttl: int) -> None:
-    """The end of the latest eligible message is written and looks back; the initial developer group is looked up."""
-    columns = layout.columns
-    tools, head = (min(end, layout.n) for end in columns.level_ends)
-    if head > tools:
-        breakpoints.setdefault(head - 1, Breakpoint(head - 1, ttl, 1, is_written=False))
-    tail = next((index for index in range(layout.n - 1, -1, -1) if columns.runs[index] in _ENDED), None)
-    if tail is not None:
-        own = breakpoints.get(tail)
-        breakpoints[tail] = Breakpoint(tail, own.ttl_seconds if own else ttl, _ENDINGS)
 
 
 def _keyed(params: Mapping[str, Json]) -> dict[str, Json]:

@@ -99,14 +99,8 @@ def _response_blocks(answer: ResponseData) -> list[Json]:
     blocks, edit = content(answer.parts), _compacting(answer)
     if answer.request.get("compaction"):
         words = "".join(block.get("text", "") for block in blocks) or SUMMARY
-        return [
-            {
-                "type": "compaction",
-                "content": words,
-                "signature": base64.b64encode(answer.id.encode()).decode(),
-                "tool_changes": [],
-            }
-        ]
+        signature = base64.b64encode(answer.id.encode()).decode()
+        return [{"type": "compaction", "content": words, "signature": signature, "tool_changes": []}]
     if edit is None:
         return blocks
     return [{"type": "compaction", "content": SUMMARY}, *([] if edit.get("pause_after_compaction") else blocks)]
@@ -206,12 +200,10 @@ def error(refusal: Refusal) -> Json:
 
 def response_extras(request: ParsedRequest) -> dict[str, Json]:
     """Report what was done to a request before the model saw it."""
-    applied = (
-        edited_columns(request.parsed.layout, request.received.body)[1]
-        if request.received.body.get("context_management")
-        else None
-    )
-    edited = {} if applied is None else {"context_management": {"applied_edits": applied}}
+    edited: dict[str, Json] = {}
+    if request.received.body.get("context_management"):
+        applied = edited_columns(request.parsed.layout, request.received.body)[1]
+        edited = {"context_management": {"applied_edits": applied}}
     return {**edited, **transformations(request)}
 
 
@@ -241,10 +233,6 @@ def _framed(events: bytes) -> bytes:
     return b"".join(frame("chunk", {"bytes": base64.b64encode(line).decode()}) for line in lines)
 
 
-def _unknown_model(name: str) -> Refusal:
-    return Refusal(404, "not_found_error", f"model: {name}")
-
-
 CODEC = Codec(
     name="anthropic_messages",
     provider="anthropic",
@@ -255,7 +243,7 @@ CODEC = Codec(
     request_checks=refusals.REQUEST_CHECKS,
     prompt_checks=refusals.PROMPT_CHECKS,
     refuse_unreadable=lambda fault: invalid(str(fault)),
-    refuse_unknown_model=_unknown_model,
+    refuse_unknown_model=lambda name: Refusal(404, "not_found_error", f"model: {name}"),
     error_types=TYPES,
     other_error_type="api_error",
     render_error=error,

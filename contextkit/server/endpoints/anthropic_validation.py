@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from contextkit.canonical import Json, canonical
 from contextkit.facts.load import betas_for, may_use, unknown_betas
-from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.anthropic.blocks import thinking_in
 from contextkit.providers.anthropic.body import api_path
 from contextkit.providers.anthropic.messages import without
@@ -25,7 +24,14 @@ from contextkit.providers.masking import INLINE_TOOLS, TOOL_CHANGES
 from contextkit.providers.notices import BINDING, BLOCKS, MESSAGE_FIELDS, lacking
 from contextkit.server.endpoints.notices import Notice
 from contextkit.server.endpoints.sdk_types import Mismatch, Rules, SdkType
-from contextkit.server.endpoints.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+from contextkit.server.endpoints.validation import (
+    ParsedRequest,
+    PromptCheck,
+    ReceivedRequest,
+    Refusal,
+    RequestCheck,
+    require_key,
+)
 from contextkit.terminal import printable
 
 
@@ -82,10 +88,9 @@ VERSIONS = ("2023-06-01", NEW_VERSION)
 """Values of `anthropic-version` (https://platform.claude.com/docs/en/api/versioning)."""
 
 
-def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Any key is accepted, and none is checked."""
-    if not any(received.headers.get(name) for name in ("x-api-key", "authorization", "api-key")):
-        yield Refusal(401, "authentication_error", "x-api-key header is required")
+authenticated = require_key(
+    Refusal(401, "authentication_error", "x-api-key header is required"), "x-api-key", "authorization", "api-key"
+)
 
 
 def versioned(received: ReceivedRequest) -> Iterator[Refusal]:
@@ -258,19 +263,15 @@ def _marker(at: Placed) -> Iterator[Refusal]:
 
 
 def _outdated(at: Placed) -> Iterator[Refusal]:
-    """Blocks that the newest version no longer takes."""
-    if at.role == "assistant" and at.block.get("type") == "document":
+    """Blocks that the newest version no longer takes: documents of the assistant, citations of the user."""
+    kind, inside = at.block.get("type"), at.block.get("content")
+    if at.role == "assistant" and kind == "document":
         yield invalid(
             f"{at.path}: `document` blocks are not supported in assistant messages with anthropic-version {NEW_VERSION}"
         )
-    if at.role == "user":
-        yield from _citations(at)
-
-
-def _citations(at: Placed) -> Iterator[Refusal]:
-    inside = at.block.get("content") if at.block.get("type") == "search_result" else None
-    blocks = [(at.path, at.block)]
-    blocks += [(f"{at.path}.content", block) for block in (inside if isinstance(inside, list) else ())]
+    blocks = [(at.path, at.block)] if at.role == "user" else []
+    if blocks and kind == "search_result" and isinstance(inside, list):
+        blocks += [(f"{at.path}.content", block) for block in inside]
     for path, block in blocks:
         if isinstance(block, dict) and block.get("citations") and block.get("type") == "text":
             yield invalid(f"{path}.citations: not supported in user messages with anthropic-version {NEW_VERSION}")
@@ -340,65 +341,50 @@ class _Declared:
 def tool_changes(received: ReceivedRequest) -> Iterator[Refusal]:
     """A tool change needs its beta header, and refers to a tool that is declared before it."""
     betas = betas_of(received.headers)
-    declared = _declared(received.body)
+    tools = [tool for tool in received.body.get("tools") or () if isinstance(tool, dict)]
+    declared = _Declared(
+        {str(tool["name"]): _kind(tool) for tool in tools if isinstance(tool.get("name"), str)},
+        {str(tool["mcp_server_name"]) for tool in tools if tool.get("mcp_server_name")},
+    )
     for at in blocks_of(received.body, *_CHANGES):
-        yield from _changed(at, declared, betas)
+        tool = at.block["tool"]
+        kind = str(tool.get("type"))
+        if not may_use(betas, betas_for("tool changes")):
+            yield invalid(f"{at.path}: `{at.block['type']}` blocks require the beta header {TOOL_CHANGES}")
+        elif unknown := sorted(set(at.block) - _BLOCK):
+            yield invalid(f"{at.path}.{unknown[0]}: Extra inputs are not permitted")
+        elif kind in _FIELDS:
+            yield from _referred(at, _FIELDS[kind], declared)
+        elif kind == "tool_definition" and at.block["type"] == "tool_addition":
+            yield from _inline(at, declared, betas)
+        else:
+            yield invalid(f"{at.path}.tool: Input tag found using 'type' does not match any of the expected tags")
 
 
 def tool_changes_in_turns(received: ReceivedRequest) -> Iterator[Refusal]:
     """No change stands in a message that is cleared, nor behind a paused turn."""
-    before: Mapping[str, Json] = {}
+    is_paused = False
     for index, message in enumerate(received.body["messages"]):
-        if message.get("role") == "system" and _has_changes(message):
-            if message.get("clear_at") == "next_user_message":
-                yield invalid(
-                    f"messages.{index}: a turn-scoped system message supports text blocks only (clear_at: 'next_user_message')"
-                )
-            elif _is_paused(before):
-                yield invalid(
-                    f"messages.{index}: tool changes are not permitted immediately after a paused `assistant` turn"
-                )
-        elif message.get("role") != "system":
-            before = message
-
-
-def _is_paused(message: Mapping[str, Json]) -> bool:
-    content = message.get("content")
-    last = content[-1] if message.get("role") == "assistant" and isinstance(content, list) and content else {}
-    return str(last.get("type")).endswith("_tool_result")
-
-
-def _has_changes(message: Mapping[str, Json]) -> bool:
-    content = message.get("content")
-    return isinstance(content, list) and any(
-        isinstance(block, dict) and block.get("type") in _CHANGES for block in content
-    )
-
-
-def _declared(body: Mapping[str, Json]) -> _Declared:
-    tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
-    kinds = {str(tool["name"]): _kind(tool) for tool in tools if isinstance(tool.get("name"), str)}
-    return _Declared(kinds, {str(tool["mcp_server_name"]) for tool in tools if tool.get("mcp_server_name")})
+        content = message.get("content")
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+        if message.get("role") != "system":
+            ends_in_result = bool(blocks) and str(blocks[-1].get("type")).endswith("_tool_result")
+            is_paused = message.get("role") == "assistant" and ends_in_result
+        elif not any(block.get("type") in _CHANGES for block in blocks):
+            continue
+        elif message.get("clear_at") == "next_user_message":
+            yield invalid(
+                f"messages.{index}: a turn-scoped system message supports text blocks only (clear_at: 'next_user_message')"
+            )
+        elif is_paused:
+            yield invalid(
+                f"messages.{index}: tool changes are not permitted immediately after a paused `assistant` turn"
+            )
 
 
 def _kind(tool: Mapping[str, Json]) -> str:
     """Type of a tool without its date: a newer version is no other type."""
     return str(tool.get("type") or "custom").rsplit("_20", 1)[0]
-
-
-def _changed(at: Placed, declared: _Declared, betas: set[str]) -> Iterator[Refusal]:
-    tool = at.block["tool"]
-    kind = str(tool.get("type"))
-    if not may_use(betas, betas_for("tool changes")):
-        yield invalid(f"{at.path}: `{at.block['type']}` blocks require the beta header {TOOL_CHANGES}")
-    elif unknown := sorted(set(at.block) - _BLOCK):
-        yield invalid(f"{at.path}.{unknown[0]}: Extra inputs are not permitted")
-    elif kind in _FIELDS:
-        yield from _referred(at, _FIELDS[kind], declared)
-    elif kind == "tool_definition" and at.block["type"] == "tool_addition":
-        yield from _inline(at, declared, betas)
-    else:
-        yield invalid(f"{at.path}.tool: Input tag found using 'type' does not match any of the expected tags")
 
 
 def _referred(at: Placed, fields: tuple[str, ...], declared: _Declared) -> Iterator[Refusal]:
@@ -418,19 +404,16 @@ def _inline(at: Placed, declared: _Declared, betas: set[str]) -> Iterator[Refusa
     tool, definition = at.block["tool"], at.block["tool"].get("definition")
     if not may_use(betas, (INLINE_TOOLS,)):
         yield invalid(f"{at.path}.tool: a `tool_definition` requires the beta header {INLINE_TOOLS}")
-    elif unknown := sorted(set(tool) - {"type", "definition"}):
+        return
+    if unknown := sorted(set(tool) - {"type", "definition"}):
         yield invalid(f"{at.path}.tool.{unknown[0]}: Extra inputs are not permitted")
-    else:
-        yield from _marked(at, definition)
-        yield from _defined(at, definition, declared, betas)
-
-
-def _marked(at: Placed, definition: Mapping[str, Json]) -> Iterator[Refusal]:
+        return
     is_marked = definition.get("cache_control") is not None
     if is_marked and at.block.get("cache_control") is not None:
         yield invalid(f"{at.path}: cache_control goes on the block or in the definition, not both")
     elif is_marked and definition.get("defer_loading"):
         yield invalid(f"{at.path}.tool.definition.cache_control: a deferred tool cannot have cache_control")
+    yield from _defined(at, definition, declared, betas)
 
 
 def _defined(at: Placed, definition: Mapping[str, Json], declared: _Declared, betas: set[str]) -> Iterator[Refusal]:
@@ -620,15 +603,8 @@ def _turns(body: Mapping[str, Json]) -> list[_Turn]:
     return turns
 
 
-def _option(body: Mapping[str, Json], *path: str) -> Json:
-    value: Json = body
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _is_thinking(body: Mapping[str, Json]) -> bool:
-    return bool(_option(body, "thinking", "type") == "enabled")
+    return bool(_value_at(body, "thinking.type") == "enabled")
 
 
 def prewarming(received: ReceivedRequest) -> Iterator[Refusal]:
@@ -639,8 +615,8 @@ def prewarming(received: ReceivedRequest) -> Iterator[Refusal]:
     conflicts = (
         ("stream", received.body.get("stream") is True),
         ("thinking", _is_thinking(received.body)),
-        ("output_config.format", _option(received.body, "output_config", "format") is not None),
-        ("tool_choice", _option(received.body, "tool_choice", "type") in _FORCING),
+        ("output_config.format", _value_at(received.body, "output_config.format") is not None),
+        ("tool_choice", _value_at(received.body, "tool_choice.type") in _FORCING),
     )
     yield from (
         invalid(f"max_tokens: 0 cannot be combined with {name}") for name, holds in conflicts if tokens == 0 and holds
@@ -649,19 +625,19 @@ def prewarming(received: ReceivedRequest) -> Iterator[Refusal]:
 
 def thinking(received: ReceivedRequest) -> Iterator[Refusal]:
     """A budget that fits, and no forced tool beside manual thinking."""
-    budget = _option(received.body, "thinking", "budget_tokens")
     if _is_thinking(received.body):
+        budget = received.body["thinking"].get("budget_tokens")
         if not isinstance(budget, int) or budget < 1024:
             yield invalid("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
         elif received.body.get("max_tokens", budget + 1) <= budget:
             yield invalid("`max_tokens` must be greater than `thinking.budget_tokens`.")
-        if _option(received.body, "tool_choice", "type") in _FORCING:
+        if _value_at(received.body, "tool_choice.type") in _FORCING:
             yield invalid("Thinking may not be enabled when tool_choice forces tool use.")
 
 
 def forced(request: ParsedRequest) -> Iterator[Refusal]:
     """`tool_choice` any or tool, where the model takes it and there is a tool."""
-    choice = _option(request.received.body, "tool_choice", "type")
+    choice = _value_at(request.received.body, "tool_choice.type")
     if choice in _FORCING and not request.model.accepts_forced_choice:
         yield invalid(f'tool_choice: "{choice}" is not supported by this model; use "auto" or "none"')
     if choice in _FORCING and not request.received.body.get("tools"):
@@ -679,23 +655,18 @@ def _order(request: ParsedRequest, turns: list[_Turn]) -> Iterator[Refusal]:
     """The first role, and where system messages may stand."""
     if turns[0].role != "user" and [block["type"] for block in turns[0].blocks[:1]] != ["compaction"]:
         yield invalid('messages: first message must use the "user" role')
-    for at, turn in enumerate(turns):
-        if turn.role == "system" and at:
-            yield from _mid_system(request, turns[at - 1], turn, turns[at + 1 :])
-
-
-def _mid_system(request: ParsedRequest, before: _Turn, system: _Turn, after: list[_Turn]) -> Iterator[Refusal]:
-    if not request.model.accepts_mid_system:
-        yield invalid(f"messages.{system.index}.role: `system` messages are not supported by this model")
-    ends_in_result = (
-        before.role == "assistant" and before.blocks and str(before.blocks[-1]["type"]).endswith("_tool_result")
-    )
-    if before.role != "user" and not ends_in_result:
-        yield invalid(f"messages.{system.index}: a `system` message must follow a `user` message")
-    if after and after[0].role != "assistant":
-        yield invalid(
-            f"messages.{system.index}: a `system` message must be last or be followed by an `assistant` message"
-        )
+    for before, turn, after in zip(turns, turns[1:], [*turns[2:], None], strict=False):
+        if turn.role != "system":
+            continue
+        if not request.model.accepts_mid_system:
+            yield invalid(f"messages.{turn.index}.role: `system` messages are not supported by this model")
+        ends_in_result = before.blocks and str(before.blocks[-1]["type"]).endswith("_tool_result")
+        if before.role != "user" and not (before.role == "assistant" and ends_in_result):
+            yield invalid(f"messages.{turn.index}: a `system` message must follow a `user` message")
+        if after and after.role != "assistant":
+            yield invalid(
+                f"messages.{turn.index}: a `system` message must be last or be followed by an `assistant` message"
+            )
 
 
 def _calls_have_results(request: ParsedRequest, turns: list[_Turn]) -> Iterator[Refusal]:
@@ -751,12 +722,7 @@ def breakpoints(request: ParsedRequest) -> Iterator[Refusal]:
         yield invalid(
             f"A maximum of {MOST_BREAKPOINTS} blocks with cache_control may be provided. Found {len(explicit)}."
         )
-    rising = [
-        later
-        for earlier, later in pairwise(request.parsed.prompt.breakpoints)
-        if later.ttl_seconds > earlier.ttl_seconds
-    ]
-    if rising:
+    if any(later.ttl_seconds > earlier.ttl_seconds for earlier, later in pairwise(request.parsed.prompt.breakpoints)):
         yield invalid(
             "cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. "
             "Note that blocks are processed in the following order: `tools`, `system`, `messages`."
@@ -766,7 +732,8 @@ def breakpoints(request: ParsedRequest) -> Iterator[Refusal]:
 def automatic(request: ParsedRequest) -> Iterator[Refusal]:
     """A top-level marker that would be a fifth, or contradict the one that is there."""
     marker, layout = request.received.body.get("cache_control"), request.parsed.layout
-    place = _last_markable(layout)
+    offsets = layout.columns.breakpoint_offsets
+    place = next((index for index in range(layout.n - 1, -1, -1) if offsets[index] >= 0), None)
     if marker is None or place is None:
         return
     own = next((mark for mark in layout.breakpoints if mark.segment == place), None)
@@ -776,10 +743,6 @@ def automatic(request: ParsedRequest) -> Iterator[Refusal]:
         yield invalid(
             f"A maximum of {MOST_BREAKPOINTS} blocks with cache_control may be provided. Found {MOST_BREAKPOINTS + 1}."
         )
-
-
-def _last_markable(layout: PromptLayout) -> int | None:
-    return next((index for index in range(layout.n - 1, -1, -1) if layout.columns.breakpoint_offsets[index] >= 0), None)
 
 
 def window(request: ParsedRequest) -> Iterator[Refusal]:
@@ -799,18 +762,6 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     )
 
 
-_BODY_CHECKS: tuple[RequestCheck, ...] = (
-    tool_names,
-    tool_changes,
-    tool_changes_in_turns,
-    betas,
-    tool_choice,
-    edits,
-    compactions,
-)
-"""Checks of a body whose shape is right, on every platform."""
-
-
 def _checks(
     declared: SdkType, *more: RequestCheck, platform_check: RequestCheck = versioned
 ) -> tuple[RequestCheck, ...]:
@@ -822,7 +773,13 @@ def _checks(
         blocks,
         new_version,
         shape(declared),
-        *_BODY_CHECKS,
+        tool_names,
+        tool_changes,
+        tool_changes_in_turns,
+        betas,
+        tool_choice,
+        edits,
+        compactions,
         *more,
     )
 

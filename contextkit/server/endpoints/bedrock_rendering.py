@@ -118,10 +118,6 @@ def error(refusal: Refusal) -> Json:
     return {"__type": refusal.type, "message": refusal.message}
 
 
-def _unknown_model(name: str) -> Refusal:
-    return Refusal(400, "ValidationException", "The provided model identifier is invalid.")
-
-
 CODEC = Codec(
     name="bedrock_converse",
     provider="aws",
@@ -130,7 +126,7 @@ CODEC = Codec(
     request_checks=refusals.REQUEST_CHECKS,
     prompt_checks=refusals.PROMPT_CHECKS,
     refuse_unreadable=lambda fault: invalid(fault.path, str(fault)),
-    refuse_unknown_model=_unknown_model,
+    refuse_unknown_model=lambda name: Refusal(400, "ValidationException", "The provided model identifier is invalid."),
     error_types=TYPES,
     other_error_type="InternalServerException",
     render_error=error,

@@ -13,7 +13,15 @@ from importlib import import_module
 from typing import Any
 
 from contextkit.canonical import Json, canonical
-from contextkit.server.endpoints.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+from contextkit.server.endpoints.validation import (
+    ParsedRequest,
+    PromptCheck,
+    ReceivedRequest,
+    Refusal,
+    RequestCheck,
+    require_fit,
+    require_key,
+)
 
 _MOST_DIGESTS = 1 << 16
 MOST_CACHE_POINTS = 4
@@ -72,30 +80,20 @@ class RequestShape(Container[str]):
         for kind, path, details in self._errors(arguments):
             if kind == "missing required field":
                 yield f"{path}.{details['required_name']}".lstrip("."), "a value"
+            elif kind == "invalid type":
+                types = (str(name).removeprefix("<class '").removesuffix("'>") for name in details["valid_types"])
+                yield path.lstrip("."), " or ".join(f"a valid {_TYPES.get(name, name)}" for name in types)
+            elif kind in ("more than one input", "empty input"):
+                yield path.lstrip("."), f"exactly one of {', '.join(details['members'])}"
             elif kind != "unknown field":
-                yield path.lstrip("."), _expectation(kind, details)
+                yield path.lstrip("."), f"another value ({kind})"
             elif is_strict or path not in self._open:
                 yield f"{path}.{details['unknown_param']}".lstrip("."), "no such field"
-
-
-def _expectation(kind: str, details: Mapping[str, Any]) -> str:
-    if kind == "invalid type":
-        types = (str(name).removeprefix("<class '").removesuffix("'>") for name in details["valid_types"])
-        return " or ".join(f"a valid {_TYPES.get(name, name)}" for name in types)
-    if kind in ("more than one input", "empty input"):
-        return f"exactly one of {', '.join(details['members'])}"
-    return f"another value ({kind})"
 
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "dict": "object", "list": "array"}
 """Python's name of a type → JSON's."""
 REQUEST_SHAPE = RequestShape()
-
-
-def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Any credentials are accepted, and none are checked."""
-    if not received.headers.get("authorization"):
-        yield Refusal(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
 
 
 def shape(received: ReceivedRequest) -> Iterator[Refusal]:
@@ -174,12 +172,6 @@ def tool_choice(request: ParsedRequest) -> Iterator[Refusal]:
         yield invalid("toolConfig.toolChoice.tool.name", "no such tool")
 
 
-def window(request: ParsedRequest) -> Iterator[Refusal]:
-    """A prompt that fits."""
-    if request.parsed.prompt.n_tokens > request.model.window_tokens:
-        yield Refusal(400, "ValidationException", "Input is too long for requested model.")
-
-
 def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     """Reasoning number `ordinal` no longer stands behind the conversation it was made from."""
     return invalid(
@@ -187,5 +179,7 @@ def moved(body: Mapping[str, Json], ordinal: int) -> Refusal:
     )
 
 
-REQUEST_CHECKS: tuple[RequestCheck, ...] = (authenticated, shape)
-PROMPT_CHECKS: tuple[PromptCheck, ...] = (content, cache_points, conversation, tool_choice, window)
+_NO_CREDENTIALS = Refusal(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
+_TOO_LONG = Refusal(400, "ValidationException", "Input is too long for requested model.")
+REQUEST_CHECKS: tuple[RequestCheck, ...] = (require_key(_NO_CREDENTIALS, "authorization"), shape)
+PROMPT_CHECKS: tuple[PromptCheck, ...] = (content, cache_points, conversation, tool_choice, require_fit(_TOO_LONG))

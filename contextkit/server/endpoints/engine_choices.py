@@ -58,22 +58,15 @@ def vllm_chat(received: ReceivedRequest) -> Iterator[Refusal]:
         return
     if tools is None:
         yield invalid("When using `tool_choice`, `tools` must be set.", "tool_choice")
-    elif isinstance(choice, dict):
-        yield from _vllm_named(choice, _names(received.body))
-    elif choice not in ("auto", "required"):
-        message = (
-            f'Invalid value for `tool_choice`: {choice}! Only named tools, "none", "auto" or "required" are supported.'
-        )
-        yield invalid(message, "tool_choice")
-
-
-def _vllm_named(choice: Mapping[str, Json], names: list[Json]) -> Iterator[Refusal]:
-    function = choice.get("function")
-    if not isinstance(function, dict):
+    elif not isinstance(choice, dict):
+        if choice not in ("auto", "required"):
+            supported = 'Only named tools, "none", "auto" or "required" are supported.'
+            yield invalid(f"Invalid value for `tool_choice`: {choice}! {supported}", "tool_choice")
+    elif not isinstance(function := choice.get("function"), dict):
         yield invalid(f"Invalid value for `function`: `{function}` in `tool_choice`! {_USAGE}", "tool_choice.function")
     elif "name" not in function:
         yield invalid(f"Expected field `name` in `function` in `tool_choice`! {_USAGE}", "tool_choice.function.name")
-    elif function["name"] not in names:
+    elif function["name"] not in _names(received.body):
         yield invalid("The tool specified in `tool_choice` does not match any of the specified `tools`", "tool_choice")
     elif choice.get("type", "function") != "function":
         yield invalid(
@@ -188,13 +181,12 @@ def _is_tag(form: Json) -> bool:
     tags, triggers = form.get("tags"), form.get("triggers")
     if not isinstance(tags, list) or not isinstance(triggers, list) or not tags or not triggers:
         return False
-    return all(_is_rule(tag, triggers) for tag in tags)
-
-
-def _is_rule(tag: Json, triggers: list[Json]) -> bool:
-    begin = tag.get("begin") if isinstance(tag, dict) else None
-    started = [trigger for trigger in triggers if isinstance(begin, str) and begin.startswith(str(trigger))]
-    return len(started) == 1 and {"content", "end"} <= tag.keys()
+    for tag in tags:
+        begin = tag.get("begin") if isinstance(tag, dict) else None
+        started = [trigger for trigger in triggers if isinstance(begin, str) and begin.startswith(str(trigger))]
+        if len(started) != 1 or not {"content", "end"} <= tag.keys():
+            return False
+    return True
 
 
 _VLLM = {"openai_chat": (vllm_chat, reply_format, vllm_continued), "openai_responses": (vllm_responses,)}

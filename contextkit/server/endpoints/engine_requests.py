@@ -41,10 +41,6 @@ _MAX_SALT_CHARACTERS = 128
 _NOT_IN_SALT = frozenset("@/\\\0")
 
 
-def _tools(body: Mapping[str, Json]) -> Json:
-    return body.get("tools")
-
-
 def _chosen_tools(body: Mapping[str, Json]) -> Json:
     """SGLang renders no tool under `tool_choice: none`, and one under a named choice (0.5.23 serving_chat.py)."""
     choice, tools = body.get("tool_choice"), body.get("tools") or []
@@ -52,18 +48,6 @@ def _chosen_tools(body: Mapping[str, Json]) -> Json:
         return None
     name = choice.get("function", {}).get("name") if isinstance(choice, dict) else None
     return [tool for tool in tools if name in (None, tool["function"]["name"])] or None
-
-
-def _reads_always(body: Mapping[str, Json]) -> bool:
-    return False
-
-
-def _wants_logprobs(body: Mapping[str, Json]) -> bool:
-    return body.get("prompt_logprobs") is not None
-
-
-def _forbids_cache(body: Mapping[str, Json]) -> bool:
-    return body.get("cache_prompt") is False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +58,13 @@ class EngineRequests:
     """Key in `ENGINE_REQUESTS`."""
     salts: tuple[str, ...] = ()
     """Fields that separate cache namespaces."""
-    is_read_skipped: Callable[[Mapping[str, Json]], bool] = _reads_always
+    is_read_skipped: Callable[[Mapping[str, Json]], bool] = lambda body: False
     """Whether a body disables cache reads."""
     has_timings: bool = False
     """Whether it reports cached and computed tokens beside the usage."""
     is_salt_checked: bool = False
     """Whether a salt must have vLLM's form."""
-    tools: Callable[[Mapping[str, Json]], Json] = _tools
+    tools: Callable[[Mapping[str, Json]], Json] = lambda body: body.get("tools")
     """The tools that the prompt of a Chat request is rendered with."""
 
     def adapted(self, codec: Codec) -> Codec:
@@ -130,13 +114,16 @@ class EngineRequests:
                 )
 
 
+_VLLM = EngineRequests(
+    "vllm", ("cache_salt",), lambda body: body.get("prompt_logprobs") is not None, is_salt_checked=True
+)
 ENGINE_REQUESTS: Mapping[str, EngineRequests] = {
     rules.engine: rules
     for rules in (
-        EngineRequests("vllm", ("cache_salt",), _wants_logprobs, is_salt_checked=True),
+        _VLLM,
         EngineRequests("sglang", ("extra_key", "cache_salt"), tools=_chosen_tools),
-        EngineRequests("llamacpp", (), _forbids_cache, has_timings=True),
-        EngineRequests("tiered", ("cache_salt",), _wants_logprobs, is_salt_checked=True),
+        EngineRequests("llamacpp", (), lambda body: body.get("cache_prompt") is False, has_timings=True),
+        replace(_VLLM, engine="tiered"),
     )
 }
 """Engine → its requests; `tiered` is vLLM with LMCache."""
@@ -156,11 +143,6 @@ def returns_thinking(codec: Codec) -> bool:
     return codec.name != CHAT_WIRE
 
 
-def _no_authentication(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Accept every request without a key."""
-    return iter(())
-
-
 def _without_field_checks(check: RequestCheck) -> RequestCheck:
     """The check without refusals of unknown fields and reply formats, since each engine has many of its own."""
 
@@ -173,12 +155,7 @@ def _without_field_checks(check: RequestCheck) -> RequestCheck:
 
 
 _CHECKS: Mapping[str, tuple[RequestCheck, ...]] = {
-    CHAT_WIRE: (_no_authentication, _without_field_checks(chat_shape), one_choice, stream_options),
-    RESPONSES_WIRE: (
-        _no_authentication,
-        _without_field_checks(responses_shape),
-        one_choice,
-        stream_options,
-    ),
+    wire: (lambda received: iter(()), _without_field_checks(shape), one_choice, stream_options)
+    for wire, shape in ((CHAT_WIRE, chat_shape), (RESPONSES_WIRE, responses_shape))
 }
-"""Endpoint → checks of its bodies."""
+"""Endpoint → checks of its bodies; the first, of a key, accepts every request."""

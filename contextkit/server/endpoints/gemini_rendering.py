@@ -91,12 +91,6 @@ def error(refusal: Refusal) -> Json:
     return {"error": {"code": refusal.status, "message": refusal.message, "status": refusal.type}}
 
 
-def _unknown_model(name: str) -> Refusal:
-    return Refusal(
-        404, "NOT_FOUND", f"models/{name} is not found for API version v1beta, or is not supported for generateContent."
-    )
-
-
 CODEC = Codec(
     name="gemini",
     provider="google",
@@ -105,7 +99,9 @@ CODEC = Codec(
     request_checks=refusals.REQUEST_CHECKS,
     prompt_checks=refusals.PROMPT_CHECKS,
     refuse_unreadable=lambda fault: invalid(fault.path, str(fault)),
-    refuse_unknown_model=_unknown_model,
+    refuse_unknown_model=lambda name: Refusal(
+        404, "NOT_FOUND", f"models/{name} is not found for API version v1beta, or is not supported for generateContent."
+    ),
     error_types=TYPES,
     other_error_type="UNKNOWN",
     endings_as_errors={"overflow": refusals.TOO_LONG},

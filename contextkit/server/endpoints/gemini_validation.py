@@ -13,7 +13,14 @@ from typing import Any
 
 from contextkit.canonical import Json, canonical
 from contextkit.errors import NotSerialisable
-from contextkit.server.endpoints.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+from contextkit.server.endpoints.validation import (
+    PromptCheck,
+    ReceivedRequest,
+    Refusal,
+    RequestCheck,
+    require_fit,
+    require_key,
+)
 
 TOO_LONG = Refusal(400, "INVALID_ARGUMENT", "The input token count exceeds the maximum number of tokens allowed.")
 _PROMPT_FIELDS: dict[str, type | tuple[type, ...]] = {
@@ -61,10 +68,11 @@ def invalid(path: str, what: str) -> Refusal:
     return Refusal(400, "INVALID_ARGUMENT", f"Invalid value at '{path}': {what}")
 
 
-def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Require a key; its value is not checked."""
-    if not (received.headers.get("x-goog-api-key") or received.headers.get("authorization")):
-        yield Refusal(403, "PERMISSION_DENIED", "Method doesn't allow unregistered callers. Please use an API key.")
+authenticated = require_key(
+    Refusal(403, "PERMISSION_DENIED", "Method doesn't allow unregistered callers. Please use an API key."),
+    "x-goog-api-key",
+    "authorization",
+)
 
 
 def request_shape(received: ReceivedRequest) -> Iterator[Refusal]:
@@ -83,8 +91,7 @@ def shape(received: ReceivedRequest, fields: Mapping[str, type | tuple[type, ...
             if received.is_strict:
                 yield invalid(name, "no such field")
         elif not isinstance(value, fields[name]):
-            expected = fields[name]
-            yield invalid(name, f"expected {_JSON_TYPES.get(expected, 'the name of a content')}")
+            yield invalid(name, f"expected {_JSON_TYPES.get(fields[name], 'the name of a content')}")
     if "model" not in body:
         yield invalid("model", "expected a value")
     yield from _mismatches(body, is_strict=received.is_strict)
@@ -93,7 +100,13 @@ def shape(received: ReceivedRequest, fields: Mapping[str, type | tuple[type, ...
     for index, content in enumerate(body.get("contents", ())):
         yield from _content(content, f"contents[{index}]")
     for index, tool in enumerate(body.get("tools", ())):
-        yield from _tool(tool, f"tools[{index}]")
+        declarations = tool.get("functionDeclarations", []) if isinstance(tool, dict) else None
+        if not isinstance(declarations, list):
+            yield invalid(f"tools[{index}]", "expected an object with an array of functionDeclarations")
+            continue
+        for place, declaration in enumerate(declarations):
+            if not isinstance(declaration, dict) or not isinstance(declaration.get("name"), str):
+                yield invalid(f"tools[{index}].functionDeclarations[{place}].name", "expected a value")
 
 
 def _content(content: Json, path: str) -> Iterator[Refusal]:
@@ -119,16 +132,6 @@ def _part(part: Json, path: str) -> Iterator[Refusal]:
     for needed in _DATA_FIELDS[name]:
         if part[name].get(needed) is None:
             yield invalid(f"{path}.{name}.{needed}", "expected a value")
-
-
-def _tool(tool: Json, path: str) -> Iterator[Refusal]:
-    declarations = tool.get("functionDeclarations", []) if isinstance(tool, dict) else None
-    if not isinstance(declarations, list):
-        yield invalid(path, "expected an object with an array of functionDeclarations")
-        return
-    for index, declaration in enumerate(declarations):
-        if not isinstance(declaration, dict) or not isinstance(declaration.get("name"), str):
-            yield invalid(f"{path}.functionDeclarations[{index}].name", "expected a value")
 
 
 @lru_cache(maxsize=1)
@@ -206,11 +209,5 @@ def conversation(received: ReceivedRequest) -> Iterator[Refusal]:
             yield invalid("contents", "function_response.name: Name cannot be empty.")
 
 
-def window(request: ParsedRequest) -> Iterator[Refusal]:
-    """A prompt that fits."""
-    if request.parsed.prompt.n_tokens > request.model.window_tokens:
-        yield TOO_LONG
-
-
 REQUEST_CHECKS: tuple[RequestCheck, ...] = (authenticated, request_shape, conversation)
-PROMPT_CHECKS: tuple[PromptCheck, ...] = (window,)
+PROMPT_CHECKS: tuple[PromptCheck, ...] = (require_fit(TOO_LONG),)

@@ -5,13 +5,16 @@ Field names: anthropic/types/model_info.py, openai/types/model.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from contextkit.canonical import Json
 from contextkit.models import Model
 
 
-def _anthropic_model(model: Model) -> dict[str, Json]:
+def render_model(provider: str, model: Model) -> Json:
+    """One model in the form of `provider`, `anthropic` or `openai`."""
+    if provider == "openai":
+        return {"id": model.name, "object": "model", "created": 0, "owned_by": "contextkit"}
     return {
         "type": "model",
         "id": model.name,
@@ -22,27 +25,9 @@ def _anthropic_model(model: Model) -> dict[str, Json]:
     }
 
 
-def _openai_model(model: Model) -> dict[str, Json]:
-    return {"id": model.name, "object": "model", "created": 0, "owned_by": "contextkit"}
-
-
-def _anthropic_page(models: list[dict[str, Json]]) -> Json:
-    return {"data": models, "has_more": False, "first_id": models[0]["id"], "last_id": models[-1]["id"]}
-
-
-def _openai_page(models: list[dict[str, Json]]) -> Json:
-    return {"object": "list", "data": models}
-
-
-_MODELS: Mapping[str, Callable[[Model], dict[str, Json]]] = {"anthropic": _anthropic_model, "openai": _openai_model}
-_PAGES: Mapping[str, Callable[[list[dict[str, Json]]], Json]] = {"anthropic": _anthropic_page, "openai": _openai_page}
-
-
-def render_model(provider: str, model: Model) -> Json:
-    """One model in the form of `provider`, `anthropic` or `openai`."""
-    return _MODELS[provider](model)
-
-
 def render_models(provider: str, models: Sequence[Model]) -> Json:
     """The list of `models`, at least one, in the form of `provider`."""
-    return _PAGES[provider]([_MODELS[provider](model) for model in models])
+    rows = [render_model(provider, model) for model in models]
+    if provider == "openai":
+        return {"object": "list", "data": rows}
+    return {"data": rows, "has_more": False, "first_id": rows[0]["id"], "last_id": rows[-1]["id"]}

@@ -31,11 +31,8 @@ FINISHES = {"done": "stop", "calls": "tool_calls", "truncated": "length", "pause
 def _call(part: Any) -> Json:
     if isinstance(part.arguments, str):
         return {"id": part.id, "type": "custom", "custom": {"name": part.name, "input": part.arguments}}
-    return {
-        "id": part.id,
-        "type": "function",
-        "function": {"name": part.name, "arguments": canonical(part.arguments).decode()},
-    }
+    function = {"name": part.name, "arguments": canonical(part.arguments).decode()}
+    return {"id": part.id, "type": "function", "function": function}
 
 
 def content(parts: tuple[Part, ...]) -> list[Json]:
@@ -98,9 +95,13 @@ def _deltas(frame: Mapping[str, Json], parts: tuple[Part, ...]) -> list[bytes]:
     """The chunks of each part; none for thinking."""
     written, n_calls = [], 0
     for part in parts:
-        block = _PARTS[part.type](part) if part.type in _PARTS else {"type": "nothing"}
-        written.append(b"".join(_chunk(frame, delta) for delta in _DELTAS[block["type"]](block, n_calls)))
-        n_calls += part.type == "call"
+        deltas: list[Json] = []
+        if part.type == "text":
+            deltas = [{"content": piece} for piece in pieces(part.text)]
+        elif part.type == "call":
+            deltas = _call_deltas(_call(part), n_calls)
+            n_calls += 1
+        written.append(b"".join(_chunk(frame, delta) for delta in deltas))
     return written
 
 
@@ -114,14 +115,6 @@ def _call_deltas(block: Mapping[str, Json], index: int) -> list[Json]:
     start = {"index": index, "id": block["id"], "type": kind, kind: {"name": block[kind]["name"], written: ""}}
     grown = [{"index": index, kind: {written: piece}} for piece in pieces(block[kind][written])]
     return [{"tool_calls": [call]} for call in [start, *grown]]
-
-
-_DELTAS: dict[str, Callable[[Mapping[str, Json], int], list[Json]]] = {
-    "text": lambda block, index: [{"content": piece} for piece in pieces(block["text"])],
-    "function": _call_deltas,
-    "custom": _call_deltas,
-    "nothing": lambda block, index: [],
-}
 
 
 def _chunk(frame: Mapping[str, Json], delta: Json, finish: str | None = None) -> bytes:

@@ -30,7 +30,7 @@ from contextkit.server.endpoints.openai_validation import (
     unknown_model,
     unreadable,
 )
-from contextkit.server.endpoints.validation import ParsedRequest, Refusal
+from contextkit.server.endpoints.validation import ParsedRequest
 
 if TYPE_CHECKING:
     from contextkit.server.scripted import Part
@@ -106,18 +106,16 @@ def _text(text: str) -> Json:
 
 def items(parts: tuple[Part, ...], name: str, tools: Json = ()) -> list[dict[str, Json]]:
     """Parts as output items; `name` makes their ids, `tools` are those of the request."""
-    searches = any((tool.get("type"), tool.get("execution")) == (_SEARCH, "client") for tool in tools or ())
-    return [_ITEMS[_kind(part, searches)](part, f"{name}_{index}") for index, part in enumerate(parts)]
-
-
-def _kind(part: Any, searches: bool) -> str:
-    """A call with a text is a custom tool's.
-
-    One of `tool_search` is a search where the request declares one that its sender runs.
-    """
-    if part.type != "call":
-        return str(part.type)
-    return "custom" if isinstance(part.arguments, str) else "search" if searches and part.name == _SEARCH else "call"
+    is_search_declared = any((tool.get("type"), tool.get("execution")) == (_SEARCH, "client") for tool in tools or ())
+    listed = []
+    for index, part in enumerate(parts):
+        kind: str = part.type
+        if part.type == "call" and isinstance(part.arguments, str):
+            kind = "custom"
+        elif part.type == "call" and part.name == _SEARCH and is_search_declared:
+            kind = "search"
+        listed.append(_ITEMS[kind](part, f"{name}_{index}"))
+    return listed
 
 
 def usage(bill: Usage, thinking_tokens: int) -> Json:
@@ -136,21 +134,15 @@ def usage(bill: Usage, thinking_tokens: int) -> Json:
     }
 
 
-def _output(answer: ResponseData) -> list[dict[str, Json]]:
-    name = str(answer.number)
-    return compacted(
-        answer.request, items(answer.parts, name, answer.request.get("tools")), answer.usage.prompt or 0, name
-    )
-
-
 def render_response(answer: ResponseData) -> Json:
     """A `Response`."""
-    reason = INCOMPLETE.get(answer.ending)
+    reason, name = INCOMPLETE.get(answer.ending), str(answer.number)
+    output = items(answer.parts, name, answer.request.get("tools"))
     return _response(answer) | {
         "status": "incomplete" if reason else "completed",
         "incomplete_details": reason and {"reason": reason},
         "completed_at": None if reason else answer.created_at,
-        "output": _output(answer),
+        "output": compacted(answer.request, output, answer.usage.prompt or 0, name),
         **answer.render_usage(usage(answer.usage, answer.thinking_tokens)),
         "prompt_cache_diagnostics": answer.diagnosis,
     }
@@ -244,30 +236,21 @@ def _reasoning_grows(write: _Numbered, at: Mapping[str, Json], item: Mapping[str
 
 
 def _call_grows(write: _Numbered, at: Mapping[str, Json], item: Mapping[str, Json]) -> Iterator[bytes]:
-    for piece in pieces(item["arguments"]):
-        yield write("response.function_call_arguments.delta", **at, delta=piece)
-    yield write("response.function_call_arguments.done", **at, arguments=item["arguments"])
-
-
-def _custom_grows(write: _Numbered, at: Mapping[str, Json], item: Mapping[str, Json]) -> Iterator[bytes]:
-    for piece in pieces(item["input"]):
-        yield write("response.custom_tool_call_input.delta", **at, delta=piece)
-    yield write("response.custom_tool_call_input.done", **at, input=item["input"])
+    field = "input" if item["type"] == "custom_tool_call" else "arguments"
+    kind = f"response.{item['type']}_{field}"
+    for piece in pieces(item[field]):
+        yield write(f"{kind}.delta", **at, delta=piece)
+    yield write(f"{kind}.done", **at, **{field: item[field]})
 
 
 _GROWTH: dict[str, Callable[[_Numbered, Mapping[str, Json], Mapping[str, Json]], Iterator[bytes]]] = {
     "message": _message_grows,
     "reasoning": _reasoning_grows,
     "function_call": _call_grows,
-    "custom_tool_call": _custom_grows,
+    "custom_tool_call": _call_grows,
     "tool_search_call": lambda write, at, item: iter(()),
     "compaction": lambda write, at, item: iter(()),
 }
-
-
-def _error_event(refusal: Refusal) -> bytes:
-    fields = {"code": refusal.code or refusal.type, "message": refusal.message, "param": refusal.param}
-    return event({"type": "error", **fields, "sequence_number": 0}, "error")
 
 
 def response_extras(request: ParsedRequest) -> dict[str, Json]:
@@ -305,7 +288,9 @@ CODEC = Codec(
     error_codes=refusals.ERROR_CODES,
     endings_as_errors={"overflow": refusals.TOO_LONG},
     render_error=render_error,
-    render_error_event=_error_event,
+    render_error_event=lambda refusal: _Numbered()(
+        "error", code=refusal.code or refusal.type, message=refusal.message, param=refusal.param
+    ),
     status_by_error_type=STATUS_BY_ERROR_TYPE,
     render_content=lambda parts: list(items(parts, "")),
     render_response=render_response,
@@ -331,7 +316,9 @@ def render_compacted_response(answer: ResponseData) -> Json:
             "id": f"msg_{answer.number}_{place}",
             "status": "completed",
             **item,
-            "content": _parts(item["content"]),
+            "content": [{"type": "input_text", "text": item["content"]}]
+            if isinstance(item["content"], str)
+            else item["content"],
         }
         for place, item in enumerate(users)
     ]
@@ -343,10 +330,6 @@ def render_compacted_response(answer: ResponseData) -> Json:
         "output": [*messages, compaction(items(answer.parts, name), name)],
         **answer.render_usage(usage(answer.usage, answer.thinking_tokens)),
     }
-
-
-def _parts(content: Json) -> list[Json]:
-    return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
 
 
 COMPACT_CODEC = replace(

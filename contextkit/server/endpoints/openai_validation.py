@@ -15,7 +15,15 @@ from typing import Any
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
 from contextkit.server.endpoints.sdk_types import Mismatch, Rules, SdkType
-from contextkit.server.endpoints.validation import ParsedRequest, PromptCheck, ReceivedRequest, Refusal, RequestCheck
+from contextkit.server.endpoints.validation import (
+    ParsedRequest,
+    PromptCheck,
+    ReceivedRequest,
+    Refusal,
+    RequestCheck,
+    require_fit,
+    require_key,
+)
 
 
 def invalid(message: str, param: str | None = None, code: str | None = None) -> Refusal:
@@ -30,14 +38,15 @@ TOO_LONG = invalid(
 )
 
 
-def authenticated(received: ReceivedRequest) -> Iterator[Refusal]:
-    """Require a key; its value is not checked."""
-    if not (received.headers.get("authorization") or received.headers.get("x-api-key")):
-        yield Refusal(
-            401,
-            "invalid_request_error",
-            "You didn't provide an API key in an Authorization header (Authorization: Bearer KEY).",
-        )
+_authenticated = require_key(
+    Refusal(
+        401,
+        "invalid_request_error",
+        "You didn't provide an API key in an Authorization header (Authorization: Bearer KEY).",
+    ),
+    "authorization",
+    "x-api-key",
+)
 
 
 # Errors (https://platform.openai.com/docs/guides/error-codes)
@@ -237,16 +246,13 @@ def responses_choice(received: ReceivedRequest) -> Iterator[Refusal]:
     """`tool_choice` of Responses: a word, one tool, or `allowed_tools` with its fields beside its type."""
     if received.body.get("tool_choice") in (None, "none", "auto"):
         return iter(())
-    tools = [*(received.body.get("tools") or ()), *_tools_of_items(received.body.get("input"))]
+    tools = list(received.body.get("tools") or ())
+    items = received.body.get("input")
+    for item in items if isinstance(items, list) else ():
+        if item.get("type") in ("additional_tools", "tool_search_output"):  # late tools, results of a search
+            tools.extend(item.get("tools") or ())
     types = [str(tool.get("type")) for tool in tools]
     return _choice(received, tools, _responses_tool, types, "")
-
-
-def _tools_of_items(items: Json) -> list[Json]:
-    """Tools that items of the input declare: late tools, and results of a search."""
-    items = items if isinstance(items, list) else []
-    bringing = [item for item in items if item.get("type") in ("additional_tools", "tool_search_output")]
-    return [tool for item in bringing for tool in item.get("tools") or ()]
 
 
 def _chat_tool(tool: Mapping[str, Json]) -> _ToolId:
@@ -360,8 +366,9 @@ def responses_calls(received: ReceivedRequest) -> Iterator[Refusal]:
     outputs: dict[str, tuple[int, str]] = {}
     for index, item in enumerate(items):
         kind = item.get("type")
-        if kind in ("tool_search_call", "tool_search_output") and not _is_client_search(item):
-            continue
+        is_search = kind in ("tool_search_call", "tool_search_output")
+        if is_search and (item.get("execution") != "client" or item.get("call_id") is None):
+            continue  # a search that ran at the server has its output beside it: none is the caller's to answer
         if kind in _OUTPUTS:
             calls[item["call_id"]] = index, kind
         elif kind in _OUTPUTS.values():
@@ -377,11 +384,6 @@ def responses_calls(received: ReceivedRequest) -> Iterator[Refusal]:
             yield invalid(f"No tool call found for {kind.replace('_', ' ')} with call_id {call}.", "input")
 
 
-def _is_client_search(item: Mapping[str, Json]) -> bool:
-    """Return whether a search is the caller's to answer: one that ran at the server has its output beside it."""
-    return item.get("execution") == "client" and item.get("call_id") is not None
-
-
 # Model
 # -------------------------------------------------------------------------------------------------------------------
 
@@ -392,36 +394,20 @@ def cache_fields(request: ParsedRequest) -> Iterator[Refusal]:
     if request.model.is_assumed:
         return  # which fields a model takes that no table has is not known
     if request.model.cache == "implicit":
-        present = {
-            "prompt_cache_options": body.get("prompt_cache_options") is not None,
-            "prompt_cache_breakpoint": _has_breakpoint(body),
-        }
-        for name in (name for name, is_present in present.items() if is_present):
-            message = f"Unsupported parameter: '{name}' is not supported with this model."
-            yield invalid(message, name, "unsupported_parameter")
+        items = body.get("messages") or body.get("input")
+        contents = [item.get("content") for item in items] if isinstance(items, list) else []
+        parts = [part for content in contents if isinstance(content, list) for part in content]
+        for name, holders in (("prompt_cache_options", [body]), ("prompt_cache_breakpoint", parts)):
+            if any(holder.get(name) is not None for holder in holders):
+                message = f"Unsupported parameter: '{name}' is not supported with this model."
+                yield invalid(message, name, "unsupported_parameter")
     if body.get("prompt_cache_retention") == "in_memory" and 600 not in request.model.ttls_seconds:
         message = "Unsupported value: 'prompt_cache_retention' does not support 'in_memory' with this model."
         yield invalid(message, "prompt_cache_retention", "unsupported_value")
 
 
-def _has_breakpoint(body: Mapping[str, Json]) -> bool:
-    items = body.get("messages") or body.get("input")
-    for item in items if isinstance(items, list) else ():
-        content = item.get("content")
-        for part in content if isinstance(content, list) else ():
-            if part.get("prompt_cache_breakpoint") is not None:
-                return True
-    return False
-
-
-def window(request: ParsedRequest) -> Iterator[Refusal]:
-    """A prompt that fits."""
-    if request.parsed.prompt.n_tokens > request.model.window_tokens:
-        yield TOO_LONG
-
-
 CHAT_CHECKS: tuple[RequestCheck, ...] = (
-    authenticated,
+    _authenticated,
     chat_shape,
     chat_choice,
     stream_options,
@@ -430,13 +416,13 @@ CHAT_CHECKS: tuple[RequestCheck, ...] = (
     chat_calls,
 )
 RESPONSES_CHECKS: tuple[RequestCheck, ...] = (
-    authenticated,
+    _authenticated,
     responses_shape,
     one_choice,
     responses_choice,
     stream_options,
     responses_calls,
 )
-COMPACT_CHECKS: tuple[RequestCheck, ...] = (authenticated, compact_shape, responses_calls)
-INPUT_TOKENS_CHECKS: tuple[RequestCheck, ...] = (authenticated, input_tokens_shape, responses_choice, responses_calls)
-PROMPT_CHECKS: tuple[PromptCheck, ...] = (cache_fields, window)
+COMPACT_CHECKS: tuple[RequestCheck, ...] = (_authenticated, compact_shape, responses_calls)
+INPUT_TOKENS_CHECKS: tuple[RequestCheck, ...] = (_authenticated, input_tokens_shape, responses_choice, responses_calls)
+PROMPT_CHECKS: tuple[PromptCheck, ...] = (cache_fields, require_fit(TOO_LONG))

@@ -132,14 +132,6 @@ class _Schema:
         else:
             yield schema
 
-    def _declared(self, union: Any) -> list[Any]:
-        """The types of a union. A model of the SDK beside TypedDicts is for authors who pass a response on: JSON has none."""
-        branches = list(self._branches(union))
-        types = [self._resolved(branch)["type"] for branch in branches]
-        if "typed-dict" not in types:
-            return branches
-        return [branch for branch, kind in zip(branches, types, strict=True) if kind != "model"]
-
     def _adapted(self, schema: Any, name: str) -> Any:
         """The schema of the field `name`, as the API takes it."""
         kind = schema["type"]
@@ -153,15 +145,13 @@ class _Schema:
             return {"type": "nullable", "schema": self._adapted(schema["schema"], name)}
         if kind == "json-or-python":
             return self._adapted(schema["json_schema"], name)
-        if kind == "literal":
-            return self._literal(schema, name)
-        return self._union(schema, name) if kind == "union" else schema
-
-    def _literal(self, schema: Any, name: str) -> Any:
-        if all(isinstance(word, bool) for word in schema["expected"]):
+        if kind == "union":
+            return self._union(schema, name)
+        if kind == "literal" and all(isinstance(word, bool) for word in schema["expected"]):
             return {"type": "bool"}
-        is_text = all(isinstance(word, str) for word in schema["expected"])
-        return {"type": "str"} if is_text and name not in self._rules.closed else schema
+        if kind == "literal" and all(isinstance(word, str) for word in schema["expected"]):
+            return schema if name in self._rules.closed else {"type": "str"}
+        return schema
 
     def _fields(self, schema: Any) -> dict[str, Any]:
         declared = schema["fields"]
@@ -186,9 +176,13 @@ class _Schema:
 
     def _union(self, union: Any, name: str) -> Any:
         """A union whose branch is found by JSON type, then by the objects' discriminator."""
-        branches = self._declared(union)
+        branches = list(self._branches(union))
+        objects = [one for one in map(self._resolved, branches) if one["type"] == "typed-dict"]
+        if objects:  # a model of the SDK beside TypedDicts is for authors who pass a response on: JSON has none
+            branches = [branch for branch in branches if self._resolved(branch)["type"] != "model"]
+        names = [name for name in ("type", "role") if all(name in one["fields"] for one in objects)]
+        discriminator = names[0] if names and len(objects) > 1 else ""
         groups: dict[str, list[Any]] = {}
-        discriminator = self._discriminator(branches)
         for branch in branches:
             resolved = self._resolved(branch)
             json_type = _SCHEMA_TYPES.get(resolved["type"])
@@ -200,7 +194,12 @@ class _Schema:
             for word in words:
                 groups.setdefault(word, []).append(self._adapted(branch, name))
         is_open = name in self._rules.open_unions
-        choices = {_LABEL + word: _one_of(schemas) for word, schemas in groups.items()}
+        choices = {
+            _LABEL + word: schemas[0]
+            if len(schemas) == 1
+            else {"type": "union", "choices": [(one, f"{_MEMBER}{index}") for index, one in enumerate(schemas)]}
+            for word, schemas in groups.items()
+        }
         if is_open:
             choices[_LABEL + "other"] = _ANY
         known = frozenset(groups)
@@ -215,13 +214,6 @@ class _Schema:
             return _LABEL + word
 
         return {"type": "tagged-union", "discriminator": branch_of, "choices": choices}
-
-    def _discriminator(self, branches: list[Any]) -> str:
-        objects = [one for one in map(self._resolved, branches) if one["type"] == "typed-dict"]
-        for name in ("type", "role"):
-            if len(objects) > 1 and all(name in one["fields"] for one in objects):
-                return name
-        return ""
 
     def _words(self, schema: Any, discriminator: str) -> list[str]:
         declared = schema["fields"][discriminator]
@@ -243,12 +235,6 @@ _PLAIN: dict[str, Any] = {
 
 def _branch_of(value: Json) -> str:
     return _LABEL + _JSON_TYPES.get(type(value), "null")
-
-
-def _one_of(schemas: list[Any]) -> Any:
-    if len(schemas) == 1:
-        return schemas[0]
-    return {"type": "union", "choices": [(schema, f"{_MEMBER}{index}") for index, schema in enumerate(schemas)]}
 
 
 def _closest(rows: list[Any], start: int) -> list[Any]:

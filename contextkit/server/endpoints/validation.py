@@ -94,6 +94,26 @@ PromptCheck = Callable[[ParsedRequest], Iterator[Refusal]]
 """A check of a request whose shape is known to be right."""
 
 
+def require_key(refusal: Refusal, *headers: str) -> RequestCheck:
+    """Make the check that one of these headers holds a key; its value is not checked."""
+
+    def check(received: ReceivedRequest) -> Iterator[Refusal]:
+        if not any(map(received.headers.get, headers)):
+            yield refusal
+
+    return check
+
+
+def require_fit(refusal: Refusal) -> PromptCheck:
+    """Make the check that a prompt fits into the model's window."""
+
+    def check(request: ParsedRequest) -> Iterator[Refusal]:
+        if request.parsed.prompt.n_tokens > request.model.window_tokens:
+            yield refusal
+
+    return check
+
+
 def first(found: Iterable[Iterator[Refusal]]) -> Refusal | None:
     """The first refusal of several checks, run one after another and only as far as needed."""
     return next(chain.from_iterable(found), None)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from contextkit.canonical import Json, canonical
 from contextkit.content_encoding import MOST_BYTES, Decoder, OverLimit, UndecodableBody, codings_of, decoded
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS
 from contextkit.server import addressed, files, stored_requests
-from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, failed, refused, serve
+from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, failed, missing_key, refused, serve
 from contextkit.server.endpoints.codec import Codec
 from contextkit.server.endpoints.model_list import render_model, render_models
 from contextkit.server.endpoints.table import (
@@ -29,7 +30,7 @@ from contextkit.server.endpoints.table import (
     PREDICT,
     RESPONSES,
 )
-from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, first
+from contextkit.server.endpoints.validation import Refusal
 from contextkit.server.http import control
 from contextkit.server.http.hosts import Hosts, Refused
 from contextkit.server.state import State
@@ -39,7 +40,6 @@ from contextkit.terminal import printable
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
     from starlette.requests import Request
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -83,24 +83,30 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
         from starlette.routing import Route
     except ImportError:
         raise MissingExtra("the local server", "server") from None
-    routes = [Route(path, _posted(state, codec, act), methods=["POST"]) for path, codec, act in _POSTS]
-    routes += [Route(path, _addressed(state, act, is_stream), methods=["POST"]) for path, act, is_stream in _ADDRESSED]
-    routes += [Route(path, _stored(state, act), methods=list(methods)) for path, methods, act in STORED_ROUTES]
+    routes: list[Route] = []
+
+    def add(path: str, methods: Iterable[str], endpoint: Callable[..., Awaitable[Written]], *bound: Any) -> None:
+        routes.append(Route(path, partial(endpoint, state, *bound), methods=list(methods)))
+
+    for path, codec, act in _POSTS:
+        add(path, ("POST",), _posted, codec, act)
+    for path, act_on_model, is_stream in _ADDRESSED:
+        add(path, ("POST",), _addressed, act_on_model, is_stream)
+    for path, methods, act_on_stored in STORED_ROUTES:
+        add(path, methods, _stored, act_on_stored)
     for version in ("v1", "v1beta"):
-        routes.append(Route(f"/{version}/cachedContents", _creating(state), methods=["POST"]))
-        routes.append(Route(f"/{version}/cachedContents/{{name}}", _content(state), methods=["GET", "PATCH", "DELETE"]))
-    routes += [
-        Route("/v1/models", _listing(state), methods=["GET"]),
-        Route("/v1/models/{name:path}", _listing(state), methods=["GET"]),
-        Route("/_contextkit/ledger", _ledger(state), methods=["GET"]),
-        Route("/_contextkit/findings", _findings(state), methods=["GET"]),
-    ]
-    routes += [
-        Route(f"/_contextkit/{name}", _control(state, act), methods=["POST"]) for name, act in control.ROUTES.items()
-    ]
-    routes += [Route(path, _filed(state, act), methods=[method]) for method, path, act in files.ROUTES]
+        add(f"/{version}/cachedContents", ("POST",), _creating)
+        add(f"/{version}/cachedContents/{{name}}", ("GET", "PATCH", "DELETE"), _content)
+    add("/v1/models", ("GET",), _listing)
+    add("/v1/models/{name:path}", ("GET",), _listing)
+    add("/_contextkit/ledger", ("GET",), _ledger)
+    add("/_contextkit/findings", ("GET",), _findings)
+    for name, steer in control.ROUTES.items():
+        add(f"/_contextkit/{name}", ("POST",), _control, steer)
+    for method, path, act_on_file in files.ROUTES:
+        add(path, (method,), _filed, act_on_file)
     guard = Middleware(_Guarded, state=state, hosts=hosts or Hosts())
-    return Starlette(routes=routes, exception_handlers={HTTPException: _lost(state)}, middleware=[guard])
+    return Starlette(routes=routes, exception_handlers={HTTPException: partial(_lost, state)}, middleware=[guard])
 
 
 class _Guarded:
@@ -178,9 +184,6 @@ def _upgrade(headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
     )
 
 
-_Endpoint = Callable[["Request"], Awaitable[Any]]
-
-
 async def _body_of(request: Request) -> bytes:
     """The body of a request, decoded. Raises `HTTPException`: 415 for a coding that is unknown or whose extra is missing,
     413 beyond the limit, 400 for one that is corrupt.
@@ -203,32 +206,37 @@ async def _body_of(request: Request) -> bytes:
         raise HTTPException(400, f"The request body cannot be decoded as {printable(encoding)!r} ({fault})") from None
 
 
-def _posted(
-    state: State, codec: Codec, act: Callable[[State, Codec, Mapping[str, str], bytes], Outcome | Call]
-) -> _Endpoint:
-    async def endpoint(request: Request) -> Written:
-        raw = await _body_of(request)
-        try:
-            call = act(state, codec, request.headers, raw)
-            return Written(call if isinstance(call, Outcome) else await _awaited(call, request))
-        except Exception as fault:  # noqa: BLE001  # a user's callable may raise anything; its trace is logged, the client gets a 500
-            return Written(failed(state, codec, fault))
-
-    return endpoint
+async def _posted(
+    state: State,
+    codec: Codec,
+    act: Callable[[State, Codec, Mapping[str, str], bytes], Outcome | Call],
+    request: Request,
+) -> Written:
+    raw = await _body_of(request)
+    return await _answered(state, codec, request, lambda: act(state, codec, request.headers, raw))
 
 
-def _addressed(state: State, act: Callable[..., Outcome | Call], is_stream: bool) -> _Endpoint:
-    codec = _SPOKEN[act]
+async def _addressed(state: State, act: Callable[..., Outcome | Call], is_stream: bool, request: Request) -> Written:
+    raw, model = await _body_of(request), request.path_params["model"]
+    call = partial(act, state, request.headers, raw, model, is_stream=is_stream)
+    return await _answered(state, _SPOKEN[act], request, call)
 
-    async def endpoint(request: Request) -> Written:
-        raw = await _body_of(request)
-        try:
-            call = act(state, request.headers, raw, request.path_params["model"], is_stream=is_stream)
-            return Written(call if isinstance(call, Outcome) else await _awaited(call, request))
-        except Exception as fault:  # noqa: BLE001  # as in `_posted`
-            return Written(failed(state, codec, fault))
 
-    return endpoint
+async def _answered(state: State, codec: Codec, request: Request, act: Callable[[], Outcome | Call]) -> Written:
+    """The response, once it begins.
+
+    A client that left before then gets none, and nothing of its request becomes readable.
+    """
+    try:
+        call = act()
+        if isinstance(call, Outcome):
+            return Written(call)
+        if not call.wait_seconds:
+            return Written(serve(call))
+        await asyncio.sleep(call.wait_seconds)
+        return Written(serve(call, is_gone=await request.is_disconnected()))
+    except Exception as fault:  # noqa: BLE001  # a user's callable may raise anything; its trace is logged, the client gets a 500
+        return Written(failed(state, codec, fault))
 
 
 _SPOKEN: Mapping[Callable[..., Outcome | Call], Codec] = {
@@ -240,51 +248,24 @@ _SPOKEN: Mapping[Callable[..., Outcome | Call], Codec] = {
 """What answers → whose words a fault of ours is told in."""
 
 
-def _stored(state: State, act: Callable[[StoredRequest], StoredAnswer]) -> _Endpoint:
-    async def endpoint(request: Request) -> Written:
-        raw = await _body_of(request)
-        return Written(
-            stored_requests.handle(
-                state, request.headers, act, request.method, request.path_params, request.query_params, raw
-            )
-        )
-
-    return endpoint
+async def _stored(state: State, act: Callable[[StoredRequest], StoredAnswer], request: Request) -> Written:
+    raw, names, query = await _body_of(request), request.path_params, request.query_params
+    return Written(stored_requests.handle(state, request.headers, act, request.method, names, query, raw))
 
 
-def _creating(state: State) -> _Endpoint:
-    async def endpoint(request: Request) -> Written:
-        return Written(addressed.create_content(state, request.headers, await _body_of(request)))
-
-    return endpoint
+async def _creating(state: State, request: Request) -> Written:
+    return Written(addressed.create_content(state, request.headers, await _body_of(request)))
 
 
-def _content(state: State) -> _Endpoint:
-    async def endpoint(request: Request) -> Written:
-        name, raw = f"cachedContents/{request.path_params['name']}", await _body_of(request)
-        return Written(addressed.content(state, request.headers, request.method, name, raw))
-
-    return endpoint
+async def _content(state: State, request: Request) -> Written:
+    name, raw = f"cachedContents/{request.path_params['name']}", await _body_of(request)
+    return Written(addressed.content(state, request.method, name, raw))
 
 
-def _filed(state: State, act: Callable[[files.FileRequest], files.FileAnswer]) -> _Endpoint:
-    async def endpoint(request: Request) -> Written:
-        codec, raw = _codec_of(request), await _body_of(request)
-        name = request.path_params.get("name", "")
-        return Written(files.handle(state, codec, act, request.headers, name, request.query_params, raw))
-
-    return endpoint
-
-
-async def _awaited(call: Call, request: Request) -> Outcome:
-    """The response, once it begins.
-
-    A client that left before then gets none, and nothing of its request becomes readable.
-    """
-    if not call.wait_seconds:
-        return serve(call)
-    await asyncio.sleep(call.wait_seconds)
-    return serve(call, is_gone=await request.is_disconnected())
+async def _filed(state: State, act: Callable[[files.FileRequest], files.FileAnswer], request: Request) -> Written:
+    codec, raw = _codec_of(request), await _body_of(request)
+    name = request.path_params.get("name", "")
+    return Written(files.handle(state, codec, act, request.headers, name, request.query_params, raw))
 
 
 def _codec_of(request: Request) -> Codec:
@@ -299,47 +280,35 @@ _BEGINS = {"/v1/messages": MESSAGES, "/model/": CONVERSE, "/v1beta/": GENERATE}
 """How a path begins → whose it is."""
 
 
-def _listing(state: State) -> _Endpoint:
-    async def endpoint(request: Request) -> Written:
-        codec, name = _codec_of(request), request.path_params.get("name")
-        refusal = first(check(ReceivedRequest(request.headers, {})) for check in codec.request_checks[:1])
-        models = [model for model in MODELS.values() if model.provider == codec.provider and name in (None, model.name)]
-        if name is not None and not models:
-            refusal = refusal or Refusal(404, codec.error(404, None).type, f"model: {name}", None, "model_not_found")
-        if refusal:
-            return Written(refused(state, codec, refusal))
-        if name is None:
-            return Written(answered(state, codec, render_models(codec.provider, models)))
-        return Written(answered(state, codec, render_model(codec.provider, models[0])))
-
-    return endpoint
+async def _listing(state: State, request: Request) -> Written:
+    codec, name = _codec_of(request), request.path_params.get("name")
+    refusal = missing_key(codec, request.headers)
+    models = [model for model in MODELS.values() if model.provider == codec.provider and name in (None, model.name)]
+    if name is not None and not models:
+        refusal = refusal or Refusal(404, codec.error(404, None).type, f"model: {name}", None, "model_not_found")
+    if refusal:
+        return Written(refused(state, codec, refusal))
+    if name is None:
+        return Written(answered(state, codec, render_models(codec.provider, models)))
+    return Written(answered(state, codec, render_model(codec.provider, models[0])))
 
 
-def _ledger(state: State) -> _Endpoint:
-    async def endpoint(request: Request) -> Written:
-        lines = control.ledger_lines(state)
-        return Written(Outcome(200, (("content-type", "application/x-ndjson"),), (lines,), len(lines), True))
-
-    return endpoint
+async def _ledger(state: State, request: Request) -> Written:
+    lines = control.ledger_lines(state)
+    return Written(Outcome(200, (("content-type", "application/x-ndjson"),), (lines,), len(lines), True))
 
 
-def _findings(state: State) -> _Endpoint:
-    async def endpoint(request: Request) -> Written:
-        return _plain(200, {"findings": [notice.json() for notice in state.notices.all()]})
-
-    return endpoint
+async def _findings(state: State, request: Request) -> Written:
+    return _plain(200, {"findings": [notice.json() for notice in state.notices.all()]})
 
 
-def _control(state: State, act: Callable[[State, bytes], Json]) -> _Endpoint:
-    async def endpoint(request: Request) -> Written:
-        raw = await _body_of(request)
-        try:
-            with state.lock:
-                return _plain(200, act(state, raw))
-        except ContextKitError as fault:
-            return _plain(400, {"error": str(fault)})
-
-    return endpoint
+async def _control(state: State, act: Callable[[State, bytes], Json], request: Request) -> Written:
+    raw = await _body_of(request)
+    try:
+        with state.lock:
+            return _plain(200, act(state, raw))
+    except ContextKitError as fault:
+        return _plain(400, {"error": str(fault)})
 
 
 def _plain(status: int, value: Json) -> Written:
@@ -347,19 +316,13 @@ def _plain(status: int, value: Json) -> Written:
     return Written(Outcome(status, (("content-type", "application/json"),), (body,), len(body), True))
 
 
-def _lost(state: State) -> Callable[[Request, Exception], Awaitable[Any]]:
-    """Paths and methods nobody answers."""
-
-    async def handler(request: Request, lost: Exception) -> Any:
-        fault = cast("HTTPException", lost)
-        if request.url.path.startswith("/_contextkit/"):
-            return _plain(
-                fault.status_code, {"error": f"{fault.detail}: see contextkit/server/http/control.py for what there is"}
-            )
-        codec = _codec_of(request)
-        what = f"{fault.detail}: {request.method} {request.url.path}"
-        if any(f"/v1{request.url.path}" == path for path, _, _ in _POSTS):  # OpenAI's client, given the address alone
-            what += f"; there is /v1{request.url.path}: end the client's base_url with /v1"
-        return Written(refused(state, codec, codec.error(fault.status_code, what)))
-
-    return handler
+async def _lost(state: State, request: Request, fault: Any) -> Any:
+    """Refuse the `HTTPException` of a path or method nobody answers."""
+    path = request.url.path
+    if path.startswith("/_contextkit/"):
+        text = f"{fault.detail}: see contextkit/server/http/control.py for what there is"
+        return _plain(fault.status_code, {"error": text})
+    codec, what = _codec_of(request), f"{fault.detail}: {request.method} {path}"
+    if any(f"/v1{path}" == posted for posted, _, _ in _POSTS):  # OpenAI's client, given the address alone
+        what += f"; there is /v1{path}: end the client's base_url with /v1"
+    return Written(refused(state, codec, codec.error(fault.status_code, what)))

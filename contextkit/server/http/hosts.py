@@ -65,14 +65,17 @@ class Hosts:
         if host and parts is None:
             return Refused(400, "send one Host header, of the form name or name:port")
         if parts is not None and not self._is_ours(parts["name"]):
-            return Refused(403, _unknown_host(host[0]))
+            text = f"this server does not answer to the host name {host[0][:100]!r}; {_hint('that name')}"
+            return Refused(403, text)
         for origin in _values(given, b"origin"):
             if not self._is_same(origin.lower(), parts):
                 return Refused(
                     403, f"pages of another origin ({origin[:100]}) may not call this server; {_hint('its host name')}"
                 )
         sites = _values(given, b"sec-fetch-site")
-        if not _SAME_SITE.issuperset(sites) and not self._is_allowed_page(given):
+        origins = [_authority_of(origin.lower()) for origin in _values(given, b"origin")]
+        is_allowed = bool(origins) and all(origin is not None and self._is_allowed(origin) for origin in origins)
+        if not _SAME_SITE.issuperset(sites) and not is_allowed:
             return Refused(403, f"a page of another site may not call this server (Sec-Fetch-Site: {sites[0][:40]})")
         kinds = {value.partition(";")[0].strip().lower() for value in _values(given, b"content-type")}
         if is_json_only and kinds & _SIMPLE_TYPES:
@@ -94,10 +97,6 @@ class Hosts:
             return False
         is_own = host is not None and origin.startswith(("http://", "https://")) and _place(authority) == _place(host)
         return is_own or self._is_allowed(authority)
-
-    def _is_allowed_page(self, headers: list[tuple[bytes, bytes]]) -> bool:
-        found = [_authority_of(origin.lower()) for origin in _values(headers, b"origin")]
-        return bool(found) and all(authority is not None and self._is_allowed(authority) for authority in found)
 
     def _is_allowed(self, authority: re.Match[str]) -> bool:
         return _canonical(authority["name"]) in self._allowed
@@ -140,10 +139,6 @@ def _host_name(name: str) -> str:
 
 def _values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[str]:
     return [value.decode("latin-1").strip() for key, value in headers if key == name]
-
-
-def _unknown_host(host: str) -> str:
-    return f"this server does not answer to the host name {host[:100]!r}; {_hint('that name')}"
 
 
 def _hint(what: str) -> str:
