@@ -21,14 +21,15 @@ from typing import Any
 
 import orjson
 
-from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.field_maps import FieldMap
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts, Reading
-from contextkit.importers.transcript import dollars, plausible
-from contextkit.ledger.calls import ModelCall, Record
+from contextkit.importers.transcript import plausible
+from contextkit.ledger.calls import Record
 
+FIELDS = FieldMap(prompt="tokensIn", read="cacheReads", write="cacheWrites", output="tokensOut", billed_usd="cost")
 ROO_INCLUDES = 1_761_955_200.0
 """The first of November 2025: since then Roo Code's input holds the cached tokens of Anthropic's models too."""
 WHOLE_PROMPT = frozenset(("openai", "litellm", "doubao", "fireworks", "hicap", "lmstudio", "qwen", "xai", "zai"))
@@ -78,32 +79,26 @@ def _records(
     name = f"{task}/{message['ts']}"
     if not calls.is_new(f"{name} {message.get('text')}"):
         return
-    host, named = models.of(message, at)
-    provider, model = provider_and_model(host, named)
-    counts = Counts(*(calls.source.count(number, said.get(name)) for name in _NAMES))
-    usage = calls.usage(number, provider, counts, _reading(counts, said, host, at))
-    if kind in SUMS:
-        yield from calls.remark("sum", f"{task}/{kind}", SUMS[kind])
-    lane = "main" if kind == CALL else kind
+    names = models.of(message, at)
+    counts = FIELDS.counts(calls.source, number, said)
     reason = said.get("cancelReason")
-    error = str(reason).replace("user_cancelled", "aborted") if reason else None
-    row = ModelCall(
+    call = FIELDS.call(
+        calls.source,
+        number,
+        said,
+        names=names,
+        billed=(counts, _reading(counts, said, names[0], at)),
         id=name,
         session=task,
-        provider=provider,
-        model=model,
-        usage=usage,
+        lane="main" if kind == CALL else kind,
         at=at or 0.0,
-        lane=lane,
-        error=error,
-        billed_usd=dollars(said.get("cost")),
+        error=str(reason).replace("user_cancelled", "aborted") if reason else None,
     )
-    yield from calls.call(number, row)
+    if kind in SUMS:
+        yield from calls.remark("sum", f"{task}/{kind}", SUMS[kind])
+    yield from calls.call(number, call)
     if kind == CONDENSED:
         calls.remark_next("compaction", "the history was condensed")
-
-
-_NAMES = ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
 
 
 def _reading(counts: Counts, said: dict[str, Any], host: str, at: float | None) -> Reading:

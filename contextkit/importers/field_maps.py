@@ -1,0 +1,124 @@
+"""Field maps: where the rows of a format keep the fields of a model call, as data.
+
+Holds `FieldMap`, the paths of one format, and the lookups it is made of.
+
+* A path is names of objects inside one another, joined by dots: `metadata.usage`. An object may stand as text.
+* Several paths stand in one text with blanks between; the first with a value of the right kind counts.
+* What is missing or malformed is unknown. A malformed count is a fault too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.rows import table
+from contextkit.importers.source import Source
+from contextkit.importers.spans import Counts, Reading, counted_usage
+from contextkit.importers.transcript import dollars, plausible, recorded_id
+from contextkit.ledger.calls import ModelCall
+
+T = TypeVar("T")
+
+
+def values_at(row: Mapping[str, Any], paths: str) -> Iterator[Any]:
+    """Yield the values at some paths of a row, those that are null left out.
+
+    >>> list(values_at({"a": {"b": 0}, "c": '{"d": 1}', "e": None}, "a.b e a.x c.d"))
+    [0, 1]
+    """
+    for path in paths.split():
+        value: Any = row
+        for name in path.split("."):
+            value = table(value).get(name)
+        if value is not None:
+            yield value
+
+
+def first_at(row: Mapping[str, Any], paths: str, convert: Callable[[Any], T]) -> T | None:
+    """Return the first value at some paths that `convert` makes something of; None if there is none.
+
+    >>> first_at({"cost": "x", "spend": 0.5}, "cost spend", dollars)
+    0.5
+    """
+    return next(filter(None, map(convert, values_at(row, paths))), None)
+
+
+def text_at(row: Mapping[str, Any], paths: str) -> str:
+    """Return the first value at some paths as text; empty if there is none."""
+    return first_at(row, paths, _text) or ""
+
+
+def _text(value: object) -> str:
+    return str(value or "")
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "id": recorded_id,
+    "session": _text,
+    "lane": _text,
+    "at": plausible,
+    "first_byte_at": plausible,
+    "ended_at": plausible,
+    "billed_usd": dollars,
+}
+"""Field of a `ModelCall` → what makes it of a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMap:
+    """Paths of the fields of a model call, each empty for a field that the format does not have."""
+
+    id: str = ""
+    session: str = ""
+    lane: str = ""
+    at: str = ""
+    first_byte_at: str = ""
+    ended_at: str = ""
+    provider: str = ""
+    """Of the provider's name in anybody's words."""
+    model: str = ""
+    billed_usd: str = ""
+    prompt: str = ""
+    """Of the first of the token counts, which have the names of `Counts`."""
+    read: str = ""
+    write: str = ""
+    output: str = ""
+    total: str = ""
+    reading: Reading = "unsaid"
+    """Whether the prompt's count includes the cached tokens."""
+
+    def id_of(self, row: Mapping[str, Any]) -> str:
+        """Return the id of a row; empty if it has none of its own."""
+        return first_at(row, self.id, recorded_id) or ""
+
+    def counts(self, source: Source, line: int, row: Mapping[str, Any]) -> Counts:
+        """Return the token counts of a row."""
+        paths = self.prompt, self.read, self.write, self.output, self.total
+        return Counts(*(source.count(line, next(values_at(row, path), None)) for path in paths))
+
+    def call(
+        self,
+        source: Source,
+        line: int,
+        row: Mapping[str, Any],
+        *,
+        names: tuple[str, str] | None = None,
+        billed: tuple[Counts, Reading] | None = None,
+        **known: Any,
+    ) -> ModelCall:
+        """Make the call of a row.
+
+        `known` are fields of the call that the format's reader works out itself, as are the names of provider and
+        model, in anybody's words, and the token counts in `billed`.
+        """
+        provider, model = provider_and_model(*names or (text_at(row, self.provider), text_at(row, self.model)))
+        if "usage" not in known:
+            usage = counted_usage(source, line, *billed or (self.counts(source, line, row), self.reading))
+            known["usage"] = usage and usage.with_ttls_of(provider)
+        for field, convert in _CONVERTERS.items():
+            if field not in known and (value := first_at(row, getattr(self, field), convert)) is not None:
+                known[field] = value
+        return ModelCall(provider=provider, model=model, **known)
