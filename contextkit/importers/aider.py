@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from contextkit.importers.field_maps import FieldMap, text_at
 from contextkit.importers.format import first_line
@@ -53,10 +52,11 @@ def read(source: Source) -> Iterator[Record]:
             session = f"{source.label} {event.get('time')}"
         elif kind == "message_send_starting":
             calls.put(plausible(event.get("time")))
-        elif kind == "message_send":
-            if calls.is_new(f"{event.get('user_id')} {event.get('time')} {sorted(said.items())}"):
-                model = text_at(event, FIELDS.model).replace("None", "")  # as aider writes that there is none
-                name = f"{session}/{number}"
-                call = FIELDS.call(source, number, event, names=("", model), id=name, session=session)
-                yield from calls.call(number, call)
+        elif kind == "message_send" and calls.is_new(
+            f"{event.get('user_id')} {event.get('time')} {sorted(said.items())}"
+        ):
+            model = text_at(event, FIELDS.model).replace("None", "")  # as aider writes that there is none
+            name = f"{session}/{number}"
+            call = FIELDS.call(source, number, event, names=("", model), id=name, session=session)
+            yield from calls.call(number, call)
     calls.finish()

@@ -9,12 +9,13 @@ Holds `FieldMap`, the paths of one format, and the lookups it is made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass
 from typing import Any, TypeVar
 
 from contextkit.importers.provider_names import provider_and_model
-from contextkit.importers.rows import table
+from contextkit.importers.read_once import ReadOnce
+from contextkit.importers.rows import Row, in_time, table
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, counted_usage
 from contextkit.importers.transcript import dollars, plausible, recorded_id
@@ -37,7 +38,7 @@ def values_at(row: Mapping[str, Any], paths: str) -> Iterator[Any]:
             yield value
 
 
-def first_at(row: Mapping[str, Any], paths: str, convert: Callable[[Any], T]) -> T | None:
+def first_at(row: Mapping[str, Any], paths: str, convert: Callable[[Any], T | None]) -> T | None:
     """Return the first value at some paths that `convert` makes something of; None if there is none.
 
     >>> first_at({"cost": "x", "spend": 0.5}, "cost spend", dollars)
@@ -67,6 +68,9 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 """Field of a `ModelCall` → what makes it of a value."""
 
 
+UNTIMED = "no time, or one of a clock that was never set; the time of the row before stands in"
+
+
 @dataclass(frozen=True, slots=True)
 class FieldMap:
     """Paths of the fields of a model call, each empty for a field that the format does not have."""
@@ -94,6 +98,29 @@ class FieldMap:
         """Return the id of a row; empty if it has none of its own."""
         return first_at(row, self.id, recorded_id) or ""
 
+    def columns(self, others: str) -> frozenset[str]:
+        """Return the names in a row that the paths begin with, and `others` that a reader looks up itself."""
+        return frozenset(path.partition(".")[0] for paths in (*astuple(self), others) for path in paths.split())
+
+    def in_time(
+        self, source: Source, once: ReadOnce, found: Iterable[Row], size: Callable[[dict[str, Any]], int] = lambda _: 0
+    ) -> Iterator[tuple[int, str, float, dict[str, Any]]]:
+        """Yield line, id, time and content of each row that is new, by their times; `size` gives the bytes of a row."""
+        timed = in_time(source, self._timed(source, found), lambda row: row[0], lambda row: size(row[1]))
+        for number, (line, (at, row)) in enumerate(timed):
+            name = self.id_of(row) or f"{source.name}/{line}/{number} {at}"
+            if once.is_new(name):
+                yield line, name, at, row
+
+    def _timed(self, source: Source, found: Iterable[Row]) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]:
+        last = 0.0
+        for line, row in found:
+            at = first_at(row, self.at, plausible)
+            if at is None:
+                source.fault(line, UNTIMED)
+            last = at or last
+            yield line, (last, row)
+
     def counts(self, source: Source, line: int, row: Mapping[str, Any]) -> Counts:
         """Return the token counts of a row."""
         paths = self.prompt, self.read, self.write, self.output, self.total
@@ -107,12 +134,13 @@ class FieldMap:
         *,
         names: tuple[str, str] | None = None,
         billed: tuple[Counts, Reading] | None = None,
+        at: float | None = None,
         **known: Any,
     ) -> ModelCall:
         """Make the call of a row.
 
         `known` are fields of the call that the format's reader works out itself, as are the names of provider and
-        model, in anybody's words, and the token counts in `billed`.
+        model, in anybody's words, and the token counts in `billed`. What is before a known `at` is unknown.
         """
         provider, model = provider_and_model(*names or (text_at(row, self.provider), text_at(row, self.model)))
         if "usage" not in known:
@@ -121,4 +149,11 @@ class FieldMap:
         for field, convert in _CONVERTERS.items():
             if field not in known and (value := first_at(row, getattr(self, field), convert)) is not None:
                 known[field] = value
+        if at is not None:
+            known["at"] = at
+            if known.get("first_byte_at", at) < at:
+                del known["first_byte_at"]
+            if known.get("ended_at", at) < at:
+                source.fault(line, "ends before it starts: a wrong clock; its end is unknown")
+                del known["ended_at"]
         return ModelCall(provider=provider, model=model, **known)

@@ -108,7 +108,9 @@ def _keep(messages: dict[str, tuple[int, dict[str, Any]]], number: int, message:
 def metadata_counts(source: Source, number: int, said: dict[str, Any], names: str) -> tuple[Counts, Reading]:
     """Read the counters of a Gemini `usageMetadata`; one that is left out is 0 there.
 
-    `names` are those of the prompt, the output, the total, the cached tokens, the thoughts and what tools added. The total tells whether the prompt holds the cached tokens and the output the thoughts; without a total it is as
+    `names` are those of the prompt, the output, the total, the cached tokens, the thoughts and what tools added.
+
+    The total tells whether the prompt holds the cached tokens and the output the thoughts; without a total it is as
     Gemini counts: cached inside, thoughts beside.
     """
     values = [said.get(name) for name in names.split()]

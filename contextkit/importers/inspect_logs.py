@@ -158,7 +158,7 @@ class _Calls(SessionCalls):
                 row, name = {"output": {"usage": said}}, f"{session}/{model}"
                 yield from self._row(number, row, model, id=name, session=session, lane=model, at=self.started)
 
-    def _row(self, number: int, row: dict[str, Any], model: str, **known: str | float | None) -> Iterator[Record]:
+    def _row(self, number: int, row: dict[str, Any], model: str, **known: Any) -> Iterator[Record]:
         host, _, rest = model.partition("/")
         names = (host, rest) if rest else ("", model)
         yield from self.call(number, FIELDS.call(self.source, number, row, names=names, **known))

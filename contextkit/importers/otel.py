@@ -33,79 +33,82 @@ from contextkit.importers.transcript import dollars, plausible, recorded_id
 from contextkit.ledger.calls import ModelCall, Record, RemarkKind
 from contextkit.models import find_model
 
-ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "operation": (
-        "gen_ai.operation.name",
-        "ai.operationId",
-        "llm.request.type",
-        "openinference.span.kind",
-        "traceloop.span.kind",
-    ),
-    "provider": ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider"),
-    "model": ("gen_ai.request.model", "llm.request.model", "llm.model_name", "ai.model.id"),
-    "answering_model": ("gen_ai.response.model", "llm.response.model", "ai.response.model"),
-    "id": ("gen_ai.response.id", "llm.response.id", "ai.response.id"),
-    "session": (
-        "gen_ai.conversation.id",
-        "session.id",
-        "langfuse.session.id",
-        "traceloop.association.properties.session_id",
-        "traceloop.association.properties.thread_id",
-        "gen_ai.thread.id",
-        "ai.telemetry.metadata.sessionId",
-    ),
-    "agent": ("gen_ai.agent.name", "agent_name", "agent.name", "traceloop.entity.name", "gen_ai.agent.id"),
-    "prompt": (
-        "gen_ai.usage.input_tokens",
-        "gen_ai.usage.prompt_tokens",
-        "llm.usage.prompt_tokens",
-        "llm.token_count.prompt",
-        "ai.usage.inputTokens",
-        "ai.usage.promptTokens",
-    ),
-    "uncached": ("ai.usage.inputTokenDetails.noCacheTokens",),
-    "output": (
-        "gen_ai.usage.output_tokens",
-        "gen_ai.usage.completion_tokens",
-        "llm.usage.completion_tokens",
-        "llm.token_count.completion",
-        "ai.usage.outputTokens",
-        "ai.usage.completionTokens",
-    ),
-    "total": ("gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens"),
-    "read": (
-        "gen_ai.usage.cache_read.input_tokens",
-        "gen_ai.usage.cache_read_input_tokens",
-        "gen_ai.usage.cache_read_tokens",
-        "gen_ai.usage.details.cache_read_tokens",
-        "gen_ai.usage.details.cache_read_input_tokens",
-        "gen_ai.usage.input_tokens.cached",
-        "gen_ai.usage.input_cached_tokens",
-        "llm.usage.cache_read_input_tokens",
-        "llm.token_count.prompt_details.cache_read",
-        "ai.usage.inputTokenDetails.cacheReadTokens",
-        "ai.usage.cachedInputTokens",
-    ),
-    "write": (
-        "gen_ai.usage.cache_creation.input_tokens",
-        "gen_ai.usage.cache_write.input_tokens",
-        "gen_ai.usage.cache_creation_input_tokens",
-        "gen_ai.usage.cache_write_input_tokens",
-        "gen_ai.usage.cache_write_tokens",
-        "gen_ai.usage.details.cache_write_tokens",
-        "gen_ai.usage.details.cache_creation_input_tokens",
-        "gen_ai.usage.input_tokens.cache_write",
-        "llm.usage.cache_creation_input_tokens",
-        "llm.token_count.prompt_details.cache_write",
-        "ai.usage.inputTokenDetails.cacheWriteTokens",
-    ),
-    "ai_sdk": ("ai.response.providerMetadata",),
-    "tier": ("openai.response.service_tier", "gen_ai.openai.response.service_tier", "gen_ai.response.service_tier"),
-    "usd": ("gen_ai.usage.cost", "operation.cost", "llm.cost.total"),
-    "first": ("gen_ai.response.time_to_first_chunk", "gen_ai.server.time_to_first_token"),
-    "error": ("error.type", "exception.type"),
-    "collapse": ("pydantic_ai.cache.collapse_reason",),
-    "missed": ("pydantic_ai.cache.missed_tokens", "pydantic_ai.cache.wasted_tokens"),
+ATTRIBUTES = {
+    meaning: tuple(names.split())
+    for meaning, names in {
+        "operation": """
+            gen_ai.operation.name
+            ai.operationId
+            llm.request.type
+            openinference.span.kind
+            traceloop.span.kind
+        """,
+        "provider": "gen_ai.provider.name gen_ai.system llm.provider llm.system ai.model.provider",
+        "model": "gen_ai.request.model llm.request.model llm.model_name ai.model.id",
+        "answering_model": "gen_ai.response.model llm.response.model ai.response.model",
+        "id": "gen_ai.response.id llm.response.id ai.response.id",
+        "session": """
+            gen_ai.conversation.id
+            session.id
+            langfuse.session.id
+            traceloop.association.properties.session_id
+            traceloop.association.properties.thread_id
+            gen_ai.thread.id
+            ai.telemetry.metadata.sessionId
+        """,
+        "agent": "gen_ai.agent.name agent_name agent.name traceloop.entity.name gen_ai.agent.id",
+        "prompt": """
+            gen_ai.usage.input_tokens
+            gen_ai.usage.prompt_tokens
+            llm.usage.prompt_tokens
+            llm.token_count.prompt
+            ai.usage.inputTokens
+            ai.usage.promptTokens
+        """,
+        "uncached": "ai.usage.inputTokenDetails.noCacheTokens",
+        "output": """
+            gen_ai.usage.output_tokens
+            gen_ai.usage.completion_tokens
+            llm.usage.completion_tokens
+            llm.token_count.completion
+            ai.usage.outputTokens
+            ai.usage.completionTokens
+        """,
+        "total": "gen_ai.usage.total_tokens llm.usage.total_tokens llm.token_count.total ai.usage.totalTokens",
+        "read": """
+            gen_ai.usage.cache_read.input_tokens
+            gen_ai.usage.cache_read_input_tokens
+            gen_ai.usage.cache_read_tokens
+            gen_ai.usage.details.cache_read_tokens
+            gen_ai.usage.details.cache_read_input_tokens
+            gen_ai.usage.input_tokens.cached
+            gen_ai.usage.input_cached_tokens
+            llm.usage.cache_read_input_tokens
+            llm.token_count.prompt_details.cache_read
+            ai.usage.inputTokenDetails.cacheReadTokens
+            ai.usage.cachedInputTokens
+        """,
+        "write": """
+            gen_ai.usage.cache_creation.input_tokens
+            gen_ai.usage.cache_write.input_tokens
+            gen_ai.usage.cache_creation_input_tokens
+            gen_ai.usage.cache_write_input_tokens
+            gen_ai.usage.cache_write_tokens
+            gen_ai.usage.details.cache_write_tokens
+            gen_ai.usage.details.cache_creation_input_tokens
+            gen_ai.usage.input_tokens.cache_write
+            llm.usage.cache_creation_input_tokens
+            llm.token_count.prompt_details.cache_write
+            ai.usage.inputTokenDetails.cacheWriteTokens
+        """,
+        "ai_sdk": "ai.response.providerMetadata",
+        "tier": "openai.response.service_tier gen_ai.openai.response.service_tier gen_ai.response.service_tier",
+        "usd": "gen_ai.usage.cost operation.cost llm.cost.total",
+        "first": "gen_ai.response.time_to_first_chunk gen_ai.server.time_to_first_token",
+        "error": "error.type exception.type",
+        "collapse": "pydantic_ai.cache.collapse_reason",
+        "missed": "pydantic_ai.cache.missed_tokens pydantic_ai.cache.wasted_tokens",
+    }.items()
 }
 """Meaning → its attributes, the conventions' own name first, then those of OpenLLMetry, Strands, pydantic-ai, Sentry,
 OpenInference, the AI SDK (npm ai 4 to 7)."""
@@ -184,7 +187,7 @@ class SpanLines:
     """Holds the spans of a file until their traces can be told."""
 
     def __init__(self, source: Source) -> None:
-        self.source, self.traces, self.n_known = source, Traces(source), 0
+        self.source, self.traces = source, Traces(source, "otel", "spans were")
 
     def hear(self, number: int, line: bytes) -> Iterator[Record]:
         """The next line; gives the calls of the oldest traces where too many spans are held."""
@@ -194,19 +197,16 @@ class SpanLines:
     def row(self, line: int, row: dict[str, Any]) -> Iterator[Record]:
         """The next object, wherever it stands."""
         for normalized in _spans(self.source, line, row):
-            if self.source.is_new(b"otel", f"{normalized.trace} {normalized.id}".encode("utf-8", "surrogatepass")):
+            if self.traces.is_new(f"{normalized.trace} {normalized.id}"):
                 yield from self.traces.put(_span(self.source, normalized))
-            else:
-                self.n_known += 1
 
     def waiting(self) -> Iterator[Record]:
         """The calls of the traces still held, as if no more of their spans came."""
-        return self.traces.copied().rest(self.n_known)
+        return self.traces.copied().rest()
 
     def finish(self) -> None:
         """Report what concerns the file as a whole."""
-        if self.n_known:
-            self.source.fault(0, f"{self.n_known:,} of its spans were read before; counted once")
+        self.traces.finish()
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -283,16 +283,7 @@ _OTLP = (
     "endTimeUnixNano",
     "endTime",
 )
-_PLAIN = (
-    "traceid",
-    "spanid",
-    "parentspanid",
-    "parentid",
-    "starttimeunixnano",
-    "starttime",
-    "endtimeunixnano",
-    "endtime",
-)
+_PLAIN = tuple(map(str.lower, _OTLP))
 """Names of a span's fields, in OTLP's spelling and in the one that all spellings come to."""
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from contextkit.cache.usage import Usage
+from contextkit.importers.read_once import ReadOnce
 from contextkit.importers.source import Source
 from contextkit.ledger.calls import ModelCall, Record, Remark, RemarkKind
 
@@ -142,15 +143,14 @@ class Span:
     """What it says of its call."""
 
 
-class Traces:
+class Traces(ReadOnce):
     """Holds spans until their trees can be read."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    def __init__(self, source: Source, program: str, what: str) -> None:
+        super().__init__(source, program, what)
         self.traces: dict[str, list[Span]] = {}
         self.n_held = self.n_twice = self.n_calls = 0
         self.mains: dict[str, str] = {}
-        self.said: set[tuple[str, str]] = set()
 
     def put(self, span: Span) -> Iterator[Record]:
         """One more span; gives the calls of the oldest traces where too many are held."""
@@ -162,14 +162,11 @@ class Traces:
     def copied(self) -> Traces:
         """The same, for calls to be taken of it that count for nothing yet."""
         ahead = copy(self)
-        ahead.traces, ahead.mains, ahead.said = dict(self.traces), dict(self.mains), set(self.said)
+        ahead.traces, ahead.mains, ahead.remarked = dict(self.traces), dict(self.mains), set(self.remarked)
         return ahead
 
-    def rest(self, n_known: int) -> Iterator[Record]:
-        """The calls of all traces still held, the earliest trace first, and what is to be said of all.
-
-        `n_known` were read before.
-        """
+    def rest(self) -> Iterator[Record]:
+        """The calls of all traces still held, the earliest trace first, and what is to be said of all."""
         waiting = sorted(self.traces.values(), key=_start)
         self.traces = {}
         for spans in waiting:
@@ -178,7 +175,7 @@ class Traces:
             self.source.fault(
                 0, f"{self.n_twice:,} of its spans tell of calls that other spans tell of too; counted once"
             )
-        if not self.n_calls and not n_known:
+        if not self.n_calls and not self.n_known:
             self.source.fault(0, "no model call in it")
 
     def _emitted(self, spans: list[Span]) -> Iterator[Record]:
@@ -209,18 +206,13 @@ class Traces:
         name = next((one.agent for one in chain if one.agent), "")
         lane = agents[0].id if len(agents) > 1 else self._top(session, name)
         self.n_calls += 1
-        yield from self._once("project", session, project)
-        yield from self._once("agent", f"{session}/{lane}", name if name != lane else "")
+        yield from self.remark("project", session, project)
+        yield from self.remark("agent", f"{session}/{lane}", name if name != lane else "")
         yield from (Remark(kind, span.call.id, text) for kind, text in span.remarks)
         yield _placed(span.call, session, lane)
 
     def _top(self, session: str, name: str) -> str:
         return MAIN if not name or self.mains.setdefault(session, name) == name else name
-
-    def _once(self, kind: RemarkKind, about: str, text: str) -> Iterator[Remark]:
-        if text and (kind, about) not in self.said:
-            self.said.add((kind, about))
-            yield Remark(kind, about, text)
 
 
 def _placed(call: ModelCall, session: str, lane: str) -> ModelCall:
