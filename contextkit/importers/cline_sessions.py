@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from contextkit.importers.field_maps import FieldMap
+from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
@@ -39,7 +40,7 @@ def is_cline_session(head: bytes) -> bool:
     False
     """
     start = bare(head)[:1024]
-    return start.startswith(b"{") and all(name in start for name in (b'"updated_at"', b'"agent"', b'"sessionId"'))
+    return start.startswith(b"{") and has_names(start, "updated_at agent sessionId")
 
 
 def read(source: Source) -> Iterator[Record]:

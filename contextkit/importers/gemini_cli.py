@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
@@ -41,7 +42,7 @@ def is_gemini_cli(head: bytes) -> bool:
     is_sorted = (
         b'"lastUpdated"' in start[:128] and b'"messages"' in start[:256]
     )  # somebody wrote it anew, keys in order
-    return start.startswith(b"{") and (is_sorted or (b'"sessionId"' in start and b'"projectHash"' in start))
+    return start.startswith(b"{") and (is_sorted or has_names(start, "sessionId projectHash"))
 
 
 def read(source: Source) -> Iterator[Record]:

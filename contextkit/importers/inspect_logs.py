@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from contextkit.importers.field_maps import FieldMap, first_at
+from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source, load_json
@@ -59,7 +60,7 @@ def is_inspect(head: bytes) -> bool:
     if head.startswith(MAGIC):
         return _MEMBER.match(head, 30) is not None
     start = bare(head)[:512]
-    return start.startswith(b"{") and all(name in start for name in (b'"version"', b'"status"', b'"eval"'))
+    return start.startswith(b"{") and has_names(start, "version status eval")
 
 
 def read(source: Source) -> Iterator[Record]:

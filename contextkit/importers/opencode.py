@@ -27,7 +27,7 @@ import orjson
 
 from contextkit.errors import UnreadableLog
 from contextkit.importers.field_maps import FieldMap, first_at
-from contextkit.importers.format import first_line
+from contextkit.importers.format import first_line, has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import STDIN, Source, is_packed, load_json
@@ -64,7 +64,7 @@ def is_opencode(head: bytes) -> bool:
     if head.startswith(MAGIC):
         return True  # its tables say whose it is
     start = bare(head)[:1024]
-    is_ours = any(name in start for name in (b'"sessionID"', b'"projectID"')) and b'"ses_' in start
+    is_ours = has_names(start, "sessionID", "projectID") and b'"ses_' in start
     return start.startswith(b"{") and is_ours and b'"contextkit_ledger"' not in first_line(head)
 
 

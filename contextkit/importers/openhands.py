@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from contextkit.importers.field_maps import FieldMap, values_at
+from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import STDIN, Source
@@ -36,7 +37,7 @@ FIELDS = FieldMap(
     reading="inclusive",
     billed_usd="cost.cost",
 )
-_METRICS = re.compile(rb'"(?:accumulated_token_usage|token_usages|usage_to_metrics|llm_metrics|accumulated_cost)"')
+_METRICS = ("accumulated_token_usage", "token_usages", "usage_to_metrics", "llm_metrics", "accumulated_cost")
 _EVENT = re.compile(rb'"source"\s*:\s*"(?:user|agent|environment)"')
 Sums = tuple[int, int, int, int, float]
 """Sent, read, written, generated, dollars."""
@@ -49,9 +50,9 @@ def is_openhands(head: bytes) -> bool:
     (True, False)
     """
     start = bare(head)
-    is_event = _EVENT.search(start) is not None and b'"timestamp"' in start and b'"id"' in start
-    is_known = _METRICS.search(start) is not None or (is_event and (b'"action"' in start or b'"observation"' in start))
-    return start[:1] in (b"{", b"[") and is_known and b'"contextkit_ledger"' not in start
+    is_event = _EVENT.search(start) is not None and has_names(start, "timestamp id")
+    is_known = has_names(start, *_METRICS) or (is_event and has_names(start, "action", "observation"))
+    return start[:1] in (b"{", b"[") and is_known and not has_names(start, "contextkit_ledger")
 
 
 def read(source: Source) -> Iterator[Record]:

@@ -20,11 +20,13 @@ settings too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from contextkit.cache.usage import natural, served
+from contextkit.importers.field_maps import text_at
+from contextkit.importers.format import has_names
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of, table
 from contextkit.importers.source import MOST_DIGITS, Source
@@ -157,7 +159,7 @@ def is_otel(head: bytes) -> bool:
     (True, False)
     """
     start = bare(head)[:_NEAR]
-    is_export = any(f'"{name}"'.encode() in start for name in WRAPPERS)
+    is_export = has_names(start, *WRAPPERS)
     return (
         start[:1] in (b"{", b"[")
         and (is_export or all(part.search(start) for part in _SPAN))
@@ -225,37 +227,35 @@ def lines(source: Source) -> SpanLines | None:
 
 def _spans(source: Source, line: int, row: dict[str, Any]) -> Iterator[_NormalizedSpan]:
     """The spans of a row: those of one resource, or the one it is."""
-    resource = _object(row.get("resource"))
+    resource = table(row.get("resource"))
     project = str(attributes(resource.get("attributes")).get(PROJECT) or "")
     groups = next((row[name] for name in _SCOPES if isinstance(row.get(name), list)), None)
     if groups is None:
-        normalized = _normalized(line, row, str(_object(row.get("instrumentation_scope")).get("name") or ""), project)
+        spans = [(row.get("instrumentation_scope"), row)]
+    else:
+        spans = [
+            (group.get("scope") or group.get("instrumentationLibrary"), span)
+            for group in groups
+            if isinstance(group, dict) and isinstance(group.get("spans"), list)
+            for span in group["spans"]
+        ]
+    for scope, span in spans:
+        name = str(table(scope).get("name") or "")
+        normalized = _normalized(line, span, name, project) if isinstance(span, dict) else None
         if normalized is None:
             source.fault(line, "no span; passed over")
         else:
             yield normalized
-        return
-    for group in filter(lambda group: isinstance(group, dict), groups):
-        scope = str(_object(group.get("scope") or group.get("instrumentationLibrary")).get("name") or "")
-        spans = group.get("spans")
-        for span in spans if isinstance(spans, list) else ():
-            normalized = _normalized(line, span, scope, project) if isinstance(span, dict) else None
-            if normalized is None:
-                source.fault(line, "no span; passed over")
-            else:
-                yield normalized
 
 
 def _normalized(line: int, span: dict[str, Any], scope: str, project: str) -> _NormalizedSpan | None:
-    raw = span if "traceId" in span and "spanId" in span else {**named(span), **named(_object(span.get("context")))}
+    raw = span if "traceId" in span and "spanId" in span else {**named(span), **named(table(span.get("context")))}
     names = _OTLP if raw is span else _PLAIN
     trace, own, parent, other, start, started, end, ended = map(raw.get, names)
     if not trace or not own:
         return None
-    status, events = _object(raw.get("status")), raw.get("events")
-    has_failed = (
-        bool(status) and str(_first(named(status), ("code", "statuscode")) or "").rpartition(".")[2].lower() in _FAILED
-    )
+    status, events = table(raw.get("status")), raw.get("events")
+    code = text_at(named(status), "code statuscode") if status else ""
     return _NormalizedSpan(
         line,
         _name(trace),
@@ -263,7 +263,7 @@ def _normalized(line: int, span: dict[str, Any], scope: str, project: str) -> _N
         _name(parent or other),
         _time(started if start is None else start),
         _time(ended if end is None else end),
-        has_failed,
+        code.rpartition(".")[2].lower() in _FAILED,
         meanings(raw.get("attributes")),
         tuple([str(event.get("name")) for event in events if isinstance(event, dict)])
         if events and isinstance(events, list)
@@ -430,10 +430,6 @@ _PLACES = {name: (meaning, rank) for meaning, names in ATTRIBUTES.items() for ra
 """Attribute → what it means, and how early in its table it stands."""
 
 
-def _first(raw: Mapping[str, Any], names: Iterable[str]) -> Any:
-    return next((raw[name] for name in names if raw.get(name) not in (None, "")), None)
-
-
 def _typed(value: object) -> Any:
     """The value inside `{"intValue": "5"}`; lists and objects are not asked for."""
     if isinstance(value, dict):
@@ -441,7 +437,7 @@ def _typed(value: object) -> Any:
             return text
         if (whole := value.get("intValue")) is not None:
             return _number(whole)
-    held = named(_object(value))
+    held = named(table(value))
     return (
         _number(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
     )
@@ -463,7 +459,3 @@ def _time(value: object) -> float | None:
 
 def _name(value: object) -> str:
     return str(value or "").removeprefix("0x")
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from contextkit.importers.field_maps import FieldMap, text_at
-from contextkit.importers.format import first_line
+from contextkit.importers.format import first_line, has_names
 from contextkit.importers.gemini_cli import metadata_counts
 from contextkit.importers.rows import table
 from contextkit.importers.session_calls import SessionCalls
@@ -42,8 +42,8 @@ def is_qwen_code(head: bytes) -> bool:
     False
     """
     line = first_line(head)
-    is_line = line.startswith(b"{") and all(name in line for name in (b'"uuid"', b'"parentUuid"', b'"sessionId"'))
-    return is_line and (_MESSAGE.search(line) is not None or b'"systemPayload"' in line or b'"usageMetadata"' in line)
+    is_line = line.startswith(b"{") and has_names(line, "uuid parentUuid sessionId")
+    return is_line and (_MESSAGE.search(line) is not None or has_names(line, "systemPayload", "usageMetadata"))
 
 
 def read(source: Source) -> Iterator[Record]:

@@ -83,8 +83,10 @@ def counted_usage(source: Source, line: int, counts: Counts, reading: Reading) -
     if counts.prompt is None or (counts.read is None and counts.write is None):
         known = Usage(None, counts.read, counts.write_5m, counts.write_1h, counts.output)
         return known if counts.cached or counts.output else None
-    if reading == "unsaid":
-        reading = "exclusive" if counts.cached > counts.prompt or not counts.cached else _untold(source, line)
+    if reading == "unsaid" and (counts.cached > counts.prompt or not counts.cached):
+        reading = "exclusive"
+    elif reading == "unsaid":
+        source.fault(line, UNTOLD)
     if reading == "inclusive" and counts.cached > counts.prompt:
         source.fault(line, IMPOSSIBLE)
         return None
@@ -93,19 +95,13 @@ def counted_usage(source: Source, line: int, counts: Counts, reading: Reading) -
     return usage if fresh is None or fresh or counts.cached or counts.output else None
 
 
-def _untold(source: Source, line: int) -> Reading:
-    source.fault(line, UNTOLD)
-    return "unsaid"
-
-
 def _split(source: Source, line: int, counts: Counts) -> Counts:
     """With the two lifetimes of what was written: the short one where nobody says, as it is what is asked for by
     default.
     """
     short, long = counts.write_5m, counts.write_1h
     if short is None and long is None:
-        none_long = None if counts.write is None else 0
-        return Counts(counts.prompt, counts.read, counts.write, counts.output, counts.total, counts.write, none_long)
+        return replace(counts, write_5m=counts.write, write_1h=None if counts.write is None else 0)
     both = (short or 0) + (long or 0)
     if counts.write is not None and counts.write != both:
         if not both:
