@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from contextkit.importers.field_maps import FieldMap
+from contextkit.importers.field_maps import FieldMap, first_at, text_at
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import STDIN, Source, is_packed, load_json
@@ -120,9 +120,8 @@ class _Models:
             return
         folder = Path(source.name).absolute().parent
         for use in _beside(source, folder / "task_metadata.json").get("model_usage") or []:
-            one = table(use)
-            names = str(one.get("model_provider_id") or ""), str(one.get("model_id") or "")
-            self.uses.append((plausible(one.get("ts")) or 0.0, *names))
+            names = text_at(use, "model_provider_id"), text_at(use, "model_id")
+            self.uses.append((first_at(use, "ts", plausible) or 0.0, *names))
         conversation = folder / "api_conversation_history.json"
         if not self.uses and conversation.is_file():
             found = _MODEL.findall(conversation.read_bytes())
@@ -130,9 +129,8 @@ class _Models:
 
     def of(self, message: dict[str, Any], at: float | None) -> tuple[str, str]:
         """The host and the model of a call."""
-        info = table(message.get("modelInfo"))
-        if info.get("modelId"):
-            return str(info.get("providerId") or ""), str(info["modelId"])
+        if named := text_at(message, "modelInfo.modelId"):
+            return text_at(message, "modelInfo.providerId"), named
         before = [use for use in self.uses if at is None or use[0] <= at + 1] or self.uses[:1]
         return before[-1][1:] if before else ("", self.named)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, TypeVar
 
+from contextkit.cache.usage import Usage
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.read_once import ReadOnce
 from contextkit.importers.rows import Row, in_time, table
@@ -36,6 +37,11 @@ def values_at(row: Mapping[str, Any], paths: str) -> Iterator[Any]:
             value = table(value).get(name)
         if value is not None:
             yield value
+
+
+def value_at(row: Mapping[str, Any], paths: str) -> Any:
+    """Return the first value at some paths; None if there is none."""
+    return next(values_at(row, paths), None)
 
 
 def first_at(row: Mapping[str, Any], paths: str, convert: Callable[[Any], T | None]) -> T | None:
@@ -124,7 +130,19 @@ class FieldMap:
     def counts(self, source: Source, line: int, row: Mapping[str, Any]) -> Counts:
         """Return the token counts of a row."""
         paths = self.prompt, self.read, self.write, self.output, self.total
-        return Counts(*(source.count(line, next(values_at(row, path), None)) for path in paths))
+        return Counts(*(source.count(line, value_at(row, path)) for path in paths))
+
+    def usage(
+        self,
+        source: Source,
+        line: int,
+        row: Mapping[str, Any],
+        provider: str,
+        billed: tuple[Counts, Reading] | None = None,
+    ) -> Usage | None:
+        """Return what a row says was billed, by its token counts or those in `billed`."""
+        usage = counted_usage(source, line, *billed or (self.counts(source, line, row), self.reading))
+        return usage and usage.with_ttls_of(provider)
 
     def call(
         self,
@@ -144,8 +162,7 @@ class FieldMap:
         """
         provider, model = provider_and_model(*names or (text_at(row, self.provider), text_at(row, self.model)))
         if "usage" not in known:
-            usage = counted_usage(source, line, *billed or (self.counts(source, line, row), self.reading))
-            known["usage"] = usage and usage.with_ttls_of(provider)
+            known["usage"] = self.usage(source, line, row, provider, billed)
         for field, convert in _CONVERTERS.items():
             if field not in known and (value := first_at(row, getattr(self, field), convert)) is not None:
                 known[field] = value

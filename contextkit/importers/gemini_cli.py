@@ -23,7 +23,7 @@ from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
-from contextkit.importers.spans import Counts, Reading
+from contextkit.importers.spans import Counts, Reading, counted_usage
 from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import ModelCall, Record
 
@@ -74,8 +74,8 @@ def read(source: Source) -> Iterator[Record]:
             calls.n_unbilled += 1
         elif calls.is_new(name):
             ended = plausible(message.get("timestamp"))
-            counts = metadata_counts(source, number, table(message["tokens"]), COUNTERS)
-            usage = calls.usage(number, PROVIDER, *counts)
+            billed = metadata_counts(source, number, table(message["tokens"]), COUNTERS)
+            usage = counted_usage(source, number, *billed)
             model = str(message.get("model") or "unknown")
             yield from calls.call(
                 number,

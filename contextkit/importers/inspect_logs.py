@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from contextkit.importers.field_maps import FieldMap, first_at
+from contextkit.importers.field_maps import FieldMap, first_at, text_at, value_at
 from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
@@ -122,7 +122,7 @@ class _Calls(SessionCalls):
         """What a log says of the run as a whole."""
         self.run = first_at(log, "eval.eval_id eval.run_id eval.created", recorded_id) or self.run
         self.started = first_at(log, "stats.started_at eval.created", plausible) or 0.0
-        self.sums = table(table(log.get("stats")).get("model_usage"))
+        self.sums = table(value_at(log, "stats.model_usage"))
 
     def sample(self, number: int, sample: object) -> Iterator[Record]:
         """The calls of a sample, or their sums."""
@@ -149,7 +149,7 @@ class _Calls(SessionCalls):
         if event.get("pending") or not self.is_new(name):
             return
         error = str(event["error"]).split("\n", 1)[0][:80] if event.get("error") else None
-        yield from self._row(number, event, str(event.get("model") or ""), id=name, session=session, error=error)
+        yield from self._row(number, event, text_at(event, "model"), id=name, session=session, error=error)
 
     def _added_up(self, number: int, session: str, models: dict[str, Any]) -> Iterator[Record]:
         for model, said in models.items():

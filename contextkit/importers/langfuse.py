@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 from contextkit.cache.usage import NO_COUNT, Usage, natural
-from contextkit.importers.field_maps import FieldMap, first_at, text_at, values_at
+from contextkit.importers.field_maps import FieldMap, first_at, text_at, value_at
 from contextkit.importers.format import has_columns, has_names
 from contextkit.importers.rows import Row, bare, named, rows, table
 from contextkit.importers.source import Source
@@ -134,7 +134,7 @@ def _call(source: Source, line: int, name: str, at: float, row: Mapping[str, Any
 
 
 def _usage(source: Source, line: int, row: Mapping[str, Any]) -> Usage | None:
-    old = {name: next(values_at(row, paths), None) for name, paths in OLD_COUNTS.items()}
+    old = {name: value_at(row, paths) for name, paths in OLD_COUNTS.items()}
     said = first_at(row, "usagedetails usage", table) or old
     return counted_usage(source, line, *settled(said, lambda what: source.fault(line, what)))
 
@@ -148,7 +148,7 @@ def settled(said: Mapping[str, Any], report: Report = ignore) -> tuple[Counts, R
     >>> settled({"input": 191, "output": 291, "total": 2786, "input_cached_tokens": 2304})[1]
     'exclusive'
     """
-    found = {meaning: _natural(next(values_at(said, names), None), report) for meaning, names in COUNTS.items()}
+    found = {meaning: _natural(value_at(said, names), report) for meaning, names in COUNTS.items()}
     if found["write"] is None and (found["write_5m"] is not None or found["write_1h"] is not None):
         found["write"] = (found["write_5m"] or 0) + (found["write_1h"] or 0)
     counts = Counts(**found)

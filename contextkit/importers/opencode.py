@@ -26,7 +26,7 @@ from typing import Any
 import orjson
 
 from contextkit.errors import UnreadableLog
-from contextkit.importers.field_maps import FieldMap, first_at
+from contextkit.importers.field_maps import FieldMap, first_at, value_at
 from contextkit.importers.format import first_line, has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
@@ -240,7 +240,7 @@ def _message(
         return
     if message.get("summary") is True:
         calls.remark_next("compaction", "opencode summarised the history")
-    error = table(message.get("error")).get("name")
+    error = value_at(message, "error.name")
     own = recorded_id(message.get("id")) or f"{session}/{calls.source.name}/{number}"
     for place, said in enumerate(steps or [message]):
         name = f"{own}/{place}" if place else own
@@ -265,7 +265,7 @@ def _text(value: object) -> str:
 
 def _counts(source: Source, number: int, said: dict[str, Any]) -> Counts:
     counts = FIELDS.counts(source, number, said)
-    reasoning = source.count(number, table(said.get("tokens")).get("reasoning") or 0)
+    reasoning = source.count(number, value_at(said, "tokens.reasoning") or 0)
     if counts.output is None or counts.total == (counts.prompt or 0) + counts.cached + counts.output:
         return counts
     return replace(counts, output=None if reasoning is None else counts.output + reasoning)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from contextkit.importers.field_maps import FieldMap, values_at
+from contextkit.importers.field_maps import FieldMap, value_at, values_at
 from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
@@ -69,7 +69,7 @@ def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[
     if isinstance(row.get("llm_metrics"), dict):
         yield from _grown(calls, number, session, row["llm_metrics"], plausible(row.get("timestamp")))
         return
-    used = table(table(row.get("stats")).get("usage_to_metrics")) or {"main": row.get("metrics")}
+    used = table(value_at(row, "stats.usage_to_metrics")) or {"main": row.get("metrics")}
     found = [(str(use), table(metrics)) for use, metrics in used.items() if isinstance(metrics, dict)]
     for use, metrics in found:
         lane = "main" if use in ("main", "agent", "default") else use

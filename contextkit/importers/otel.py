@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextkit.cache.usage import natural, served
-from contextkit.importers.field_maps import text_at
+from contextkit.importers.field_maps import text_at, value_at
 from contextkit.importers.format import has_names
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of, table
@@ -103,6 +103,7 @@ ATTRIBUTES = {
             llm.token_count.prompt_details.cache_write
             ai.usage.inputTokenDetails.cacheWriteTokens
         """,
+        "project": "service.name",
         "ai_sdk": "ai.response.providerMetadata",
         "tier": "openai.response.service_tier gen_ai.openai.response.service_tier gen_ai.response.service_tier",
         "usd": "gen_ai.usage.cost operation.cost llm.cost.total",
@@ -132,8 +133,8 @@ ASKING = {
 """Operations that ask a model, in small letters."""
 AGENTS = {"invoke_agent", "agent"}
 """Operations that stand for the work of an agent."""
-PROJECT = "service.name"
-"""Attribute of the resource that says whose spans they are."""
+_WRITTEN = "ai_sdk.anthropic.cacheCreationInputTokens ai_sdk.bedrock.usage.cacheWriteInputTokens"
+"""What Anthropic or Bedrock wrote, as the AI SDK passes their own counts on."""
 OMITS_ZEROS = ("pydantic-ai", "logfire")
 """Scopes of instrumentations that write no count of 0 (pydantic-ai, `RequestUsage.opentelemetry_attributes`)."""
 COLLAPSE = "pydantic_ai.cache.collapse"
@@ -185,11 +186,11 @@ class _NormalizedSpan:
     project: str
 
 
-class SpanLines:
+class SpanLines(Traces):
     """Holds the spans of a file until their traces can be told."""
 
     def __init__(self, source: Source) -> None:
-        self.source, self.traces = source, Traces(source, "otel", "spans were")
+        super().__init__(source, "otel", "spans were")
 
     def hear(self, number: int, line: bytes) -> Iterator[Record]:
         """The next line; gives the calls of the oldest traces where too many spans are held."""
@@ -199,16 +200,12 @@ class SpanLines:
     def row(self, line: int, row: dict[str, Any]) -> Iterator[Record]:
         """The next object, wherever it stands."""
         for normalized in _spans(self.source, line, row):
-            if self.traces.is_new(f"{normalized.trace} {normalized.id}"):
-                yield from self.traces.put(_span(self.source, normalized))
+            if self.is_new(f"{normalized.trace} {normalized.id}"):
+                yield from self.put(_span(self.source, normalized))
 
     def waiting(self) -> Iterator[Record]:
         """The calls of the traces still held, as if no more of their spans came."""
-        return self.traces.copied().rest()
-
-    def finish(self) -> None:
-        """Report what concerns the file as a whole."""
-        self.traces.finish()
+        return self.copied().rest()
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -227,8 +224,7 @@ def lines(source: Source) -> SpanLines | None:
 
 def _spans(source: Source, line: int, row: dict[str, Any]) -> Iterator[_NormalizedSpan]:
     """The spans of a row: those of one resource, or the one it is."""
-    resource = table(row.get("resource"))
-    project = str(attributes(resource.get("attributes")).get(PROJECT) or "")
+    project = text_at(meanings(value_at(row, "resource.attributes")), "project")
     groups = next((row[name] for name in _SCOPES if isinstance(row.get(name), list)), None)
     if groups is None:
         spans = [(row.get("instrumentation_scope"), row)]
@@ -349,20 +345,12 @@ def _reading(raw: Mapping[str, Any], counts: Counts, provider: str) -> Reading:
     return "exclusive" if reading_by_total(counts) == "exclusive" else "inclusive"
 
 
-def _written_by_ai_sdk(raw: Mapping[str, Any]) -> object:
-    """What Anthropic or Bedrock wrote, as the AI SDK passes their own counts on."""
-    metadata = table(raw.get("ai_sdk"))
-    anthropic, bedrock = table(metadata.get("anthropic")), table(metadata.get("bedrock"))
-    written = anthropic.get("cacheCreationInputTokens")
-    return table(bedrock.get("usage")).get("cacheWriteInputTokens") if written is None else written
-
-
 def _counts(source: Source, normalized: _NormalizedSpan) -> Counts:
     counts = {name: _number(normalized.raw.get(name)) for name in ("prompt", "read", "write", "output", "total")}
     if "uncached" in normalized.raw:
         counts["prompt"] = _number(normalized.raw["uncached"])
     if counts["write"] is None and "ai_sdk" in normalized.raw:
-        counts["write"] = _written_by_ai_sdk(normalized.raw)
+        counts["write"] = value_at(normalized.raw, _WRITTEN)
     if normalized.scope.startswith(OMITS_ZEROS) and (counts["read"] is not None or counts["write"] is not None):
         counts.update({name: counts[name] or 0 for name in ("read", "write")})
     return Counts(**{name: source.count(normalized.line, value) for name, value in counts.items()})
@@ -390,22 +378,13 @@ def _remarks(normalized: _NormalizedSpan) -> Iterator[tuple[RemarkKind, str]]:
         yield "compaction", "the provider compacted the history"
 
 
-def attributes(raw: object) -> dict[str, Any]:
-    """Attributes as a dictionary, whether they came as one, or as OTLP's list of keys and typed values.
-
-    >>> attributes([{"key": "n", "value": {"intValue": "5"}}, {"key": "s", "value": {"stringValue": "a"}}]), attributes({"n": 5})
-    ({'n': 5, 's': 'a'}, {'n': 5})
-    """
-    if isinstance(raw, dict):
-        return raw
-    pairs = (pair for pair in raw if isinstance(pair, dict) and "key" in pair) if isinstance(raw, list) else ()
-    return {str(pair["key"]): _typed(pair.get("value")) for pair in pairs}
-
-
 def meanings(raw: object) -> dict[str, Any]:
     """What the attributes of a span mean, those that are in no table left out.
 
-    Of several names the first of the table counts.
+    They are a dictionary, or OTLP's list of keys and typed values. Of several names the first of the table counts.
+
+    >>> meanings([{"key": "llm.usage.prompt_tokens", "value": {"intValue": "5"}}]), meanings({"session.id": "a"})
+    ({'prompt': 5}, {'session': 'a'})
     """
     found, ranks = dict[str, Any](), dict[str, int]()
     for (meaning, rank), value in _meant(raw):

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from contextkit.importers.field_maps import FieldMap, text_at
+from contextkit.importers.field_maps import FieldMap, text_at, value_at
 from contextkit.importers.format import first_line, has_names
 from contextkit.importers.gemini_cli import metadata_counts
 from contextkit.importers.rows import table
@@ -68,7 +68,7 @@ def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[
     elif row.get("subtype") == "chat_compression":
         calls.remark_next("compaction", "Qwen Code compressed the history")
     elif row.get("subtype") == "custom_title":
-        title = table(row.get("systemPayload")).get("customTitle")
+        title = value_at(row, "systemPayload.customTitle")
         if isinstance(title, str) and title.strip():
             yield Remark("title", session, title.strip())
     elif row["type"] == "assistant" and not said:

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from contextkit.cache.usage import Usage
 from contextkit.importers.read_once import ReadOnce
 from contextkit.importers.source import Source
-from contextkit.importers.spans import Counts, Reading, counted_usage
 from contextkit.importers.transcript import EARLIEST
 from contextkit.ledger.calls import ModelCall, Record, Remark, RemarkKind
 
@@ -45,11 +43,6 @@ class SessionCalls(ReadOnce):
     def remark_next(self, kind: RemarkKind, text: str) -> None:
         """Say something of the next call."""
         self._said_next[kind] = text
-
-    def usage(self, line: int, provider: str, counts: Counts, reading: Reading) -> Usage | None:
-        """What a call was billed; None, and a fault, where its counts contradict each other."""
-        usage = counted_usage(self.source, line, counts, reading)
-        return usage if usage is None else usage.with_ttls_of(provider)
 
     def call(self, line: int, call: ModelCall) -> Iterator[Record]:
         """A call with the remarks on it.

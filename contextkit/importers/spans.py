@@ -234,13 +234,11 @@ def _placed(call: ModelCall, session: str, lane: str) -> ModelCall:
 def _ancestors(span: Span, by_id: dict[str, Span]) -> list[Span]:
     """From the nearest to the outermost; a circle ends where it closes."""
     found, seen = list[Span](), {span.id}
-    while span.parent and span.parent not in seen and (span := by_id.get(span.parent, _NOBODY)) is not _NOBODY:
+    while span.parent and span.parent not in seen and span.parent in by_id:
+        span = by_id[span.parent]
         seen.add(span.id)
         found.append(span)
     return found
-
-
-_NOBODY = Span("", "", "", "", False, "", "", None)
 
 
 def _at(span: Span) -> float:
