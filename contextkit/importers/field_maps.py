@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from contextkit.cache.usage import Usage
@@ -31,12 +32,17 @@ def values_at(row: Mapping[str, Any], paths: str) -> Iterator[Any]:
     >>> list(values_at({"a": {"b": 0}, "c": '{"d": 1}', "e": None}, "a.b e a.x c.d"))
     [0, 1]
     """
-    for path in paths.split():
+    for path in _names(paths):
         value: Any = row
-        for name in path.split("."):
-            value = table(value).get(name)
+        for name in path:
+            value = (value if type(value) is dict else table(value)).get(name)
         if value is not None:
             yield value
+
+
+@cache
+def _names(paths: str) -> list[list[str]]:
+    return [path.split(".") for path in paths.split()]
 
 
 def value_at(row: Mapping[str, Any], paths: str) -> Any:
@@ -168,9 +174,9 @@ class FieldMap:
                 known[field] = value
         if at is not None:
             known["at"] = at
-            if known.get("first_byte_at", at) < at:
+            if (known.get("first_byte_at") or at) < at:
                 del known["first_byte_at"]
-            if known.get("ended_at", at) < at:
+            if (known.get("ended_at") or at) < at:
                 source.fault(line, "ends before it starts: a wrong clock; its end is unknown")
                 del known["ended_at"]
         return ModelCall(provider=provider, model=model, **known)
