@@ -56,7 +56,10 @@ def first_at(row: Mapping[str, Any], paths: str, convert: Callable[[Any], T | No
     >>> first_at({"cost": "x", "spend": 0.5}, "cost spend", dollars)
     0.5
     """
-    return next(filter(None, map(convert, values_at(row, paths))), None)
+    for value in values_at(row, paths):
+        if converted := convert(value):
+            return converted
+    return None
 
 
 def text_at(row: Mapping[str, Any], paths: str) -> str:
@@ -170,7 +173,8 @@ class FieldMap:
         if "usage" not in known:
             known["usage"] = self.usage(source, line, row, provider, billed)
         for field, convert in _CONVERTERS.items():
-            if field not in known and (value := first_at(row, getattr(self, field), convert)) is not None:
+            paths = getattr(self, field)
+            if paths and field not in known and (value := first_at(row, paths, convert)) is not None:
                 known[field] = value
         if at is not None:
             known["at"] = at
