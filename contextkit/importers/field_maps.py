@@ -118,18 +118,18 @@ class FieldMap:
         return frozenset(path.partition(".")[0] for paths in (*astuple(self), others) for path in paths.split())
 
     def in_time(
-        self, source: Source, once: ReadOnce, found: Iterable[Row], size: Callable[[dict[str, Any]], int] = lambda _: 0
+        self, source: Source, once: ReadOnce, rows: Iterable[Row], size: Callable[[dict[str, Any]], int] = lambda _: 0
     ) -> Iterator[tuple[int, str, float, dict[str, Any]]]:
         """Yield line, id, time and content of each row that is new, by their times; `size` gives the bytes of a row."""
-        timed = in_time(source, self._timed(source, found), lambda row: row[0], lambda row: size(row[1]))
+        timed = in_time(source, self._timed(source, rows), lambda row: row[0], lambda row: size(row[1]))
         for number, (line, (at, row)) in enumerate(timed):
             name = self.id_of(row) or f"{source.name}/{line}/{number} {at}"
             if once.is_new(name):
                 yield line, name, at, row
 
-    def _timed(self, source: Source, found: Iterable[Row]) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]:
+    def _timed(self, source: Source, rows: Iterable[Row]) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]:
         last = 0.0
-        for line, row in found:
+        for line, row in rows:
             at = first_at(row, self.at, plausible)
             if at is None:
                 source.fault(line, UNTIMED)
@@ -162,25 +162,25 @@ class FieldMap:
         names: tuple[str, str] | None = None,
         billed: tuple[Counts, Reading] | None = None,
         at: float | None = None,
-        **known: Any,
+        **fields: Any,
     ) -> ModelCall:
         """Make the call of a row.
 
-        `known` are fields of the call that the format's reader works out itself, as are the names of provider and
-        model, in anybody's words, and the token counts in `billed`. What is before a known `at` is unknown.
+        `fields` are those of the call that the format's reader works out itself, as are the names of provider and
+        model, in anybody's words, and the token counts in `billed`. What is before a given `at` is unknown.
         """
         provider, model = provider_and_model(*names or (text_at(row, self.provider), text_at(row, self.model)))
-        if "usage" not in known:
-            known["usage"] = self.usage(source, line, row, provider, billed)
-        for field, convert in _CONVERTERS.items():
-            paths = getattr(self, field)
-            if paths and field not in known and (value := first_at(row, paths, convert)) is not None:
-                known[field] = value
+        if "usage" not in fields:
+            fields["usage"] = self.usage(source, line, row, provider, billed)
+        for name, convert in _CONVERTERS.items():
+            paths = getattr(self, name)
+            if paths and name not in fields and (value := first_at(row, paths, convert)) is not None:
+                fields[name] = value
         if at is not None:
-            known["at"] = at
-            if (known.get("first_byte_at") or at) < at:
-                del known["first_byte_at"]
-            if (known.get("ended_at") or at) < at:
+            fields["at"] = at
+            if (fields.get("first_byte_at") or at) < at:
+                del fields["first_byte_at"]
+            if (fields.get("ended_at") or at) < at:
                 source.fault(line, "ends before it starts: a wrong clock; its end is unknown")
-                del known["ended_at"]
-        return ModelCall(provider=provider, model=model, **known)
+                del fields["ended_at"]
+        return ModelCall(provider=provider, model=model, **fields)

@@ -49,7 +49,9 @@ OLD_COUNTS = {
     "total": "totalusage",
 }
 """Counts in exports of older versions, one for each direction."""
-KEPT = FIELDS.columns("traceid parentobservationid type name level usagedetails usage " + " ".join(OLD_COUNTS.values()))
+COLUMNS = FIELDS.columns(
+    "traceid parentobservationid type name level usagedetails usage " + " ".join(OLD_COUNTS.values())
+)
 """Columns that are looked at."""
 WRAPPERS = {"data": 2, "observations": 2}
 COUNTS = {
@@ -94,7 +96,7 @@ def _rows(source: Source) -> Iterator[Row]:
     for line, given in rows(source, WRAPPERS):
         row = named(given)
         if "type" in row or "usagedetails" in row:
-            yield line, {name: row[name] for name in KEPT if name in row}
+            yield line, {name: row[name] for name in COLUMNS if name in row}
         else:
             source.fault(line, "no observation; passed over")
 

@@ -44,7 +44,7 @@ FIELDS = FieldMap(
 )
 USAGES = "metadata.usage_object response.usage usageobject usage"
 ERRORS = "errorinformation.error_class metadata.error_information.error_class"
-KEPT = FIELDS.columns(f"{USAGES} {ERRORS} cachehit status prompttokens completiontokens")
+COLUMNS = FIELDS.columns(f"{USAGES} {ERRORS} cachehit status prompttokens completiontokens")
 """Columns that are looked at when a row's turn comes, besides the request."""
 WRAPPERS = {"data": 2, "spend_logs": 2, "logs": 2}
 PAYLOAD = "standardloggingobject"
@@ -119,11 +119,11 @@ def _rows(source: Source) -> Iterator[Row]:
         if not {"starttime", "prompttokens"} & row.keys():
             source.fault(line, "no row of LiteLLM's; passed over")
         elif any(part in kind for part in ASKING):
-            kept = {name: row[name] for name in KEPT if name in row}
-            kept["proxyserverrequest"] = None if _is_answered(row) else _body(source, line, row)
+            narrow = {name: row[name] for name in COLUMNS if name in row}
+            narrow["proxyserverrequest"] = None if _is_answered(row) else _body(source, line, row)
             response = table(row.get("response"))
-            kept["response"] = {name: response[name] for name in ("usage", "service_tier") if name in response}
-            yield line, kept
+            narrow["response"] = {name: response[name] for name in ("usage", "service_tier") if name in response}
+            yield line, narrow
 
 
 def _records(source: Source, once: ReadOnce, line: int, name: str, at: float, row: dict[str, Any]) -> Iterator[Record]:
