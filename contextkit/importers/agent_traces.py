@@ -22,6 +22,7 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.importers.provider_names import UNKNOWN
+from contextkit.importers.read_once import ReadOnce
 from contextkit.importers.rows import bare, in_time, rows
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import plausible
@@ -63,20 +64,15 @@ class _Session:
 def read(source: Source) -> Iterator[Record]:
     """The calls of a trace by their times."""
     sessions: dict[str, _Session] = {}
-    n_known = 0
+    once = ReadOnce(source, "agent trace", "lines were")
     for _, (at, row) in in_time(
         source, _timed(source), lambda timed: timed[0], lambda timed: 2 * len(timed[1]["input"])
     ):
         name, text = str(row["session_id"]), row["input"]
-        if not source.is_new(
-            b"agent trace", f"{name} {at!r} {len(text)} {text[-TAIL:]}".encode("utf-8", "surrogatepass")
-        ):
-            n_known += 1
-            continue
-        session = sessions.setdefault(name, _Session())
-        yield _call(f"{name}/{row['timestamp']}", name, at, session, _grown(session, text), row["output"])
-    if n_known:
-        source.fault(0, f"{n_known:,} of its lines were read before; counted once")
+        if once.is_new(f"{name} {at!r} {len(text)} {text[-TAIL:]}"):
+            session = sessions.setdefault(name, _Session())
+            yield _call(f"{name}/{row['timestamp']}", name, at, session, _grown(session, text), row["output"])
+    once.finish()
 
 
 def _timed(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]:

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.importers.field_maps import FieldMap, text_at
 from contextkit.importers.format import first_line
-from contextkit.importers.provider_names import provider_and_model
-from contextkit.importers.rows import table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import dollars, parsed, plausible
-from contextkit.ledger.calls import ModelCall, Record
+from contextkit.importers.transcript import parsed, plausible
+from contextkit.ledger.calls import Record
 
+FIELDS = FieldMap(
+    ended_at="time",
+    model="properties.main_model",
+    output="properties.completion_tokens",
+    billed_usd="properties.cost",
+)
 _EVENT = re.compile(rb'\{\s*"event"\s*:\s*"[\w ./-]+"\s*,\s*"properties"\s*:\s*\{')
 
 
@@ -49,30 +52,11 @@ def read(source: Source) -> Iterator[Record]:
             session = f"{source.label} {event.get('time')}"
         elif kind == "message_send_starting":
             calls.put(plausible(event.get("time")))
-        elif kind == "message_send":
-            yield from _message(calls, number, session, event, said)
+        elif kind == "message_send" and calls.is_new(
+            f"{event.get('user_id')} {event.get('time')} {sorted(said.items())}"
+        ):
+            model = text_at(event, FIELDS.model).replace("None", "")  # as aider writes that there is none
+            name = f"{session}/{number}"
+            call = FIELDS.call(source, number, event, names=("", model), id=name, session=session)
+            yield from calls.call(number, call)
     calls.finish()
-
-
-def _message(
-    calls: SessionCalls, number: int, session: str, event: dict[str, Any], said: dict[str, Any]
-) -> Iterator[Record]:
-    if calls.is_new(f"{event.get('user_id')} {event.get('time')} {sorted(said.items())}"):
-        named = str(said.get("main_model") or "").replace("None", "")  # as aider writes that there is none
-        provider, model = provider_and_model("", named)
-        output = calls.source.count(number, said.get("completion_tokens"))
-        usage = Usage(output=output) if output else None
-        name, ended = f"{session}/{number}", plausible(event.get("time"))
-        usd = table(said).get("cost")
-        yield from calls.call(
-            number,
-            ModelCall(
-                id=name,
-                session=session,
-                provider=provider,
-                model=model,
-                usage=usage,
-                ended_at=ended,
-                billed_usd=dollars(usd),
-            ),
-        )

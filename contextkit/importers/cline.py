@@ -21,14 +21,15 @@ from typing import Any
 
 import orjson
 
-from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.field_maps import FieldMap, first_at, text_at
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts, Reading
-from contextkit.importers.transcript import dollars, plausible
-from contextkit.ledger.calls import ModelCall, Record
+from contextkit.importers.transcript import plausible
+from contextkit.ledger.calls import Record
 
+FIELDS = FieldMap(prompt="tokensIn", read="cacheReads", write="cacheWrites", output="tokensOut", billed_usd="cost")
 ROO_INCLUDES = 1_761_955_200.0
 """The first of November 2025: since then Roo Code's input holds the cached tokens of Anthropic's models too."""
 WHOLE_PROMPT = frozenset(("openai", "litellm", "doubao", "fireworks", "hicap", "lmstudio", "qwen", "xai", "zai"))
@@ -78,32 +79,26 @@ def _records(
     name = f"{task}/{message['ts']}"
     if not calls.is_new(f"{name} {message.get('text')}"):
         return
-    host, named = models.of(message, at)
-    provider, model = provider_and_model(host, named)
-    counts = Counts(*(calls.source.count(number, said.get(name)) for name in _NAMES))
-    usage = calls.usage(number, provider, counts, _reading(counts, said, host, at))
-    if kind in SUMS:
-        yield from calls.remark("sum", f"{task}/{kind}", SUMS[kind])
-    lane = "main" if kind == CALL else kind
+    names = models.of(message, at)
+    counts = FIELDS.counts(calls.source, number, said)
     reason = said.get("cancelReason")
-    error = str(reason).replace("user_cancelled", "aborted") if reason else None
-    row = ModelCall(
+    call = FIELDS.call(
+        calls.source,
+        number,
+        said,
+        names=names,
+        billed=(counts, _reading(counts, said, names[0], at)),
         id=name,
         session=task,
-        provider=provider,
-        model=model,
-        usage=usage,
+        lane="main" if kind == CALL else kind,
         at=at or 0.0,
-        lane=lane,
-        error=error,
-        billed_usd=dollars(said.get("cost")),
+        error=str(reason).replace("user_cancelled", "aborted") if reason else None,
     )
-    yield from calls.call(number, row)
+    if kind in SUMS:
+        yield from calls.remark("sum", f"{task}/{kind}", SUMS[kind])
+    yield from calls.call(number, call)
     if kind == CONDENSED:
         calls.remark_next("compaction", "the history was condensed")
-
-
-_NAMES = ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
 
 
 def _reading(counts: Counts, said: dict[str, Any], host: str, at: float | None) -> Reading:
@@ -125,9 +120,8 @@ class _Models:
             return
         folder = Path(source.name).absolute().parent
         for use in _beside(source, folder / "task_metadata.json").get("model_usage") or []:
-            one = table(use)
-            names = str(one.get("model_provider_id") or ""), str(one.get("model_id") or "")
-            self.uses.append((plausible(one.get("ts")) or 0.0, *names))
+            names = text_at(use, "model_provider_id"), text_at(use, "model_id")
+            self.uses.append((first_at(use, "ts", plausible) or 0.0, *names))
         conversation = folder / "api_conversation_history.json"
         if not self.uses and conversation.is_file():
             found = _MODEL.findall(conversation.read_bytes())
@@ -135,9 +129,8 @@ class _Models:
 
     def of(self, message: dict[str, Any], at: float | None) -> tuple[str, str]:
         """The host and the model of a call."""
-        info = table(message.get("modelInfo"))
-        if info.get("modelId"):
-            return str(info.get("providerId") or ""), str(info["modelId"])
+        if named := text_at(message, "modelInfo.modelId"):
+            return text_at(message, "modelInfo.providerId"), named
         before = [use for use in self.uses if at is None or use[0] <= at + 1] or self.uses[:1]
         return before[-1][1:] if before else ("", self.named)
 

@@ -8,17 +8,27 @@ Takes a source, gives one call for each message with `metrics`. Prompts are not 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.field_maps import FieldMap
+from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
-from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import dollars, plausible, recorded_id
-from contextkit.ledger.calls import ModelCall, Record
+from contextkit.importers.transcript import plausible
+from contextkit.ledger.calls import Record
 
-_NAMES = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
+FIELDS = FieldMap(
+    id="id",
+    ended_at="ts",
+    provider="modelInfo.provider",
+    model="modelInfo.id",
+    prompt="metrics.inputTokens",
+    read="metrics.cacheReadTokens",
+    write="metrics.cacheWriteTokens",
+    output="metrics.outputTokens",
+    reading="inclusive",
+    billed_usd="metrics.cost",
+)
 
 
 def is_cline_session(head: bytes) -> bool:
@@ -30,7 +40,7 @@ def is_cline_session(head: bytes) -> bool:
     False
     """
     start = bare(head)[:1024]
-    return start.startswith(b"{") and all(name in start for name in (b'"updated_at"', b'"agent"', b'"sessionId"'))
+    return start.startswith(b"{") and has_names(start, "updated_at agent sessionId")
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -42,34 +52,16 @@ def read(source: Source) -> Iterator[Record]:
             source.fault(number, "no session with a list of messages; passed over")
             continue
         session, agent = str(row.get("sessionId") or source.label), str(row.get("agent") or "lead")
+        lane = "main" if agent == "lead" else agent
         for place, message in enumerate(messages):
-            if isinstance(message, dict):
-                yield from _records(calls, number, place, message, session, "main" if agent == "lead" else agent)
+            if not isinstance(message, dict):
+                continue
+            name = FIELDS.id_of(message) or f"{session}/{place}"
+            if message.get("role") == "user":
+                calls.put(plausible(message.get("ts")))
+            elif not table(message.get("metrics")):
+                calls.n_unbilled += message.get("role") == "assistant"
+            elif calls.is_new(f"{name} {message.get('ts')}"):
+                call = FIELDS.call(source, number, message, id=name, session=session, lane=lane)
+                yield from calls.call(number, call)
     calls.finish()
-
-
-def _records(
-    calls: SessionCalls, number: int, place: int, message: dict[str, Any], session: str, lane: str
-) -> Iterator[Record]:
-    now, said = plausible(message.get("ts")), table(message.get("metrics"))
-    name = recorded_id(message.get("id")) or f"{session}/{place}"
-    if message.get("role") == "user":
-        calls.put(now)
-    elif not said:
-        calls.n_unbilled += message.get("role") == "assistant"
-    elif calls.is_new(f"{name} {message.get('ts')}"):
-        info = table(message.get("modelInfo"))
-        provider, model = provider_and_model(str(info.get("provider") or ""), str(info.get("id") or ""))
-        counts = Counts(*(calls.source.count(number, said.get(one)) for one in _NAMES))
-        usage = calls.usage(number, provider, counts, "inclusive")
-        row = ModelCall(
-            id=name,
-            session=session,
-            provider=provider,
-            model=model,
-            usage=usage,
-            ended_at=now,
-            lane=lane,
-            billed_usd=dollars(said.get("cost")),
-        )
-        yield from calls.call(number, row)

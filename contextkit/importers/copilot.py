@@ -21,15 +21,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextkit.cache.usage import Usage
+from contextkit.importers.field_maps import FieldMap, text_at, value_at
 from contextkit.importers.format import first_line
 from contextkit.importers.rows import table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
-from contextkit.importers.spans import Counts
 from contextkit.importers.transcript import EARLIEST, parsed, plausible, recorded_id
 from contextkit.ledger.calls import ModelCall, Record, Remark
 
 PROVIDER = "github-copilot"
+FIELDS = FieldMap(
+    prompt="inputTokens",
+    read="cacheReadTokens",
+    write="cacheWriteTokens",
+    output="outputTokens",
+    reading="inclusive",
+)
 ADDED_UP = "all calls of this model up to a session.shutdown"
 _EVENT = re.compile(rb'"type"\s*:\s*"(?:session|assistant|user|tool|hook|system|subagent)\.\w+"')
 _PUT = ("user.message", "tool.execution_complete", "session.compaction_complete")
@@ -105,8 +112,8 @@ class _Log:
             self.calls.put(now)
 
     def _start(self, data: dict[str, Any], now: float | None) -> None:
-        self.session = str(data.get("sessionId") or self.session)
-        self.project = str(table(data.get("context")).get("cwd") or self.project)
+        self.session = text_at(data, "sessionId") or self.session
+        self.project = text_at(data, "context.cwd") or self.project
         self.started = now or self.started
 
     def _message(self, number: int, event: dict[str, Any], data: dict[str, Any], now: float | None) -> None:
@@ -125,8 +132,8 @@ class _Log:
             held.usage = Usage(output=most) if most else None
         elif self.calls.is_new(name):
             usage = None if output is None else Usage(output=output)
-            lane = str(event.get("agentId") or "main")
-            model = str(data.get("model") or "unknown")
+            lane = text_at(event, "agentId") or "main"
+            model = text_at(data, "model") or "unknown"
             self.held[name] = _Call(number, name, model, lane, self.calls.asked, now, usage)
             self.calls.asked = None
 
@@ -137,27 +144,15 @@ class _Log:
         held = self.held.pop(name, None)
         if not self.calls.is_new(f"usage {name}"):
             return
-        model = str(data.get("model") or "unknown")
+        model = text_at(data, "model") or "unknown"
         if now is not None and now <= self.added.get(model, 0.0):
             self.n_late += 1
             return
-        usage = self._usage(number, data)
+        usage = FIELDS.usage(self.source, number, data, PROVIDER)
         if usage is not None:
             self.billed[model] = self.billed[model] + usage if model in self.billed else usage
-        lane, at = str(event.get("agentId") or "main"), (held.at if held else None) or 0.0
-        yield from self._row(
-            number,
-            ModelCall(
-                id=name,
-                session=self.session,
-                provider=PROVIDER,
-                model=model,
-                usage=usage,
-                ended_at=now,
-                at=at,
-                lane=lane,
-            ),
-        )
+        lane, at = text_at(event, "agentId") or "main", (held.at if held else None) or 0.0
+        yield from self._row(number, id=name, model=model, usage=usage, ended_at=now, at=at, lane=lane)
 
     def _shutdown(
         self, number: int, event: dict[str, Any], data: dict[str, Any], now: float | None
@@ -167,8 +162,8 @@ class _Log:
         if not isinstance(metrics, dict) or not self.calls.is_new(f"shutdown {recorded_id(event.get('id')) or now}"):
             return
         for model, said in metrics.items():
-            usage = self._usage(number, table(table(said).get("usage")))
-            count = self.source.count(number, table(table(said).get("requests")).get("count"))
+            usage = FIELDS.usage(self.source, number, table(value_at(said, "usage")), PROVIDER)
+            count = self.source.count(number, value_at(said, "requests.count"))
             mine = self._take(model, now)
             if model in self.billed:
                 yield from self._rest(number, model, usage, self.billed.pop(model), now)
@@ -201,40 +196,23 @@ class _Log:
     def _sum(self, number: int, model: str, usage: Usage | None, at: float, now: float | None) -> Iterator[Record]:
         yield from self.calls.remark("sum", f"{self.session}/{model}", ADDED_UP)
         at, ended = at or self.started, now or self.started or EARLIEST
-        identity = f"{self.session}/{model}/{number}"
-        row = ModelCall(
-            id=identity,
-            session=self.session,
-            provider=PROVIDER,
-            model=model,
-            usage=usage,
-            ended_at=ended,
-            at=min(at, ended),
-            lane=model,
-        )
-        yield from self._row(number, row)
+        name = f"{self.session}/{model}/{number}"
+        yield from self._row(number, id=name, model=model, usage=usage, ended_at=ended, at=min(at, ended), lane=model)
 
     def _held(self, call: _Call) -> Iterator[Record]:
-        row = ModelCall(
+        yield from self._row(
+            call.line,
             id=call.identity,
-            session=self.session,
-            provider=PROVIDER,
             model=call.model,
             usage=call.usage,
             ended_at=call.ended,
             at=call.at or 0.0,
             lane=call.lane,
         )
-        yield from self._row(call.line, row)
 
-    def _row(self, number: int, row: Any) -> Iterator[Record]:
+    def _row(self, number: int, **fields: Any) -> Iterator[Record]:
         yield from self.calls.remark("project", self.session, self.project)
-        yield from self.calls.call(number, row)
-
-    def _usage(self, number: int, said: dict[str, Any]) -> Usage | None:
-        names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
-        counts = Counts(*(self.source.count(number, said.get(name)) for name in names))
-        return self.calls.usage(number, PROVIDER, counts, "inclusive")
+        yield from self.calls.call(number, ModelCall(session=self.session, provider=PROVIDER, **fields))
 
     def finish(self) -> Iterator[Record]:
         """What no shutdown added up."""

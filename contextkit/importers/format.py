@@ -92,3 +92,18 @@ def first_line(head: bytes) -> bytes:
     b'{"a":1}'
     """
     return head.lstrip().split(b"\n", 1)[0]
+
+
+def has_names(start: bytes, *sets: str) -> bool:
+    """Return whether all names of one of the sets, with blanks between them, stand in quotes in what a file starts with.
+
+    >>> has_names(b'{"id":1,"type":2}', "id kind", "type id"), has_names(b'{"id":1}', "type id")
+    (True, False)
+    """
+    return any(all(b'"%b"' % name.encode() in start for name in names.split()) for names in sets)
+
+
+def has_columns(start: bytes, *sets: str) -> bool:
+    """Return whether a file that starts like this is a table with all columns of one of the sets."""
+    line = first_line(start)
+    return line[:1] not in (b"{", b"[") and any(all(name.encode() in line for name in names.split()) for names in sets)

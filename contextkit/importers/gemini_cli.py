@@ -19,15 +19,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from contextkit.cache.usage import Usage
+from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
-from contextkit.importers.spans import Counts
+from contextkit.importers.spans import Counts, Reading, counted_usage
 from contextkit.importers.transcript import plausible, recorded_id
 from contextkit.ledger.calls import ModelCall, Record
 
 PROVIDER = "google"
+COUNTERS = "input output total cached thoughts tool"
 KEEPS_OTHERS = ("$set", "$rewindTo")
 
 
@@ -41,7 +42,7 @@ def is_gemini_cli(head: bytes) -> bool:
     is_sorted = (
         b'"lastUpdated"' in start[:128] and b'"messages"' in start[:256]
     )  # somebody wrote it anew, keys in order
-    return start.startswith(b"{") and (is_sorted or (b'"sessionId"' in start and b'"projectHash"' in start))
+    return start.startswith(b"{") and (is_sorted or has_names(start, "sessionId projectHash"))
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -73,7 +74,8 @@ def read(source: Source) -> Iterator[Record]:
             calls.n_unbilled += 1
         elif calls.is_new(name):
             ended = plausible(message.get("timestamp"))
-            usage = _usage(calls, number, table(message["tokens"]))
+            billed = metadata_counts(source, number, table(message["tokens"]), COUNTERS)
+            usage = counted_usage(source, number, *billed)
             model = str(message.get("model") or "unknown")
             yield from calls.call(
                 number,
@@ -104,40 +106,21 @@ def _keep(messages: dict[str, tuple[int, dict[str, Any]]], number: int, message:
         messages[name] = number, message
 
 
-def _usage(calls: SessionCalls, number: int, tokens: dict[str, Any]) -> Usage | None:
-    return metadata_usage(
-        calls,
-        number,
-        PROVIDER,
-        *(tokens.get(name) for name in ("input", "output", "total", "cached", "thoughts", "tool")),
-    )
+def metadata_counts(source: Source, number: int, said: dict[str, Any], names: str) -> tuple[Counts, Reading]:
+    """Read the counters of a Gemini `usageMetadata`; one that is left out is 0 there.
 
-
-def metadata_usage(
-    calls: SessionCalls,
-    number: int,
-    provider: str,
-    prompt: object,
-    output: object,
-    total: object,
-    cached: object,
-    thoughts: object,
-    tool: object,
-) -> Usage | None:
-    """What the counters of a Gemini `usageMetadata` say was billed; one that is left out is 0 there.
+    `names` are those of the prompt, the output, the total, the cached tokens, the thoughts and what tools added.
 
     The total tells whether the prompt holds the cached tokens and the output the thoughts; without a total it is as
     Gemini counts: cached inside, thoughts beside.
     """
-    sent, out, whole = (calls.source.count(number, value) for value in (prompt, output, total))
-    omitted = (0 if value is None else calls.source.count(number, value) for value in (cached, thoughts, tool))
-    read, thought, from_tools = omitted
+    values = [said.get(name) for name in names.split()]
+    sent, out, whole = (source.count(number, value) for value in values[:3])
+    read, thought, from_tools = (source.count(number, 0 if value is None else value) for value in values[3:])
     if sent is None or out is None or read is None or thought is None or from_tools is None:
-        return None
+        return Counts(), "unsaid"
     rest = None if whole is None else whole - sent - out - from_tools
     is_thought_inside = thought > 0 and rest in (0, read)
     out += 0 if is_thought_inside else thought
     is_beside = read > 0 and rest == read + (0 if is_thought_inside else thought)
-    return calls.usage(
-        number, provider, Counts(sent + from_tools, read, 0, out), "exclusive" if is_beside else "inclusive"
-    )
+    return Counts(sent + from_tools, read, 0, out), "exclusive" if is_beside else "inclusive"

@@ -20,14 +20,25 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.field_maps import FieldMap, first_at, text_at, value_at
+from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source, load_json
-from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import dollars, plausible, recorded_id
-from contextkit.ledger.calls import ModelCall, Record
+from contextkit.importers.transcript import plausible, recorded_id
+from contextkit.ledger.calls import Record
 
+FIELDS = FieldMap(
+    at="timestamp",
+    ended_at="completed",
+    prompt="output.usage.input_tokens",
+    read="output.usage.input_tokens_cache_read",
+    write="output.usage.input_tokens_cache_write",
+    output="output.usage.output_tokens",
+    total="output.usage.total_tokens",
+    reading="exclusive",
+    billed_usd="output.usage.total_cost",
+)
 MAGIC = b"PK\3\4"
 ADDED_UP = "all calls of this model"
 MOST_BYTES = 1 << 30
@@ -38,7 +49,6 @@ DAMAGE = (
 )
 """What `zipfile` raises for an archive whose places, sizes, names, methods, checksums or contents are wrong."""
 _MEMBER = re.compile(rb"(?:header\.json|_journal/|samples/|summaries\.json)")
-_NAMES = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
 
 
 def is_inspect(head: bytes) -> bool:
@@ -50,7 +60,7 @@ def is_inspect(head: bytes) -> bool:
     if head.startswith(MAGIC):
         return _MEMBER.match(head, 30) is not None
     start = bare(head)[:512]
-    return start.startswith(b"{") and all(name in start for name in (b'"version"', b'"status"', b'"eval"'))
+    return start.startswith(b"{") and has_names(start, "version status eval")
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -110,11 +120,9 @@ class _Calls(SessionCalls):
 
     def header(self, log: dict[str, Any]) -> None:
         """What a log says of the run as a whole."""
-        about, stats = table(log.get("eval")), table(log.get("stats"))
-        names = map(recorded_id, (about.get("eval_id"), about.get("run_id"), about.get("created"), self.run))
-        self.run = next(filter(None, names), self.run)
-        self.started = plausible(stats.get("started_at")) or plausible(about.get("created")) or 0.0
-        self.sums = table(stats.get("model_usage"))
+        self.run = first_at(log, "eval.eval_id eval.run_id eval.created", recorded_id) or self.run
+        self.started = first_at(log, "stats.started_at eval.created", plausible) or 0.0
+        self.sums = table(value_at(log, "stats.model_usage"))
 
     def sample(self, number: int, sample: object) -> Iterator[Record]:
         """The calls of a sample, or their sums."""
@@ -138,51 +146,20 @@ class _Calls(SessionCalls):
         if event.get("cache") == "read":
             self.n_cached += 1
             return
-        output = table(event.get("output"))
         if event.get("pending") or not self.is_new(name):
             return
-        at, ended = plausible(event.get("timestamp")), plausible(event.get("completed"))
         error = str(event["error"]).split("\n", 1)[0][:80] if event.get("error") else None
-        yield from self._row(
-            number, name, session, "main", str(event.get("model") or ""), output.get("usage"), at, ended, error
-        )
+        yield from self._row(number, event, text_at(event, "model"), id=name, session=session, error=error)
 
     def _added_up(self, number: int, session: str, models: dict[str, Any]) -> Iterator[Record]:
         for model, said in models.items():
             if self.is_new(f"{session} {model}"):
                 self.n_rows += 1
                 yield from self.remark("sum", f"{session}/{model}", ADDED_UP)
-                yield from self._row(
-                    number, f"{session}/{model}", session, model, model, said, self.started, None, None
-                )
+                row, name = {"output": {"usage": said}}, f"{session}/{model}"
+                yield from self._row(number, row, model, id=name, session=session, lane=model, at=self.started)
 
-    def _row(
-        self,
-        number: int,
-        name: str,
-        session: str,
-        lane: str,
-        model: str,
-        said: object,
-        at: float | None,
-        ended: float | None,
-        error: str | None,
-    ) -> Iterator[Record]:
+    def _row(self, number: int, row: dict[str, Any], model: str, **known: Any) -> Iterator[Record]:
         host, _, rest = model.partition("/")
-        provider, asked = provider_and_model(host, rest) if rest else provider_and_model("", model)
-        counts = table(said)
-        sent, read_, write, output, total = (self.source.count(number, counts.get(name)) for name in _NAMES)
-        usage = self.usage(number, provider, Counts(sent, read_, write, output, total), "exclusive")
-        row = ModelCall(
-            id=name,
-            session=session,
-            provider=provider,
-            model=asked,
-            usage=usage,
-            ended_at=ended,
-            at=at or 0.0,
-            lane=lane,
-            error=error,
-            billed_usd=dollars(counts.get("total_cost")),
-        )
-        yield from self.call(number, row)
+        names = (host, rest) if rest else ("", model)
+        yield from self.call(number, FIELDS.call(self.source, number, row, names=names, **known))

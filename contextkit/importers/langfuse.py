@@ -20,51 +20,55 @@ integration chose to show, not the request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from contextkit.cache.usage import NO_COUNT, Usage, natural
-from contextkit.importers.provider_names import provider_and_model
-from contextkit.importers.rows import bare, in_time, named, rows, table
+from contextkit.importers.field_maps import FieldMap, first_at, text_at, value_at
+from contextkit.importers.format import has_columns, has_names
+from contextkit.importers.rows import Row, bare, named, rows, table
 from contextkit.importers.source import Source
 from contextkit.importers.spans import Counts, Reading, Span, Traces, counted_usage
-from contextkit.importers.transcript import dollars, plausible, recorded_id
+from contextkit.importers.transcript import dollars
 from contextkit.ledger.calls import ModelCall, Record
 from contextkit.providers.usage import Report, ignore
 
+FIELDS = FieldMap(
+    id="id",
+    session="sessionid",
+    at="starttime endtime",
+    first_byte_at="completionstarttime",
+    ended_at="endtime",
+    provider="metadata.ls_provider",
+    model="providedmodelname model",
+    billed_usd="costdetails.total calculatedtotalcost totalcost",
+)
+OLD_COUNTS = {
+    "input": "prompttokens inputusage",
+    "output": "completiontokens outputusage",
+    "total": "totalusage",
+}
+"""Counts in exports of older versions, one for each direction."""
+COLUMNS = FIELDS.columns(
+    "traceid parentobservationid type name level usagedetails usage " + " ".join(OLD_COUNTS.values())
+)
+"""Columns that are looked at."""
 WRAPPERS = {"data": 2, "observations": 2}
-COUNTS: dict[str, tuple[str, ...]] = {
-    "prompt": ("input", "input_tokens", "prompt_tokens"),
-    "read": (
-        "input_cached_tokens",
-        "cache_read_input_tokens",
-        "input_cache_read",
-        "cache_read_tokens",
-        "input_tokens_cached",
-    ),
-    "write": (
-        "input_cache_creation",
-        "cache_creation_input_tokens",
-        "input_cache_write",
-        "cache_write_tokens",
-        "cache_write_input_tokens",
-        "input_cache_creation_tokens",
-    ),
-    "write_5m": ("input_cache_creation_5m", "ephemeral_5m_input_tokens"),
-    "write_1h": ("input_cache_creation_1h", "ephemeral_1h_input_tokens"),
-    "output": ("output", "output_tokens", "completion_tokens"),
-    "total": ("total", "total_tokens"),
+COUNTS = {
+    "prompt": "input input_tokens prompt_tokens",
+    "read": "input_cached_tokens cache_read_input_tokens input_cache_read cache_read_tokens input_tokens_cached",
+    "write": "input_cache_creation cache_creation_input_tokens input_cache_write cache_write_tokens "
+    "cache_write_input_tokens input_cache_creation_tokens",
+    "write_5m": "input_cache_creation_5m ephemeral_5m_input_tokens",
+    "write_1h": "input_cache_creation_1h ephemeral_1h_input_tokens",
+    "output": "output output_tokens completion_tokens",
+    "total": "total total_tokens",
 }
 """Meaning → its names in `usageDetails`, Langfuse's own first, then those of Anthropic, OpenAI and their integrations.
 """
 GENERATION, AGENT = "GENERATION", "AGENT"
-_KNOWN = {name for names in COUNTS.values() for name in names}
-_HEAD = (
-    (b'"traceId"', b'"startTime"', b'"type"'),
-    (b'"trace_id"', b'"start_time"', b'"type"'),
-    (b'"usageDetails"',),
-    (b'"usage_details"',),
-)
-_TABLE = ((b"traceId", b"startTime", b"type"), (b"trace_id", b"start_time", b"type"))
+_KNOWN = " ".join(COUNTS.values()).split()
+_HEAD = ("traceId startTime type", "trace_id start_time type")
 
 
 def is_langfuse(head: bytes) -> bool:
@@ -74,130 +78,67 @@ def is_langfuse(head: bytes) -> bool:
     (True, False)
     """
     start = bare(head)
-    if start[:1] not in (b"{", b"["):
-        line = start.split(b"\n", 1)[0]
-        return any(all(name in line for name in names) for names in _TABLE)
-    is_one = any(all(name in start for name in names) for names in _HEAD)
-    return is_one and b'"spanId"' not in start and b'"span_id"' not in start and b'"contextkit_ledger"' not in start
+    is_row = start[:1] in (b"{", b"[") and has_names(start, *_HEAD, "usageDetails", "usage_details")
+    return (is_row and not has_names(start, "spanId", "span_id", "contextkit_ledger")) or has_columns(start, *_HEAD)
 
 
 def read(source: Source) -> Iterator[Record]:
     """The generations of an export, trace by trace."""
-    traces, n_known = Traces(source), 0
-    for number, (line, (at, row)) in enumerate(in_time(source, _timed(source), lambda timed: timed[0])):
-        name = recorded_id(row.get("id")) or f"{source.name}/{line}/{number} {at}"
-        if source.is_new(b"langfuse", name.encode("utf-8", "surrogatepass")):
-            yield from traces.put(_span(source, line, name, at, row))
+    traces = Traces(source, "langfuse", "observations were")
+    for line, name, at, row in FIELDS.in_time(source, traces, _rows(source)):
+        yield from traces.put(_span(source, line, name, at, row))
+    yield from traces.rest()
+    traces.finish()
+
+
+def _rows(source: Source) -> Iterator[Row]:
+    """Each observation, without what was said."""
+    for line, given in rows(source, WRAPPERS):
+        row = named(given)
+        if "type" in row or "usagedetails" in row:
+            yield line, {name: row[name] for name in COLUMNS if name in row}
         else:
-            n_known += 1
-    yield from traces.rest(n_known)
-    if n_known:
-        source.fault(0, f"{n_known:,} of its observations were read before; counted once")
-
-
-KEPT = (
-    "id",
-    "traceid",
-    "parentobservationid",
-    "type",
-    "name",
-    "starttime",
-    "endtime",
-    "completionstarttime",
-    "model",
-    "providedmodelname",
-    "usagedetails",
-    "usage",
-    "sessionid",
-    "level",
-    "metadata",
-    "prompttokens",
-    "completiontokens",
-    "inputusage",
-    "outputusage",
-    "totalusage",
-    "costdetails",
-    "calculatedtotalcost",
-    "totalcost",
-)
-"""Columns that are looked at."""
-
-
-def _timed(source: Source) -> Iterator[tuple[int, tuple[float, dict[str, Any]]]]:
-    """Each observation with its time, without what was said."""
-    last = 0.0
-    for line, row in rows(source, WRAPPERS):
-        said = named(row)
-        if "type" not in said and "usagedetails" not in said:
             source.fault(line, "no observation; passed over")
-        else:
-            at = plausible(said.get("starttime")) or plausible(said.get("endtime"))
-            if at is None:
-                source.fault(
-                    line, "no time, or one of a clock that was never set; the time of the row before stands in"
-                )
-            last = last if at is None else at
-            yield line, (last, {name: said[name] for name in KEPT if name in said})
 
 
 def _span(source: Source, line: int, name: str, at: float, row: Mapping[str, Any]) -> Span:
     kind = str(row.get("type", GENERATION)).upper()
-    trace, is_agent = str(row.get("traceid") or name), kind == AGENT
+    is_agent = kind == AGENT
     return Span(
         name,
-        str(row.get("parentobservationid") or ""),
-        trace,
-        str(row.get("name") or "") if is_agent else "",
+        text_at(row, "parentobservationid"),
+        text_at(row, "traceid") or name,
+        text_at(row, "name") if is_agent else "",
         is_agent,
-        str(row.get("sessionid") or ""),
+        text_at(row, FIELDS.session),
         "",
         _call(source, line, name, at, row) if kind == GENERATION else None,
     )
 
 
 def _call(source: Source, line: int, name: str, at: float, row: Mapping[str, Any]) -> ModelCall:
-    metadata = table(row.get("metadata"))
-    provider, model = provider_and_model(
-        str(metadata.get("ls_provider") or ""), str(row.get("providedmodelname") or row.get("model") or "")
-    )
-    first, ended = (plausible(row.get(moment)) for moment in ("completionstarttime", "endtime"))
-    if ended is not None and ended < at:
-        source.fault(line, "ends before it starts: a wrong clock; its end is unknown")
-        ended = None
-    return ModelCall(
+    error = "error" if text_at(row, "level").upper() == "ERROR" else None
+    call = FIELDS.call(
+        source,
+        line,
+        row,
         id=name,
+        session="",
         lane="",
         at=at,
-        first_byte_at=first if first is not None and first >= at else None,
-        ended_at=ended,
-        provider=provider,
-        model=model,
         usage=_usage(source, line, row),
-        error="error" if str(row.get("level", "")).upper() == "ERROR" else None,
-        billed_usd=_usd(row),
+        error=error,
     )
-
-
-def _usd(row: Mapping[str, Any]) -> float | None:
-    """What an observation cost; where its details have no total, their sum, as Langfuse adds them up."""
-    details = table(row.get("costdetails"))
-    total = details.get("total", row.get("calculatedtotalcost", row.get("totalcost")))
-    if total is not None:
-        return dollars(total)
-    parts = [dollars(part) for part in details.values()]
-    return sum(part for part in parts if part is not None) or None
+    if call.billed_usd is not None:
+        return call
+    parts = map(dollars, table(row.get("costdetails")).values())  # Langfuse adds them up
+    return replace(call, billed_usd=sum(filter(None, parts)) or None)
 
 
 def _usage(source: Source, line: int, row: Mapping[str, Any]) -> Usage | None:
-    said = table(row.get("usagedetails"))
-    if not said:  # exports of older versions have one count for each direction
-        said = table(row.get("usage")) or {
-            "input": row.get("prompttokens", row.get("inputusage")),
-            "output": row.get("completiontokens", row.get("outputusage")),
-            "total": row.get("totalusage"),
-        }
-    counts, reading = settled(said, lambda what: source.fault(line, what))
-    return counted_usage(source, line, counts, reading)
+    old = {name: value_at(row, paths) for name, paths in OLD_COUNTS.items()}
+    said = first_at(row, "usagedetails usage", table) or old
+    return counted_usage(source, line, *settled(said, lambda what: source.fault(line, what)))
 
 
 def settled(said: Mapping[str, Any], report: Report = ignore) -> tuple[Counts, Reading]:
@@ -209,7 +150,7 @@ def settled(said: Mapping[str, Any], report: Report = ignore) -> tuple[Counts, R
     >>> settled({"input": 191, "output": 291, "total": 2786, "input_cached_tokens": 2304})[1]
     'exclusive'
     """
-    found = {meaning: _first(said, names, report) for meaning, names in COUNTS.items()}
+    found = {meaning: _natural(value_at(said, names), report) for meaning, names in COUNTS.items()}
     if found["write"] is None and (found["write_5m"] is not None or found["write_1h"] is not None):
         found["write"] = (found["write_5m"] or 0) + (found["write_1h"] or 0)
     counts = Counts(**found)
@@ -236,8 +177,7 @@ def _readings(prompt: int, whole: int) -> tuple[tuple[Reading, int], ...]:
     return (("inclusive", prompt), ("exclusive", whole)) if whole != prompt else (("exclusive", prompt),)
 
 
-def _first(said: Mapping[str, Any], names: tuple[str, ...], report: Report) -> int | None:
-    count = next((said[name] for name in names if said.get(name) is not None), None)
+def _natural(count: object, report: Report) -> int | None:
     if count is not None and natural(count) is None:
         report(NO_COUNT)
     return natural(count)
@@ -245,5 +185,5 @@ def _first(said: Mapping[str, Any], names: tuple[str, ...], report: Report) -> i
 
 def _others(said: Mapping[str, Any], side: str, report: Report) -> int:
     """Tokens of that side that have no meaning of their own here: audio, images, reasoning."""
-    names = (name for name in said if name not in _KNOWN and name.startswith(f"{side}_"))
-    return sum(_first(said, (name,), report) or 0 for name in names)
+    others = (said[name] for name in said if name not in _KNOWN and name.startswith(f"{side}_"))
+    return sum(_natural(value, report) or 0 for value in others)

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from contextkit.importers.provider_names import UNKNOWN, provider_and_model
+from contextkit.importers.read_once import ReadOnce
 from contextkit.importers.rows import bare, rows
 from contextkit.importers.source import Source
 from contextkit.importers.transcript import EARLIEST, plausible
@@ -49,22 +50,17 @@ def is_openai_runs(head: bytes) -> bool:
 
 def read(source: Source) -> Iterator[Record]:
     """The calls of all runs, run by run."""
-    n_known, n_untimed, names = 0, 0, dict[str, int]()
+    once, n_untimed, names = ReadOnce(source, "openai run", "runs were"), 0, dict[str, int]()
     for line, run in rows(source, WRAPPERS):
         messages = next((run[key] for key in MESSAGES if isinstance(run.get(key), list)), None)
         if messages is None or not all(isinstance(message, dict) and "role" in message for message in messages):
             source.fault(line, "no run with a list of messages; passed over")
-        elif source.is_new(
-            b"openai run",
-            repr([run.get(key) for key in NAMES]).encode("utf-8", "replace"),
-            *(said := _spelled(messages)),
-        ):
+            continue
+        said = [*map(orjson.dumps, messages)]
+        if once.is_new(f"{[run.get(key) for key in NAMES]} {b','.join(said).decode()}"):
             n_untimed += not any(plausible(message.get("timestamp")) for message in messages)
             yield from _calls(_named(source, run, names), run, messages, said)
-        else:
-            n_known += 1
-    if n_known:
-        source.fault(0, f"{n_known:,} of its runs were read before; counted once")
+    once.finish()
     if n_untimed:
         source.fault(0, f"{n_untimed:,} of its runs say no time; their calls are put a second apart")
 
@@ -75,10 +71,6 @@ def _named(source: Source, run: dict[str, Any], names: dict[str, int]) -> str:
     name = f"{source.label} {' '.join(said) or 'run'}"
     names[name] = names.get(name, 0) + 1
     return name if names[name] == 1 and said else f"{name} #{names[name]}"
-
-
-def _spelled(messages: list[dict[str, Any]]) -> list[bytes]:
-    return [*map(orjson.dumps, messages)]
 
 
 def _calls(session: str, run: dict[str, Any], messages: list[dict[str, Any]], said: list[bytes]) -> Iterator[Record]:

@@ -19,22 +19,34 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from contextkit.cache.usage import Usage
 from contextkit.errors import UnreadableLog
-from contextkit.importers.format import first_line
-from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.field_maps import FieldMap, first_at, value_at
+from contextkit.importers.format import first_line, has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import STDIN, Source, is_packed, load_json
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import dollars, plausible, recorded_id
-from contextkit.ledger.calls import ModelCall, Record
+from contextkit.importers.transcript import plausible, recorded_id
+from contextkit.ledger.calls import Record
 
+FIELDS = FieldMap(
+    at="time.created",
+    ended_at="time.completed time.created",
+    provider="providerID",
+    model="modelID",
+    prompt="tokens.input",
+    read="tokens.cache.read",
+    write="tokens.cache.write",
+    output="tokens.output",
+    total="tokens.total",
+    billed_usd="cost",
+)
 MAGIC = b"SQLite format 3\0"
 _VERSIONS = slice(18, 20)
 """Bytes of a database that say whether its latest changes stand in a file beside it; 1 where all is in this one."""
@@ -52,7 +64,7 @@ def is_opencode(head: bytes) -> bool:
     if head.startswith(MAGIC):
         return True  # its tables say whose it is
     start = bare(head)[:1024]
-    is_ours = any(name in start for name in (b'"sessionID"', b'"projectID"')) and b'"ses_' in start
+    is_ours = has_names(start, "sessionID", "projectID") and b'"ses_' in start
     return start.startswith(b"{") and is_ours and b'"contextkit_ledger"' not in first_line(head)
 
 
@@ -223,48 +235,37 @@ def _parts(source: Source, message: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _message(
     calls: SessionCalls, number: int, message: dict[str, Any], session: str, lane: str, steps: list[dict[str, Any]]
 ) -> Iterator[Record]:
-    time = table(message.get("time"))
-    made, ended = plausible(time.get("created")), plausible(time.get("completed"))
     if message.get("role") != "assistant":
-        calls.put(made)
+        calls.put(first_at(message, FIELDS.at, plausible))
         return
     if message.get("summary") is True:
         calls.remark_next("compaction", "opencode summarised the history")
-    provider, model = provider_and_model(str(message.get("providerID") or ""), str(message.get("modelID") or ""))
-    error = table(message.get("error")).get("name")
+    error = value_at(message, "error.name")
     own = recorded_id(message.get("id")) or f"{session}/{calls.source.name}/{number}"
     for place, said in enumerate(steps or [message]):
-        usage = _usage(calls, number, provider, table(said.get("tokens")))
         name = f"{own}/{place}" if place else own
-        is_lost = not said.get("tokens") and bool(message.get("modelID"))
-        if not (usage or error or is_lost) or not calls.is_new(name):  # no call costs 0: such a reply was none
-            continue
-        yield from calls.call(
+        call = FIELDS.call(
+            calls.source,
             number,
-            ModelCall(
-                id=name,
-                session=session,
-                provider=provider,
-                model=model,
-                usage=usage,
-                ended_at=ended or made,
-                at=made or 0.0,
-                lane=lane,
-                error=("aborted" if error == "MessageAbortedError" else str(error)) if error else None,
-                billed_usd=dollars(said.get("cost")),
-            ),
+            {**message, "cost": said.get("cost")},
+            billed=(_counts(calls.source, number, said), "exclusive"),
+            id=name,
+            session=session,
+            lane=lane,
+            error=("aborted" if error == "MessageAbortedError" else str(error)) if error else None,
         )
+        is_lost = not said.get("tokens") and bool(message.get("modelID"))
+        if (call.usage or error or is_lost) and calls.is_new(name):  # no call costs 0: such a reply was none
+            yield from calls.call(number, call)
 
 
 def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
 
-def _usage(calls: SessionCalls, number: int, provider: str, tokens: dict[str, Any]) -> Usage | None:
-    cache = table(tokens.get("cache"))
-    told = (*(tokens.get(name) for name in ("input", "output", "total")), cache.get("read"), cache.get("write"))
-    fresh, output, total, read, write = (calls.source.count(number, value) for value in told)
-    reasoning = calls.source.count(number, tokens.get("reasoning") or 0)
-    if output is not None and total != (fresh or 0) + (read or 0) + (write or 0) + output:
-        output = None if reasoning is None else output + reasoning
-    return calls.usage(number, provider, Counts(fresh, read, write, output), "exclusive")
+def _counts(source: Source, number: int, said: dict[str, Any]) -> Counts:
+    counts = FIELDS.counts(source, number, said)
+    reasoning = source.count(number, value_at(said, "tokens.reasoning") or 0)
+    if counts.output is None or counts.total == (counts.prompt or 0) + counts.cached + counts.output:
+        return counts
+    return replace(counts, output=None if reasoning is None else counts.output + reasoning)

@@ -15,18 +15,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.field_maps import FieldMap, value_at, values_at
+from contextkit.importers.format import has_names
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import STDIN, Source
 from contextkit.importers.spans import Counts
-from contextkit.importers.transcript import dollars, plausible, recorded_id
-from contextkit.ledger.calls import ModelCall, Record
+from contextkit.importers.transcript import dollars, plausible
+from contextkit.ledger.calls import Record
 
 ADDED_UP = "what the sums of a conversation grew by"
 WRAPPERS = {"history": 2, "events": 2, "trajectory": 2}
-_NAMES = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "completion_tokens")
-_METRICS = re.compile(rb'"(?:accumulated_token_usage|token_usages|usage_to_metrics|llm_metrics|accumulated_cost)"')
+FIELDS = FieldMap(
+    id="response_id",
+    ended_at="cost.timestamp",
+    model="model model_name",
+    prompt="prompt_tokens",
+    read="cache_read_tokens",
+    write="cache_write_tokens",
+    output="completion_tokens",
+    reading="inclusive",
+    billed_usd="cost.cost",
+)
+_METRICS = ("accumulated_token_usage", "token_usages", "usage_to_metrics", "llm_metrics", "accumulated_cost")
 _EVENT = re.compile(rb'"source"\s*:\s*"(?:user|agent|environment)"')
 Sums = tuple[int, int, int, int, float]
 """Sent, read, written, generated, dollars."""
@@ -39,9 +50,9 @@ def is_openhands(head: bytes) -> bool:
     (True, False)
     """
     start = bare(head)
-    is_event = _EVENT.search(start) is not None and b'"timestamp"' in start and b'"id"' in start
-    is_known = _METRICS.search(start) is not None or (is_event and (b'"action"' in start or b'"observation"' in start))
-    return start[:1] in (b"{", b"[") and is_known and b'"contextkit_ledger"' not in start
+    is_event = _EVENT.search(start) is not None and has_names(start, "timestamp id")
+    is_known = has_names(start, *_METRICS) or (is_event and has_names(start, "action", "observation"))
+    return start[:1] in (b"{", b"[") and is_known and not has_names(start, "contextkit_ledger")
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -58,7 +69,7 @@ def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[
     if isinstance(row.get("llm_metrics"), dict):
         yield from _grown(calls, number, session, row["llm_metrics"], plausible(row.get("timestamp")))
         return
-    used = table(table(row.get("stats")).get("usage_to_metrics")) or {"main": row.get("metrics")}
+    used = table(value_at(row, "stats.usage_to_metrics")) or {"main": row.get("metrics")}
     found = [(str(use), table(metrics)) for use, metrics in used.items() if isinstance(metrics, dict)]
     for use, metrics in found:
         lane = "main" if use in ("main", "agent", "default") else use
@@ -91,28 +102,16 @@ def _listed(calls: SessionCalls, number: int, session: str, lane: str, metrics: 
     costs, said = _objects(metrics.get("costs")), _objects(metrics.get("token_usages"))
     is_paired = len(costs) == len(said)
     for place, one in enumerate(said):
-        name = recorded_id(one.get("response_id")) or f"{session}/{lane}/{place}"
+        name = FIELDS.id_of(one) or f"{session}/{lane}/{place}"
         if not calls.is_new(name):
             continue
-        provider, model = provider_and_model("", str(one.get("model") or metrics.get("model_name") or ""))
         cost = costs[place] if is_paired else {}
         ended, latency = plausible(cost.get("timestamp")), took.get(str(one.get("response_id")))
         started = ended - latency if ended is not None and isinstance(latency, int | float) and latency >= 0 else None
+        row = {"model_name": metrics.get("model_name"), **one, "cost": cost}
         at = plausible(started) or 0.0
-        counts = Counts(*(calls.source.count(number, one.get(field)) for field in _NAMES))
-        usage = calls.usage(number, provider, counts, "inclusive")
-        row = ModelCall(
-            id=name,
-            session=session,
-            provider=provider,
-            model=model,
-            usage=usage,
-            ended_at=ended,
-            at=at,
-            lane=lane,
-            billed_usd=dollars(cost.get("cost")),
-        )
-        yield from calls.call(number, row)
+        call = FIELDS.call(calls.source, number, row, at=at, id=name, session=session, lane=lane)
+        yield from calls.call(number, call)
     if costs and not is_paired:
         calls.source.fault(number, "as many costs as calls are not listed: their times and costs are unknown")
 
@@ -122,7 +121,8 @@ def _grown(
 ) -> Iterator[Record]:
     """What a snapshot says beyond the highest sums of its conversation so far."""
     said = table(metrics.get("accumulated_token_usage"))
-    counts = [0 if said.get(name) is None else calls.source.count(number, said[name]) for name in _NAMES]
+    paths = FIELDS.prompt, FIELDS.read, FIELDS.write, FIELDS.output
+    counts = [calls.source.count(number, next(values_at(said, path), 0)) for path in paths]
     cost = dollars(metrics.get("accumulated_cost")) or 0.0
     left, key = calls.source.faults.left, ("openhands", session, lane)
     before: Sums = left.get(key, (0, 0, 0, 0, 0.0))
@@ -131,24 +131,19 @@ def _grown(
         return
     grown = (None if now is None else top - was for now, top, was in zip(counts, tops, before[:4], strict=True))
     left[key] = (*tops, max(cost, before[4]))
-    provider, model = provider_and_model("", str(said.get("model") or metrics.get("model_name") or ""))
-    usage = calls.usage(number, provider, Counts(*grown), "inclusive")
     yield from calls.remark("sum", f"{session}/{lane}", ADDED_UP)
-    name = f"{session}/{lane}/{tops[0]}+{tops[3]}"
-    usd = max(cost - before[4], 0.0)
-    yield from calls.call(
+    call = FIELDS.call(
+        calls.source,
         number,
-        ModelCall(
-            id=name,
-            session=session,
-            provider=provider,
-            model=model,
-            usage=usage,
-            ended_at=at,
-            lane=lane,
-            billed_usd=dollars(usd),
-        ),
+        {"model_name": metrics.get("model_name"), **said},
+        billed=(Counts(*grown), "inclusive"),
+        id=f"{session}/{lane}/{tops[0]}+{tops[3]}",
+        session=session,
+        lane=lane,
+        ended_at=at,
+        billed_usd=dollars(max(cost - before[4], 0.0)),
     )
+    yield from calls.call(number, call)
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

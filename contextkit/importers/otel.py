@@ -20,11 +20,13 @@ settings too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from contextkit.cache.usage import natural, served
+from contextkit.importers.field_maps import text_at, value_at
+from contextkit.importers.format import has_names
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, is_by_line, named, rows, rows_of, table
 from contextkit.importers.source import MOST_DIGITS, Source
@@ -33,79 +35,83 @@ from contextkit.importers.transcript import dollars, plausible, recorded_id
 from contextkit.ledger.calls import ModelCall, Record, RemarkKind
 from contextkit.models import find_model
 
-ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "operation": (
-        "gen_ai.operation.name",
-        "ai.operationId",
-        "llm.request.type",
-        "openinference.span.kind",
-        "traceloop.span.kind",
-    ),
-    "provider": ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider"),
-    "model": ("gen_ai.request.model", "llm.request.model", "llm.model_name", "ai.model.id"),
-    "answering_model": ("gen_ai.response.model", "llm.response.model", "ai.response.model"),
-    "id": ("gen_ai.response.id", "llm.response.id", "ai.response.id"),
-    "session": (
-        "gen_ai.conversation.id",
-        "session.id",
-        "langfuse.session.id",
-        "traceloop.association.properties.session_id",
-        "traceloop.association.properties.thread_id",
-        "gen_ai.thread.id",
-        "ai.telemetry.metadata.sessionId",
-    ),
-    "agent": ("gen_ai.agent.name", "agent_name", "agent.name", "traceloop.entity.name", "gen_ai.agent.id"),
-    "prompt": (
-        "gen_ai.usage.input_tokens",
-        "gen_ai.usage.prompt_tokens",
-        "llm.usage.prompt_tokens",
-        "llm.token_count.prompt",
-        "ai.usage.inputTokens",
-        "ai.usage.promptTokens",
-    ),
-    "uncached": ("ai.usage.inputTokenDetails.noCacheTokens",),
-    "output": (
-        "gen_ai.usage.output_tokens",
-        "gen_ai.usage.completion_tokens",
-        "llm.usage.completion_tokens",
-        "llm.token_count.completion",
-        "ai.usage.outputTokens",
-        "ai.usage.completionTokens",
-    ),
-    "total": ("gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens"),
-    "read": (
-        "gen_ai.usage.cache_read.input_tokens",
-        "gen_ai.usage.cache_read_input_tokens",
-        "gen_ai.usage.cache_read_tokens",
-        "gen_ai.usage.details.cache_read_tokens",
-        "gen_ai.usage.details.cache_read_input_tokens",
-        "gen_ai.usage.input_tokens.cached",
-        "gen_ai.usage.input_cached_tokens",
-        "llm.usage.cache_read_input_tokens",
-        "llm.token_count.prompt_details.cache_read",
-        "ai.usage.inputTokenDetails.cacheReadTokens",
-        "ai.usage.cachedInputTokens",
-    ),
-    "write": (
-        "gen_ai.usage.cache_creation.input_tokens",
-        "gen_ai.usage.cache_write.input_tokens",
-        "gen_ai.usage.cache_creation_input_tokens",
-        "gen_ai.usage.cache_write_input_tokens",
-        "gen_ai.usage.cache_write_tokens",
-        "gen_ai.usage.details.cache_write_tokens",
-        "gen_ai.usage.details.cache_creation_input_tokens",
-        "gen_ai.usage.input_tokens.cache_write",
-        "llm.usage.cache_creation_input_tokens",
-        "llm.token_count.prompt_details.cache_write",
-        "ai.usage.inputTokenDetails.cacheWriteTokens",
-    ),
-    "ai_sdk": ("ai.response.providerMetadata",),
-    "tier": ("openai.response.service_tier", "gen_ai.openai.response.service_tier", "gen_ai.response.service_tier"),
-    "usd": ("gen_ai.usage.cost", "operation.cost", "llm.cost.total"),
-    "first": ("gen_ai.response.time_to_first_chunk", "gen_ai.server.time_to_first_token"),
-    "error": ("error.type", "exception.type"),
-    "collapse": ("pydantic_ai.cache.collapse_reason",),
-    "missed": ("pydantic_ai.cache.missed_tokens", "pydantic_ai.cache.wasted_tokens"),
+ATTRIBUTES = {
+    meaning: tuple(names.split())
+    for meaning, names in {
+        "operation": """
+            gen_ai.operation.name
+            ai.operationId
+            llm.request.type
+            openinference.span.kind
+            traceloop.span.kind
+        """,
+        "provider": "gen_ai.provider.name gen_ai.system llm.provider llm.system ai.model.provider",
+        "model": "gen_ai.request.model llm.request.model llm.model_name ai.model.id",
+        "answering_model": "gen_ai.response.model llm.response.model ai.response.model",
+        "id": "gen_ai.response.id llm.response.id ai.response.id",
+        "session": """
+            gen_ai.conversation.id
+            session.id
+            langfuse.session.id
+            traceloop.association.properties.session_id
+            traceloop.association.properties.thread_id
+            gen_ai.thread.id
+            ai.telemetry.metadata.sessionId
+        """,
+        "agent": "gen_ai.agent.name agent_name agent.name traceloop.entity.name gen_ai.agent.id",
+        "prompt": """
+            gen_ai.usage.input_tokens
+            gen_ai.usage.prompt_tokens
+            llm.usage.prompt_tokens
+            llm.token_count.prompt
+            ai.usage.inputTokens
+            ai.usage.promptTokens
+        """,
+        "uncached": "ai.usage.inputTokenDetails.noCacheTokens",
+        "output": """
+            gen_ai.usage.output_tokens
+            gen_ai.usage.completion_tokens
+            llm.usage.completion_tokens
+            llm.token_count.completion
+            ai.usage.outputTokens
+            ai.usage.completionTokens
+        """,
+        "total": "gen_ai.usage.total_tokens llm.usage.total_tokens llm.token_count.total ai.usage.totalTokens",
+        "read": """
+            gen_ai.usage.cache_read.input_tokens
+            gen_ai.usage.cache_read_input_tokens
+            gen_ai.usage.cache_read_tokens
+            gen_ai.usage.details.cache_read_tokens
+            gen_ai.usage.details.cache_read_input_tokens
+            gen_ai.usage.input_tokens.cached
+            gen_ai.usage.input_cached_tokens
+            llm.usage.cache_read_input_tokens
+            llm.token_count.prompt_details.cache_read
+            ai.usage.inputTokenDetails.cacheReadTokens
+            ai.usage.cachedInputTokens
+        """,
+        "write": """
+            gen_ai.usage.cache_creation.input_tokens
+            gen_ai.usage.cache_write.input_tokens
+            gen_ai.usage.cache_creation_input_tokens
+            gen_ai.usage.cache_write_input_tokens
+            gen_ai.usage.cache_write_tokens
+            gen_ai.usage.details.cache_write_tokens
+            gen_ai.usage.details.cache_creation_input_tokens
+            gen_ai.usage.input_tokens.cache_write
+            llm.usage.cache_creation_input_tokens
+            llm.token_count.prompt_details.cache_write
+            ai.usage.inputTokenDetails.cacheWriteTokens
+        """,
+        "project": "service.name",
+        "ai_sdk": "ai.response.providerMetadata",
+        "tier": "openai.response.service_tier gen_ai.openai.response.service_tier gen_ai.response.service_tier",
+        "usd": "gen_ai.usage.cost operation.cost llm.cost.total",
+        "first": "gen_ai.response.time_to_first_chunk gen_ai.server.time_to_first_token",
+        "error": "error.type exception.type",
+        "collapse": "pydantic_ai.cache.collapse_reason",
+        "missed": "pydantic_ai.cache.missed_tokens pydantic_ai.cache.wasted_tokens",
+    }.items()
 }
 """Meaning → its attributes, the conventions' own name first, then those of OpenLLMetry, Strands, pydantic-ai, Sentry,
 OpenInference, the AI SDK (npm ai 4 to 7)."""
@@ -127,8 +133,8 @@ ASKING = {
 """Operations that ask a model, in small letters."""
 AGENTS = {"invoke_agent", "agent"}
 """Operations that stand for the work of an agent."""
-PROJECT = "service.name"
-"""Attribute of the resource that says whose spans they are."""
+_WRITTEN = "ai_sdk.anthropic.cacheCreationInputTokens ai_sdk.bedrock.usage.cacheWriteInputTokens"
+"""What Anthropic or Bedrock wrote, as the AI SDK passes their own counts on."""
 OMITS_ZEROS = ("pydantic-ai", "logfire")
 """Scopes of instrumentations that write no count of 0 (pydantic-ai, `RequestUsage.opentelemetry_attributes`)."""
 COLLAPSE = "pydantic_ai.cache.collapse"
@@ -154,7 +160,7 @@ def is_otel(head: bytes) -> bool:
     (True, False)
     """
     start = bare(head)[:_NEAR]
-    is_export = any(f'"{name}"'.encode() in start for name in WRAPPERS)
+    is_export = has_names(start, *WRAPPERS)
     return (
         start[:1] in (b"{", b"[")
         and (is_export or all(part.search(start) for part in _SPAN))
@@ -180,11 +186,11 @@ class _NormalizedSpan:
     project: str
 
 
-class SpanLines:
+class SpanLines(Traces):
     """Holds the spans of a file until their traces can be told."""
 
     def __init__(self, source: Source) -> None:
-        self.source, self.traces, self.n_known = source, Traces(source), 0
+        super().__init__(source, "otel", "spans were")
 
     def hear(self, number: int, line: bytes) -> Iterator[Record]:
         """The next line; gives the calls of the oldest traces where too many spans are held."""
@@ -194,19 +200,12 @@ class SpanLines:
     def row(self, line: int, row: dict[str, Any]) -> Iterator[Record]:
         """The next object, wherever it stands."""
         for normalized in _spans(self.source, line, row):
-            if self.source.is_new(b"otel", f"{normalized.trace} {normalized.id}".encode("utf-8", "surrogatepass")):
-                yield from self.traces.put(_span(self.source, normalized))
-            else:
-                self.n_known += 1
+            if self.is_new(f"{normalized.trace} {normalized.id}"):
+                yield from self.put(_span(self.source, normalized))
 
     def waiting(self) -> Iterator[Record]:
         """The calls of the traces still held, as if no more of their spans came."""
-        return self.traces.copied().rest(self.n_known)
-
-    def finish(self) -> None:
-        """Report what concerns the file as a whole."""
-        if self.n_known:
-            self.source.fault(0, f"{self.n_known:,} of its spans were read before; counted once")
+        return self.copied().rest()
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -225,37 +224,34 @@ def lines(source: Source) -> SpanLines | None:
 
 def _spans(source: Source, line: int, row: dict[str, Any]) -> Iterator[_NormalizedSpan]:
     """The spans of a row: those of one resource, or the one it is."""
-    resource = _object(row.get("resource"))
-    project = str(attributes(resource.get("attributes")).get(PROJECT) or "")
+    project = text_at(meanings(value_at(row, "resource.attributes")), "project")
     groups = next((row[name] for name in _SCOPES if isinstance(row.get(name), list)), None)
     if groups is None:
-        normalized = _normalized(line, row, str(_object(row.get("instrumentation_scope")).get("name") or ""), project)
+        spans = [(row.get("instrumentation_scope"), row)]
+    else:
+        spans = [
+            (group.get("scope") or group.get("instrumentationLibrary"), span)
+            for group in groups
+            if isinstance(group, dict) and isinstance(group.get("spans"), list)
+            for span in group["spans"]
+        ]
+    for scope, span in spans:
+        name = str(table(scope).get("name") or "")
+        normalized = _normalized(line, span, name, project) if isinstance(span, dict) else None
         if normalized is None:
             source.fault(line, "no span; passed over")
         else:
             yield normalized
-        return
-    for group in filter(lambda group: isinstance(group, dict), groups):
-        scope = str(_object(group.get("scope") or group.get("instrumentationLibrary")).get("name") or "")
-        spans = group.get("spans")
-        for span in spans if isinstance(spans, list) else ():
-            normalized = _normalized(line, span, scope, project) if isinstance(span, dict) else None
-            if normalized is None:
-                source.fault(line, "no span; passed over")
-            else:
-                yield normalized
 
 
 def _normalized(line: int, span: dict[str, Any], scope: str, project: str) -> _NormalizedSpan | None:
-    raw = span if "traceId" in span and "spanId" in span else {**named(span), **named(_object(span.get("context")))}
+    raw = span if "traceId" in span and "spanId" in span else {**named(span), **named(table(span.get("context")))}
     names = _OTLP if raw is span else _PLAIN
     trace, own, parent, other, start, started, end, ended = map(raw.get, names)
     if not trace or not own:
         return None
-    status, events = _object(raw.get("status")), raw.get("events")
-    has_failed = (
-        bool(status) and str(_first(named(status), ("code", "statuscode")) or "").rpartition(".")[2].lower() in _FAILED
-    )
+    status, events = table(raw.get("status")), raw.get("events")
+    code = text_at(named(status), "code statuscode") if status else ""
     return _NormalizedSpan(
         line,
         _name(trace),
@@ -263,7 +259,7 @@ def _normalized(line: int, span: dict[str, Any], scope: str, project: str) -> _N
         _name(parent or other),
         _time(started if start is None else start),
         _time(ended if end is None else end),
-        has_failed,
+        code.rpartition(".")[2].lower() in _FAILED,
         meanings(raw.get("attributes")),
         tuple([str(event.get("name")) for event in events if isinstance(event, dict)])
         if events and isinstance(events, list)
@@ -283,16 +279,7 @@ _OTLP = (
     "endTimeUnixNano",
     "endTime",
 )
-_PLAIN = (
-    "traceid",
-    "spanid",
-    "parentspanid",
-    "parentid",
-    "starttimeunixnano",
-    "starttime",
-    "endtimeunixnano",
-    "endtime",
-)
+_PLAIN = tuple(map(str.lower, _OTLP))
 """Names of a span's fields, in OTLP's spelling and in the one that all spellings come to."""
 
 
@@ -358,20 +345,12 @@ def _reading(raw: Mapping[str, Any], counts: Counts, provider: str) -> Reading:
     return "exclusive" if reading_by_total(counts) == "exclusive" else "inclusive"
 
 
-def _written_by_ai_sdk(raw: Mapping[str, Any]) -> object:
-    """What Anthropic or Bedrock wrote, as the AI SDK passes their own counts on."""
-    metadata = table(raw.get("ai_sdk"))
-    anthropic, bedrock = table(metadata.get("anthropic")), table(metadata.get("bedrock"))
-    written = anthropic.get("cacheCreationInputTokens")
-    return table(bedrock.get("usage")).get("cacheWriteInputTokens") if written is None else written
-
-
 def _counts(source: Source, normalized: _NormalizedSpan) -> Counts:
     counts = {name: _number(normalized.raw.get(name)) for name in ("prompt", "read", "write", "output", "total")}
     if "uncached" in normalized.raw:
         counts["prompt"] = _number(normalized.raw["uncached"])
     if counts["write"] is None and "ai_sdk" in normalized.raw:
-        counts["write"] = _written_by_ai_sdk(normalized.raw)
+        counts["write"] = value_at(normalized.raw, _WRITTEN)
     if normalized.scope.startswith(OMITS_ZEROS) and (counts["read"] is not None or counts["write"] is not None):
         counts.update({name: counts[name] or 0 for name in ("read", "write")})
     return Counts(**{name: source.count(normalized.line, value) for name, value in counts.items()})
@@ -399,22 +378,13 @@ def _remarks(normalized: _NormalizedSpan) -> Iterator[tuple[RemarkKind, str]]:
         yield "compaction", "the provider compacted the history"
 
 
-def attributes(raw: object) -> dict[str, Any]:
-    """Attributes as a dictionary, whether they came as one, or as OTLP's list of keys and typed values.
-
-    >>> attributes([{"key": "n", "value": {"intValue": "5"}}, {"key": "s", "value": {"stringValue": "a"}}]), attributes({"n": 5})
-    ({'n': 5, 's': 'a'}, {'n': 5})
-    """
-    if isinstance(raw, dict):
-        return raw
-    pairs = (pair for pair in raw if isinstance(pair, dict) and "key" in pair) if isinstance(raw, list) else ()
-    return {str(pair["key"]): _typed(pair.get("value")) for pair in pairs}
-
-
 def meanings(raw: object) -> dict[str, Any]:
     """What the attributes of a span mean, those that are in no table left out.
 
-    Of several names the first of the table counts.
+    They are a dictionary, or OTLP's list of keys and typed values. Of several names the first of the table counts.
+
+    >>> meanings([{"key": "llm.usage.prompt_tokens", "value": {"intValue": "5"}}]), meanings({"session.id": "a"})
+    ({'prompt': 5}, {'session': 'a'})
     """
     found, ranks = dict[str, Any](), dict[str, int]()
     for (meaning, rank), value in _meant(raw):
@@ -439,10 +409,6 @@ _PLACES = {name: (meaning, rank) for meaning, names in ATTRIBUTES.items() for ra
 """Attribute → what it means, and how early in its table it stands."""
 
 
-def _first(raw: Mapping[str, Any], names: Iterable[str]) -> Any:
-    return next((raw[name] for name in names if raw.get(name) not in (None, "")), None)
-
-
 def _typed(value: object) -> Any:
     """The value inside `{"intValue": "5"}`; lists and objects are not asked for."""
     if isinstance(value, dict):
@@ -450,7 +416,7 @@ def _typed(value: object) -> Any:
             return text
         if (whole := value.get("intValue")) is not None:
             return _number(whole)
-    held = named(_object(value))
+    held = named(table(value))
     return (
         _number(held["intvalue"]) if "intvalue" in held else next((held[kind] for kind in _KINDS if kind in held), None)
     )
@@ -472,7 +438,3 @@ def _time(value: object) -> float | None:
 
 def _name(value: object) -> str:
     return str(value or "").removeprefix("0x")
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -16,17 +16,21 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from contextkit.importers.format import first_line
-from contextkit.importers.gemini_cli import metadata_usage
-from contextkit.importers.provider_names import provider_and_model
+from contextkit.importers.field_maps import FieldMap, text_at, value_at
+from contextkit.importers.format import first_line, has_names
+from contextkit.importers.gemini_cli import metadata_counts
 from contextkit.importers.rows import table
 from contextkit.importers.session_calls import SessionCalls
 from contextkit.importers.source import Source
-from contextkit.importers.transcript import parsed, plausible, recorded_id
-from contextkit.ledger.calls import ModelCall, Record, Remark
+from contextkit.importers.transcript import parsed, plausible
+from contextkit.ledger.calls import Record, Remark
 
+FIELDS = FieldMap(id="uuid", session="sessionId", lane="agentId", ended_at="timestamp", model="model")
+COUNTERS = (
+    "promptTokenCount candidatesTokenCount totalTokenCount "
+    "cachedContentTokenCount thoughtsTokenCount toolUsePromptTokenCount"
+)
 _MESSAGE = re.compile(rb'"message"\s*:\s*\{\s*(?:"role"\s*:\s*"\w+"\s*,\s*)?"parts"')
-_NAMES = ("prompt", "candidates", "total", "cachedContent", "thoughts", "toolUsePrompt")
 
 
 def is_qwen_code(head: bytes) -> bool:
@@ -38,8 +42,8 @@ def is_qwen_code(head: bytes) -> bool:
     False
     """
     line = first_line(head)
-    is_line = line.startswith(b"{") and all(name in line for name in (b'"uuid"', b'"parentUuid"', b'"sessionId"'))
-    return is_line and (_MESSAGE.search(line) is not None or b'"systemPayload"' in line or b'"usageMetadata"' in line)
+    is_line = line.startswith(b"{") and has_names(line, "uuid parentUuid sessionId")
+    return is_line and (_MESSAGE.search(line) is not None or has_names(line, "systemPayload", "usageMetadata"))
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -57,26 +61,22 @@ def read(source: Source) -> Iterator[Record]:
 
 
 def _records(calls: SessionCalls, number: int, row: dict[str, Any]) -> Iterator[Record]:
-    now, said = plausible(row.get("timestamp")), table(row.get("usageMetadata"))
-    name = recorded_id(row["uuid"]) or f"{calls.source.name}/{number}"
+    said, session = table(row.get("usageMetadata")), text_at(row, FIELDS.session) or calls.source.label
+    name = FIELDS.id_of(row) or f"{calls.source.name}/{number}"
     if row["type"] in ("user", "tool_result"):
-        calls.put(now)
+        calls.put(plausible(row.get("timestamp")))
     elif row.get("subtype") == "chat_compression":
         calls.remark_next("compaction", "Qwen Code compressed the history")
     elif row.get("subtype") == "custom_title":
-        title = table(row.get("systemPayload")).get("customTitle")
+        title = value_at(row, "systemPayload.customTitle")
         if isinstance(title, str) and title.strip():
-            yield Remark("title", str(row.get("sessionId") or calls.source.label), title.strip())
+            yield Remark("title", session, title.strip())
     elif row["type"] == "assistant" and not said:
         calls.n_unbilled += 1
     elif row["type"] == "assistant" and calls.is_new(name):
-        session, lane = str(row.get("sessionId") or calls.source.label), str(row.get("agentId") or "main")
-        provider, model = provider_and_model("", str(row.get("model") or ""))
-        usage = metadata_usage(calls, number, provider, *(said.get(f"{name}TokenCount") for name in _NAMES))
+        billed = metadata_counts(calls.source, number, said, COUNTERS)
+        call = FIELDS.call(calls.source, number, row, billed=billed, id=name, session=session)
         yield from calls.remark("project", session, row.get("cwd"))
-        if lane != "main":
-            yield from calls.remark("agent", f"{session}/{lane}", row.get("agentName"))
-        yield from calls.call(
-            number,
-            ModelCall(id=name, session=session, provider=provider, model=model, usage=usage, ended_at=now, lane=lane),
-        )
+        if call.lane != "main":
+            yield from calls.remark("agent", f"{session}/{call.lane}", row.get("agentName"))
+        yield from calls.call(number, call)

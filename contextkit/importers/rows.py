@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from heapq import heappop, heappush, nsmallest
+from heapq import heappop, heappush
 from itertools import chain, islice, pairwise
 from typing import Any, TypeVar
 
@@ -260,30 +260,27 @@ def in_time(
         turned.reverse()
         yield from sorted(turned, key=lambda row: at(row[1]))
         return
-    yield from _within(source, chain(first, rows), at, size)
+    latest = 0.0
+    for when, _, line, item in _windowed(chain(first, rows), at, size):
+        if when < latest:
+            source.fault(
+                line, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands"
+            )
+        latest = max(latest, when)
+        yield line, item
 
 
-def _within(
-    source: Source, rows: Iterable[tuple[int, T]], at: Callable[[T], float], size: Callable[[T], int]
-) -> Iterator[tuple[int, T]]:
+def _windowed(
+    rows: Iterable[tuple[int, T]], at: Callable[[T], float], size: Callable[[T], int]
+) -> Iterator[tuple[float, int, int, T]]:
+    """Time, place, line and item of each row, in order as far as rows are held."""
     heap: list[tuple[float, int, int, T]] = []
-    latest, held = 0.0, 0
+    held = 0
     for count, (line, item) in enumerate(rows):
         heappush(heap, (at(item), count, line, item))
         held += size(item)
         while len(heap) > WINDOW or held > MOST_HELD:
-            when, _, number, ready = heappop(heap)
-            held -= size(ready)
-            if when < latest:
-                source.fault(
-                    number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands"
-                )
-            latest = max(latest, when)
-            yield number, ready
-    for when, _, number, ready in nsmallest(len(heap), heap):
-        if when < latest:
-            source.fault(
-                number, "earlier than the calls before it: a wrong clock, or lines out of order; taken as it stands"
-            )
-        latest = max(latest, when)
-        yield number, ready
+            held -= size(heap[0][3])
+            yield heappop(heap)
+    while heap:
+        yield heappop(heap)

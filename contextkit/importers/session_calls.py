@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from contextkit.cache.usage import Usage
+from contextkit.importers.read_once import ReadOnce
 from contextkit.importers.source import Source
-from contextkit.importers.spans import Counts, Reading, counted_usage
 from contextkit.importers.transcript import EARLIEST
 from contextkit.ledger.calls import ModelCall, Record, Remark, RemarkKind
 
@@ -22,23 +21,20 @@ LONGEST = 3600.0
 UNTIMED = "no time, or one of a clock that was never set; the time of the call before stands in"
 
 
-class SessionCalls:
+class SessionCalls(ReadOnce):
     """The calls of one file, in its order."""
 
     def __init__(self, source: Source, program: str) -> None:
         """`program` keeps the names of its calls apart from those of other programs."""
-        self.source, self.program = source, program
+        super().__init__(source, program, "calls were")
         self.asked: float | None = None
         """When something was last put to the model."""
         self.ended = EARLIEST
         """When the call before ended."""
-        self.n_known = 0
-        """Calls that were read before, here or in another file."""
         self.n_calls = self.n_unbilled = 0
         """Calls, and replies that say nothing of what was billed."""
         self._ended: dict[tuple[str, str], float] = {}
         self._said_next: dict[RemarkKind, str] = {}
-        self._remarked: set[tuple[str, str]] = set()
 
     def put(self, at: float | None) -> None:
         """Something was put to the model: a message of the user, the result of a tool."""
@@ -47,23 +43,6 @@ class SessionCalls:
     def remark_next(self, kind: RemarkKind, text: str) -> None:
         """Say something of the next call."""
         self._said_next[kind] = text
-
-    def remark(self, kind: RemarkKind, about: str, text: object) -> Iterator[Remark]:
-        """A remark on a session or a lane, once; none where there is no text."""
-        if isinstance(text, str) and text and (kind, about) not in self._remarked:
-            self._remarked.add((kind, about))
-            yield Remark(kind, about, text)
-
-    def is_new(self, identity: str) -> bool:
-        """Return whether a call, or what else has a name, was not read before; from now on it was."""
-        is_new = self.source.is_new(self.program.encode(), identity.encode("utf-8", "surrogatepass"))
-        self.n_known += not is_new
-        return is_new
-
-    def usage(self, line: int, provider: str, counts: Counts, reading: Reading) -> Usage | None:
-        """What a call was billed; None, and a fault, where its counts contradict each other."""
-        usage = counted_usage(self.source, line, counts, reading)
-        return usage if usage is None else usage.with_ttls_of(provider)
 
     def call(self, line: int, call: ModelCall) -> Iterator[Record]:
         """A call with the remarks on it.
@@ -87,7 +66,6 @@ class SessionCalls:
 
     def finish(self) -> None:
         """Report what concerns the file as a whole."""
-        if self.n_known:
-            self.source.fault(0, f"{self.n_known:,} of its calls were read before; counted once")
+        super().finish()
         if self.n_unbilled and not self.n_calls:
             self.source.fault(0, f"none of its {self.n_unbilled:,} replies says token counts; they are in no figure")

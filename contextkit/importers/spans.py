@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from contextkit.cache.usage import Usage
+from contextkit.importers.read_once import ReadOnce
 from contextkit.importers.source import Source
 from contextkit.ledger.calls import ModelCall, Record, Remark, RemarkKind
 
@@ -82,8 +83,10 @@ def counted_usage(source: Source, line: int, counts: Counts, reading: Reading) -
     if counts.prompt is None or (counts.read is None and counts.write is None):
         known = Usage(None, counts.read, counts.write_5m, counts.write_1h, counts.output)
         return known if counts.cached or counts.output else None
-    if reading == "unsaid":
-        reading = "exclusive" if counts.cached > counts.prompt or not counts.cached else _untold(source, line)
+    if reading == "unsaid" and (counts.cached > counts.prompt or not counts.cached):
+        reading = "exclusive"
+    elif reading == "unsaid":
+        source.fault(line, UNTOLD)
     if reading == "inclusive" and counts.cached > counts.prompt:
         source.fault(line, IMPOSSIBLE)
         return None
@@ -92,19 +95,13 @@ def counted_usage(source: Source, line: int, counts: Counts, reading: Reading) -
     return usage if fresh is None or fresh or counts.cached or counts.output else None
 
 
-def _untold(source: Source, line: int) -> Reading:
-    source.fault(line, UNTOLD)
-    return "unsaid"
-
-
 def _split(source: Source, line: int, counts: Counts) -> Counts:
     """With the two lifetimes of what was written: the short one where nobody says, as it is what is asked for by
     default.
     """
     short, long = counts.write_5m, counts.write_1h
     if short is None and long is None:
-        none_long = None if counts.write is None else 0
-        return Counts(counts.prompt, counts.read, counts.write, counts.output, counts.total, counts.write, none_long)
+        return replace(counts, write_5m=counts.write, write_1h=None if counts.write is None else 0)
     both = (short or 0) + (long or 0)
     if counts.write is not None and counts.write != both:
         if not both:
@@ -142,15 +139,14 @@ class Span:
     """What it says of its call."""
 
 
-class Traces:
+class Traces(ReadOnce):
     """Holds spans until their trees can be read."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    def __init__(self, source: Source, program: str, what: str) -> None:
+        super().__init__(source, program, what)
         self.traces: dict[str, list[Span]] = {}
         self.n_held = self.n_twice = self.n_calls = 0
         self.mains: dict[str, str] = {}
-        self.said: set[tuple[str, str]] = set()
 
     def put(self, span: Span) -> Iterator[Record]:
         """One more span; gives the calls of the oldest traces where too many are held."""
@@ -162,14 +158,11 @@ class Traces:
     def copied(self) -> Traces:
         """The same, for calls to be taken of it that count for nothing yet."""
         ahead = copy(self)
-        ahead.traces, ahead.mains, ahead.said = dict(self.traces), dict(self.mains), set(self.said)
+        ahead.traces, ahead.mains, ahead.remarked = dict(self.traces), dict(self.mains), set(self.remarked)
         return ahead
 
-    def rest(self, n_known: int) -> Iterator[Record]:
-        """The calls of all traces still held, the earliest trace first, and what is to be said of all.
-
-        `n_known` were read before.
-        """
+    def rest(self) -> Iterator[Record]:
+        """The calls of all traces still held, the earliest trace first, and what is to be said of all."""
         waiting = sorted(self.traces.values(), key=_start)
         self.traces = {}
         for spans in waiting:
@@ -178,7 +171,7 @@ class Traces:
             self.source.fault(
                 0, f"{self.n_twice:,} of its spans tell of calls that other spans tell of too; counted once"
             )
-        if not self.n_calls and not n_known:
+        if not self.n_calls and not self.n_known:
             self.source.fault(0, "no model call in it")
 
     def _emitted(self, spans: list[Span]) -> Iterator[Record]:
@@ -209,18 +202,13 @@ class Traces:
         name = next((one.agent for one in chain if one.agent), "")
         lane = agents[0].id if len(agents) > 1 else self._top(session, name)
         self.n_calls += 1
-        yield from self._once("project", session, project)
-        yield from self._once("agent", f"{session}/{lane}", name if name != lane else "")
+        yield from self.remark("project", session, project)
+        yield from self.remark("agent", f"{session}/{lane}", name if name != lane else "")
         yield from (Remark(kind, span.call.id, text) for kind, text in span.remarks)
         yield _placed(span.call, session, lane)
 
     def _top(self, session: str, name: str) -> str:
         return MAIN if not name or self.mains.setdefault(session, name) == name else name
-
-    def _once(self, kind: RemarkKind, about: str, text: str) -> Iterator[Remark]:
-        if text and (kind, about) not in self.said:
-            self.said.add((kind, about))
-            yield Remark(kind, about, text)
 
 
 def _placed(call: ModelCall, session: str, lane: str) -> ModelCall:
@@ -246,13 +234,11 @@ def _placed(call: ModelCall, session: str, lane: str) -> ModelCall:
 def _ancestors(span: Span, by_id: dict[str, Span]) -> list[Span]:
     """From the nearest to the outermost; a circle ends where it closes."""
     found, seen = list[Span](), {span.id}
-    while span.parent and span.parent not in seen and (span := by_id.get(span.parent, _NOBODY)) is not _NOBODY:
+    while span.parent and span.parent not in seen and span.parent in by_id:
+        span = by_id[span.parent]
         seen.add(span.id)
         found.append(span)
     return found
-
-
-_NOBODY = Span("", "", "", "", False, "", "", None)
 
 
 def _at(span: Span) -> float:

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from contextkit.cache.usage import Usage
 from contextkit.importers.answers import answer_of
+from contextkit.importers.field_maps import FieldMap, text_at
 from contextkit.importers.provider_names import provider_and_model
 from contextkit.importers.rows import bare, rows, table
 from contextkit.importers.session_calls import SessionCalls
@@ -23,6 +23,12 @@ from contextkit.importers.source import Source
 from contextkit.importers.transcript import dollars, plausible, recorded_id
 from contextkit.ledger.calls import ModelCall, Record
 
+FIELDS = FieldMap(output="tokens_received", billed_usd="instance_cost")
+"""Of the sums of a run."""
+MODELS = (
+    "info.config.model.model_name info.config.model.name "
+    "replay_config.agent.model.model_name replay_config.agent.model.name"
+)
 ADDED_UP = "all calls of a run"
 _MINI = re.compile(rb'\{\s*"info"\s*:\s*\{')
 _SWE = re.compile(rb'\{\s*"(?:environment"\s*:\s*"[^"]*"\s*,\s*"trajectory|trajectory)"\s*:\s*\[')
@@ -96,22 +102,12 @@ def _call(
 
 
 def _sum(calls: SessionCalls, number: int, session: str, asked: str, stats: dict[str, Any]) -> Iterator[Record]:
-    output = calls.source.count(number, stats.get("tokens_received"))
+    call = FIELDS.call(calls.source, number, stats, names=("", asked), id=session, session=session)
     if calls.is_new(f"{session} {sorted(stats.items())}"):
-        provider, model = provider_and_model("", asked)
-        usage = Usage(output=output) if output else None
         yield from calls.remark("sum", f"{session}/main", ADDED_UP)
-        usd = stats.get("instance_cost")
-        yield from calls.call(
-            number,
-            ModelCall(
-                id=session, session=session, provider=provider, model=model, usage=usage, billed_usd=dollars(usd)
-            ),
-        )
+        yield from calls.call(number, call)
 
 
 def _model(run: dict[str, Any]) -> str:
     """The model that was asked, by the configuration that a trajectory holds."""
-    configs = (table(run["info"].get("config")), table(table(run.get("replay_config")).get("agent")))
-    named = (table(config.get("model")) for config in configs)
-    return next((str(name) for one in named if (name := one.get("model_name") or one.get("name"))), "")
+    return text_at(run, MODELS)
