@@ -122,7 +122,7 @@ def _explain(contents: Contents, console: Console, most: int) -> None:
             print_line(console, line)
     if free:
         print_line(console, "")
-        print_line(console, f"lost nothing, so not listed: {', '.join(f'{n:,} {cause}' for cause, n in free.items())}")
+        print_line(console, f"lost nothing, so not listed: {', '.join(free)}")
 
 
 def _unavoidable(summary: Summary) -> Iterator[str]:
