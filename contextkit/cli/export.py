@@ -247,7 +247,7 @@ def _row(analyzed: AnalyzedCall, prompt_digest: str | None) -> tuple[Any, ...]:
         miss.expected_tokens if miss else None,
         miss.lost_tokens if miss else None,
         miss.cost_usd if miss else None,
-        _text(analyzed.verdict),
+        _text(analyzed.diagnosis),
     )
 
 

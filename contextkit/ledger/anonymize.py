@@ -39,7 +39,9 @@ from contextkit.ledger.calls import (
 from contextkit.ledger.misses import complete_usage
 from contextkit.ledger.prompts import Growing, Lane, outline, read_body
 from contextkit.models import built_in_models, find_model, model_named
+from contextkit.prompt.alignment import units_of
 from contextkit.prompt.diff import common_segments
+from contextkit.prompt.prompt import PromptLayout
 
 COMPACTED = "the history was compacted"
 """Stands for what a recording says of a compaction."""
@@ -104,6 +106,8 @@ class Anonymizer:
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
         self._growing = Growing()
+        self._blocks: dict[bytes, int] = {}
+        """Key of a block → its number."""
         self._lanes: dict[tuple[str, str], _LaneState] = {}
         self._stand_ins: dict[tuple[str, str], str] = {}
         """Provider and model that is not public → what stands for the model."""
@@ -240,10 +244,15 @@ class Anonymizer:
         elif isinstance(recorded, Bodies):
             read = read_body(recorded.request, str(call.provider), str(call.model))
             if read is not None and (is_billed or self._continues(lane, read.prompt)):
-                sent = self._outline(lane, read.prompt, [-1] * read.prompt.n, 0, call.id)
+                sent = self._outline(lane, read.prompt, self._numbers(read.layout), 0, call.id)
         if is_billed:
             lane.n_billed = lane.written.prompt.n if sent and lane.written.prompt else 0
         return sent
+
+    def _numbers(self, layout: PromptLayout) -> list[int]:
+        """Number the blocks of a body in the order in which they came first: equal blocks have equal numbers."""
+        keys = [unit.key for unit in units_of(layout)]
+        return [self._blocks.setdefault(key, len(self._blocks)) if key else -1 for key in keys]
 
     @staticmethod
     def _continues(lane: _LaneState, prompt: Prompt) -> bool:

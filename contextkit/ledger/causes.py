@@ -1,4 +1,5 @@
-"""Causes of cache misses: what is known of a call and of the one before it in its lane, and the evidence in that.
+"""Causes of misses of calls whose prompt was not recorded, as in transcripts of agent programs: the bills and times of a
+call and of the one before it in its lane, and what is remarked of both.
 
 `CAUSES` is the table: each check takes a `CallPair` and returns its `Evidence`, or None. None of them looks at what the
 call read, so the same table predicts which calls miss (`contextkit validate`). Only then what was read is asked: whether
@@ -9,59 +10,24 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.facts.observed import EventRates, event_rates, measured_lifetime, miss_share
 from contextkit.ledger.calls import ModelCall, Outline
+from contextkit.ledger.prompts import Growing, is_without_head
+from contextkit.ledger.verdict import WHOSE, Basis, Cause, Gap, Verdict, is_shortfall
 from contextkit.models import Model
+from contextkit.prompt.diff import common_segments
 from contextkit.prompt.prompt import LEVELS
 
 DEFAULT_TTL_SECONDS, LONG_TTL_SECONDS = 300, 3600
 """Lifetimes assumed where neither the prompt nor the model table states one; the second where 1 h writes were billed
 (https://platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
-SHARE = 0.05
-"""A shortfall up to this share of what was expected is noise (pydantic-ai-harness 0.62.0, `WarnOnCacheBusts`)."""
-TOKENS = 2_000
-"""A shortfall up to this many tokens is noise (same source)."""
-
-Cause = Literal[
-    "below_minimum",
-    "first_write",
-    "model_changed",
-    "compaction",
-    "params_changed",
-    "tools_changed",
-    "system_changed",
-    "messages_changed",
-    "ttl_expired",
-    "cold_fan_out",
-    "out_of_reach",
-    "aborted",
-    "reasoning_stripped",
-    "session_resumed",
-    "other_server",
-    "unknown",
-]
-
-Basis = Literal["recorded", "assumed", "documented", "measured", "associated", ""]
-"""What supports a cause. recorded: the record shows it; assumed: something, such as a lifetime, had to be assumed;
-documented: the record shows something that, as the provider documents, has this effect; measured: something whose
-effect was measured on other recordings; associated: something that came before the miss, which proves nothing (the
-cause is `unknown`); empty: nothing."""
-
-
-def is_shortfall(expected_tokens: int, read_tokens: int) -> bool:
-    """True where the difference exceeds the noise limits.
-
-    >>> is_shortfall(40_000, 37_000), is_shortfall(100_000, 96_000), is_shortfall(1_500, 0)
-    (True, False, False)
-    """
-    return expected_tokens - read_tokens > max(SHARE * expected_tokens, TOKENS)
 
 
 class Evidence(NamedTuple):
@@ -90,24 +56,8 @@ NO_REMARKS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class CachedPrefix:
-    """A prefix that a call may have left in the cache."""
-
-    segment: int
-    """Index of its last block."""
-    digest: bytes
-    """Running digest at its end."""
-    position: int
-    """Lookback position of its end."""
-    n_tokens: int
-    """Size."""
-    ttl_seconds: int | None
-    """Lifetime; None where the prompt has no breakpoints and its end is used instead."""
-
-
-@dataclass(frozen=True, slots=True)
 class CallFacts:
-    """The facts of a call needed to judge the next one, copied because prompts are borrowed."""
+    """The facts of a call needed to judge the next one."""
 
     call: ModelCall
     """The ledger row."""
@@ -115,14 +65,6 @@ class CallFacts:
     """Its bill, with every part of the prompt known."""
     prompt_tokens: int
     """Size of the prompt, as billed."""
-    outline: Outline | None
-    """The prompt as a difference; None where it was not recorded."""
-    namespaces: tuple[bytes, ...]
-    """Cache namespaces of the prompt; empty where it was not recorded."""
-    n: int
-    """Number of blocks."""
-    cached: tuple[CachedPrefix, ...]
-    """Prefixes it may have left readable, shortest first."""
 
     @property
     def began_at(self) -> float | None:
@@ -138,16 +80,12 @@ class LaneState:
     """The last call with a bill."""
     high_tokens: int = 0
     """Most tokens in the cache so far; restarts after a miss or a shorter prompt."""
-    n_unchanged: int = 0
-    """Leading blocks unchanged since `before`."""
     unbilled: int = 0
     """Calls without a bill since `before`, which may or may not have kept the cache warm."""
     is_long: bool = False
     """True where 1 h writes were billed."""
     is_ttl_billed: bool = False
     """True where a bill told the lifetime of what was written."""
-    entries: list[int] = field(default_factory=list)
-    """Log sequence of each block."""
     remarks: Mapping[str, str] = field(default_factory=lambda: NO_REMARKS)
     """Remarks since `before`, their text by their kind, of an event by its name."""
     head_tokens: int = 0
@@ -173,6 +111,46 @@ class LaneState:
         return ago if tokens else None
 
 
+class Messages(NamedTuple):
+    """The messages of two calls, of which tools and system text were not recorded."""
+
+    place: str
+    """The first block that changed; empty where the later call only goes on."""
+    keeps: int
+    """Tokens in front of it."""
+    setting: str
+    """The level whose key changed; empty where none did."""
+    epochs: tuple[int, int]
+    """Declared rewrites of the history before either."""
+
+
+class RecordedMessages:
+    """The messages that a transcript holds, compared call by call."""
+
+    def __init__(self) -> None:
+        self._growing = Growing()
+        self._last: dict[tuple[str, str], tuple[Prompt, int]] = {}
+
+    def feed(self, call: ModelCall, *, is_billed: bool) -> Messages | None:
+        """Compare a call with the last billed one before it in its lane; None where not both were recorded."""
+        sent = call.prompt
+        if not is_without_head(call) or not isinstance(sent, Outline):
+            return None
+        prompt = self._growing.prompt(call)
+        if prompt is None or not prompt.n:
+            return None
+        key = call.session, call.lane
+        before, epoch = self._last.get(key, (prompt, sent.epoch))
+        if is_billed:
+            self._last[key] = prompt, sent.epoch
+        n = common_segments(before.digests, before.n, prompt.digests, prompt.n)
+        entry = sent.entries[n - sent.keep] if sent.keep <= n < prompt.n else -1
+        place = "" if n == before.n else f"messages block {n}" + (f", entry {entry}" if entry >= 0 else "")
+        levels = zip(LEVELS, before.namespaces, prompt.namespaces, strict=True)
+        setting = next((level for level, was, now in levels if was != now), "")
+        return Messages(place, prompt.ends_tokens[n - 1] if n else 0, setting, (epoch, sent.epoch))
+
+
 @dataclass(frozen=True, slots=True)
 class CallPair:
     """A call and the call before it in its lane."""
@@ -183,23 +161,15 @@ class CallPair:
     """The last call with a bill."""
     now: CallFacts
     """The call under examination."""
-    prompt: Prompt | None
-    """Prompt of `now`."""
     row: Model | None
     """Model of `now`."""
-    place: str = ""
-    """First difference of the two bodies where they were recorded: `messages[4] byte 812`."""
-    is_whole: bool = False
-    """True where whole request bodies were compared."""
+    messages: Messages | None = None
+    """How the messages of both compare, where a transcript holds them."""
 
 
-def call_facts(call: ModelCall, usage: Usage, prompt: Prompt | None) -> CallFacts:
-    """Copy the facts of one call out of its borrowed prompt."""
-    outline = call.prompt if isinstance(call.prompt, Outline) else None
-    size = usage.prompt or 0
-    if prompt is None or not prompt.n:
-        return CallFacts(call, usage, size, outline, (), 0, ())
-    return CallFacts(call, usage, size, outline, prompt.namespaces, prompt.n, _cached_prefixes(prompt))
+def call_facts(call: ModelCall, usage: Usage) -> CallFacts:
+    """The facts of one call."""
+    return CallFacts(replace(call, prompt=None), usage, usage.prompt or 0)
 
 
 def is_stored_whole(call: CallFacts, row: Model) -> bool:
@@ -209,14 +179,6 @@ def is_stored_whole(call: CallFacts, row: Model) -> bool:
     return row.cache == "implicit" or call.usage.quality("writes") == "partial"
 
 
-def _cached_prefixes(prompt: Prompt) -> tuple[CachedPrefix, ...]:
-    ends: list[tuple[int, int | None]] = [
-        (mark.segment, mark.ttl_seconds) for mark in prompt.breakpoints if mark.is_written
-    ]
-    ends = ends or [(prompt.n - 1, None)]
-    return tuple(CachedPrefix(i, prompt.digests[i], prompt.positions[i], prompt.ends_tokens[i], ttl) for i, ttl in ends)
-
-
 def _model_changed(pair: CallPair) -> Evidence | None:
     before, now = pair.before.call, pair.now.call
     is_same = (before.provider, before.model) == (now.provider, now.model)
@@ -224,70 +186,28 @@ def _model_changed(pair: CallPair) -> Evidence | None:
 
 
 def _compaction(pair: CallPair) -> Evidence | None:
-    before, now = pair.before.outline, pair.now.outline
     remark = pair.lane.remarks.get("compaction")
     sizes = f"prompt {pair.before.prompt_tokens:,} → {pair.now.prompt_tokens:,} tokens"
-    if before is None or now is None or before.epoch == now.epoch:
-        return Evidence(f"{remark}, {sizes}") if remark else None
-    return Evidence(f"epoch {before.epoch} → {now.epoch}, {sizes}")
+    if pair.messages and pair.messages.epochs[0] != pair.messages.epochs[1]:
+        remark = "epoch {} → {}".format(*pair.messages.epochs)
+    return Evidence(f"{remark}, {sizes}") if remark else None
 
 
 def _params_changed(pair: CallPair) -> Evidence | None:
-    levels = zip(LEVELS, pair.before.namespaces, pair.now.namespaces, strict=False)
-    level = next((level for level, before, now in levels if before != now), None)
-    if level:
-        return Evidence(f"{level}: a request setting outside the prompt's text")
+    if pair.messages and pair.messages.setting:
+        return Evidence(f"{pair.messages.setting}: a request setting outside the prompt's text")
     remark = pair.lane.remarks.get("setting")
     return Evidence(remark) if remark else None
 
 
-def _text_changed(level: int) -> Callable[[CallPair], Evidence | None]:
-    def check(pair: CallPair) -> Evidence | None:
-        segment = first_changed_block(pair)
-        if segment is None or _level(pair, segment) != level:
-            return None
-        keeps = _retained_tokens(pair, segment)
-        if pair.place:
-            return Evidence(pair.place, keeps=keeps)
-        entry = pair.lane.entries[segment] if segment < len(pair.lane.entries) else -1
-        place = f"{LEVELS[level]} block {segment}"
-        return Evidence(f"{place}, entry {entry}" if entry >= 0 else place, keeps=keeps)
-
-    return check
-
-
-def first_changed_block(pair: CallPair) -> int | None:
-    """Index of the first changed block; None where everything that was cached is unchanged.
-
-    A change behind the last breakpoint does not count, because it was never in the cache.
-    """
-    prompt = pair.prompt
-    if prompt is None or not pair.before.cached:
+def _messages_changed(pair: CallPair) -> Evidence | None:
+    if pair.messages is None or not pair.messages.place:
         return None
-    last = pair.before.cached[-1]
-    if prompt.n > last.segment and prompt.digests[last.segment] == last.digest:
-        return None
-    return pair.lane.n_unchanged
-
-
-def _retained_tokens(pair: CallPair, segment: int) -> int | None:
-    """Tokens before a changed block that can be read: up to it, or up to the last breakpoint before it."""
-    if pair.before.cached[-1].ttl_seconds is not None:
-        return max((prefix.n_tokens for prefix in pair.before.cached if prefix.segment < segment), default=None)
-    return pair.prompt.ends_tokens[segment - 1] if pair.prompt and 0 < segment <= pair.prompt.n else None
-
-
-def _level(pair: CallPair, segment: int) -> int:
-    """Level of a block in either prompt, the earlier where they differ: an added tool moves every later block."""
-    ends = [(call.outline.level_ends, call.n) for call in (pair.before, pair.now) if call.outline]
-    return min((segment >= tools) + (segment >= system) for (tools, system), n in ends if segment < n)
+    return Evidence(pair.messages.place, keeps=pair.messages.keeps)
 
 
 def ttl_seconds(pair: CallPair) -> tuple[int, bool]:
-    """Lifetime of the last cached prefix, and whether it was recorded."""
-    recorded = pair.before.cached[-1].ttl_seconds if pair.before.cached else None
-    if recorded is not None:
-        return recorded, True
+    """Lifetime of the last cached prefix, and whether it was billed."""
     if pair.row:
         ttl = pair.row.ttls_seconds[-1] if pair.lane.is_long else pair.row.default_ttl_seconds
         return ttl, pair.lane.is_ttl_billed
@@ -304,7 +224,7 @@ def _ttl_expired(pair: CallPair) -> Evidence | None:
     """A lifetime counts from the start of a call, as documented; as billed, rather from its end: where only the time from
     the start is longer, a miss is explained, and not expected.
     """
-    (gap, from_end), (ttl, is_recorded) = gap_seconds(pair), ttl_seconds(pair)
+    (gap, _), (ttl, is_recorded) = gap_seconds(pair), ttl_seconds(pair)
     if gap <= ttl:
         measured = measured_lifetime(pair.row.name) if pair.row else None
         if measured is None or gap <= measured.seconds:
@@ -313,7 +233,21 @@ def _ttl_expired(pair: CallPair) -> Evidence | None:
         return Evidence(f"gap {int(gap)} s; {figures}", "measured")
     seconds = f"{gap:.1f}" if int(gap) == ttl else f"{int(gap)}"
     evidence = recorded(f"gap {seconds} s > {ttl} s", is_recorded=is_recorded and not pair.lane.unbilled)
-    return evidence if from_end > ttl else evidence._replace(share=miss_share("gap from start only"))
+    return evidence._replace(share=_ttl_share(pair))
+
+
+def _ttl_share(pair: CallPair) -> float:
+    """Share of the calls behind such a pause that missed."""
+    return 1.0 if gap_seconds(pair)[1] > ttl_seconds(pair)[0] else miss_share("gap from start only")
+
+
+def _cold_start(pair: CallPair) -> Evidence | None:
+    """A pause beyond every lifetime that is sold: nobody could have kept the cache warm."""
+    longest = max(pair.row.ttls_seconds) if pair.row else LONG_TTL_SECONDS
+    gap, _ = gap_seconds(pair)
+    if gap <= longest or _ttl_expired(pair) is None:
+        return None
+    return Evidence(f"gap {int(gap)} s > {longest} s, the longest lifetime sold", share=_ttl_share(pair))
 
 
 def starts_too_early(facts: CallFacts, now: CallFacts) -> Evidence | None:
@@ -331,23 +265,6 @@ def _cold_fan_out(pair: CallPair) -> Evidence | None:
     return evidence._replace(share=miss_share("start before the end")) if evidence and is_assumed else evidence
 
 
-def _out_of_reach(pair: CallPair) -> Evidence | None:
-    if pair.prompt is None or not pair.before.cached or pair.before.cached[-1].ttl_seconds is None:
-        return None
-    last, positions = pair.before.cached[-1], pair.prompt.positions
-    behind = [
-        (positions[mark.segment] - last.position, mark.lookback)
-        for mark in pair.prompt.breakpoints
-        if mark.segment >= last.segment
-    ]
-    if not behind:
-        return Evidence(f"no breakpoint at or behind block {last.segment}, up to which the call before was cached")
-    if any(distance < lookback for distance, lookback in behind):
-        return None
-    distance, lookback = min(behind)
-    return Evidence(f"{distance} positions behind the last breakpoint, a lookup visits {lookback}")
-
-
 def _aborted(pair: CallPair) -> Evidence | None:
     facts = pair.before
     has_begun = facts.call.first_byte_at is not None or bool(facts.usage.output)
@@ -356,16 +273,11 @@ def _aborted(pair: CallPair) -> Evidence | None:
     return Evidence(f"{facts.call.id!r} ended before its response began", "assumed")
 
 
-def _is_compared(pair: CallPair) -> bool:
-    """Return whether both prompts were recorded, so that what changed in them is known."""
-    return pair.prompt is not None and bool(pair.before.cached)
-
-
 def _reasoning_stripped(pair: CallPair) -> Evidence | None:
     """At a user turn the reasoning of the turn before leaves the prompt, so only what stands before it can be read."""
     said = pair.lane.remarks.get("turn", "")
     n_reasoning = int(said) if said.isascii() and said.isdecimal() else 0
-    if not n_reasoning or pair.row is None or not pair.row.strips_reasoning or _is_compared(pair):
+    if not n_reasoning or pair.row is None or not pair.row.strips_reasoning or pair.messages:
         return None
     kept = pair.lane.turn_tokens
     text = f"{n_reasoning:,} tokens of reasoning left the prompt at a user turn; {kept:,} tokens stand before them"
@@ -406,7 +318,7 @@ def event_before(pair: CallPair) -> tuple[EventRates, Evidence] | None:
 def _shortened(pair: CallPair) -> Evidence | None:
     """A prompt that is shorter than the one it goes on from does not begin with it; it may begin with an older one."""
     before, now = pair.before.prompt_tokens, pair.now.prompt_tokens
-    if _is_compared(pair) or now >= before or _reasoning_stripped(pair):
+    if pair.messages or now >= before or _reasoning_stripped(pair):
         return None
     text = f"the prompt shrank from {before:,} to {now:,} tokens: something in it was cut or rewritten"
     return Evidence(text, share=miss_share("shorter prompt"))
@@ -437,12 +349,10 @@ CAUSES: tuple[tuple[Cause, Callable[[CallPair], Evidence | None]], ...] = (
     ("model_changed", _model_changed),
     ("compaction", _compaction),
     ("params_changed", _params_changed),
-    ("tools_changed", _text_changed(0)),
-    ("system_changed", _text_changed(1)),
-    ("messages_changed", _text_changed(2)),
+    ("messages_changed", _messages_changed),
+    ("cold_start", _cold_start),
     ("ttl_expired", _ttl_expired),
     ("cold_fan_out", _cold_fan_out),
-    ("out_of_reach", _out_of_reach),
     ("aborted", _aborted),
     ("reasoning_stripped", _reasoning_stripped),
 )
@@ -513,12 +423,35 @@ def predicted_read(pair: CallPair, expected_tokens: int) -> tuple[int, Cause | N
 def without_evidence(pair: CallPair) -> str:
     """Describe a miss for which no cause has evidence."""
     (gap, _), (ttl, _) = gap_seconds(pair), ttl_seconds(pair)
-    if pair.prompt and pair.before.outline:
-        intact = (
-            "prefix intact"
-            if pair.is_whole or pair.prompt.level_ends[1]
-            else "messages intact, tools and system not in the record"
-        )
-        return f"{intact}, gap {int(gap)} s ≤ {ttl} s"
+    if pair.messages:
+        return f"messages intact, tools and system not in the record, gap {int(gap)} s ≤ {ttl} s"
     older = _read_of_older_call(pair)
     return f"{f'{older}; ' if older else ''}the prompt was not recorded, and grew; gap {int(gap)} s ≤ {ttl} s"
+
+
+def by_bills(now: CallFacts, lost: int, found: tuple[Cause, Evidence] | None) -> Verdict:
+    """The verdict on a call whose prompt was not recorded: its lengths are unknown, and it has one gap at most.
+
+    `lost` is what it read less than the bills promised; `found` is why, None where that is noise.
+    """
+    gaps: tuple[Gap, ...] = ()
+    if found is not None:
+        cause, evidence = found
+        gaps = (Gap(WHOSE[cause], cause, lost, _PLACES.get(cause, ""), evidence.text, evidence.basis),)
+    return Verdict(now.call.id, now.prompt_tokens, now.usage.read, None, None, None, gaps)
+
+
+_PLACES: Mapping[Cause, str] = MappingProxyType(
+    {
+        "ttl_expired": "pause",
+        "cold_start": "pause",
+        "params_changed": "parameters",
+        "model_changed": "parameters",
+        "tools_changed": "tools",
+        "system_changed": "system",
+        "messages_changed": "messages",
+        "reasoning_stripped": "messages",
+        "session_resumed": "messages",
+    }
+)
+"""Where a cause stands, as far as a record without prompts tells."""

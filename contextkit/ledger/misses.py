@@ -1,115 +1,64 @@
 """Cache misses of a ledger: the calls that read less than they could, with the cause of each.
 
-`LedgerAnalyzer` takes records one by one and returns an `AnalyzedCall` per call; it stores one call per lane, so a
-recording may be larger than memory. `MissDetector` decides by the bills whether a call missed. Only then the prompts
-and times of the call and of the one before it are compared, and the first cause with evidence is told (`causes.py`):
-changes of the prompt come before time and concurrency. Where the record explains nothing, the cause is `unknown`.
+`LedgerAnalyzer` takes records one by one and returns an `AnalyzedCall` per call. `MissDetector` asks the judge where a
+prompt was recorded. Of the other calls, those of transcripts, it decides by the bills of their lane whether one missed;
+then the first cause with evidence in the times and remarks is told (`causes.py`). Where the record explains nothing,
+the cause is `unknown`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from contextkit import prices
-from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import ZERO, Usage
 from contextkit.errors import UnknownModel
 from contextkit.facts import load
-from contextkit.facts.observed import ReadStep, read_steps
-from contextkit.ledger.calls import Bodies, ModelCall, Outline, Record, Remark
+from contextkit.ledger.calls import ModelCall, Record, Remark
 from contextkit.ledger.causes import (
     NO_REMARKS,
-    Basis,
-    CachedPrefix,
     CallFacts,
     CallPair,
-    Cause,
     Evidence,
     LaneState,
+    Messages,
+    RecordedMessages,
+    by_bills,
     call_facts,
     cause_of_miss,
-    is_shortfall,
     is_stored_whole,
+    predicted_read,
     recorded,
-    starts_too_early,
 )
-from contextkit.ledger.prompts import Growing, Read, outline, read_body
+from contextkit.ledger.judge import Judge, Rounding
+from contextkit.ledger.verdict import (
+    NOTHING_TO_READ,
+    Basis,
+    Cause,
+    Verdict,
+    Whose,
+    is_shortfall,
+    loss_usd,
+    usage_if_read,
+)
 from contextkit.models import Model, find_model, model_named
-from contextkit.prompt.diff import divergence
-
-MOST_BYTES = 64 << 20
-"""Limit of stored bodies over all lanes; a lane whose body was evicted is compared by times and bills only."""
 
 
-class StoredBodies:
-    """Bodies of the last billed call of each lane; the least recently used are evicted first."""
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a call was expected to read before its bill was looked at."""
 
-    __slots__ = ("_n_bytes", "_stored")
-
-    def __init__(self) -> None:
-        self._stored: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._n_bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._stored)
-
-    def keep(self, call: ModelCall) -> None:
-        """Store the body of `call`, its lane's last billed call from now on."""
-        place = call.session, call.lane
-        self._n_bytes -= len(self._stored.pop(place, b""))
-        if isinstance(call.prompt, Bodies):
-            self._stored[place] = call.prompt.request
-            self._n_bytes += len(call.prompt.request)
-            while self._n_bytes > MOST_BYTES and len(self._stored) > 1:
-                self._n_bytes -= len(self._stored.popitem(last=False)[1])
-
-    def compared(self, pair: CallPair, raw: bytes | None) -> CallPair:
-        """Add the facts of both bodies to `pair`, as far as they can be read.
-
-        `raw` is the body of `pair.now`, None where it was not recorded.
-        """
-        older, newer = self._read(pair.before), _read(pair.now, raw) if raw else None
-        if older is None:
-            return pair
-        if newer is None:  # the lifetime that the call before asked for still counts
-            return replace(pair, before=_with_prompt_facts(pair.before, older))
-        difference = divergence(older.layout, newer.layout)
-        place = f"{difference.path} byte {difference.offset:,}" if difference else ""
-        lane = replace(pair.lane, n_unchanged=difference.segment if difference else older.prompt.n, entries=[])
-        before, now = _with_prompt_facts(pair.before, older), _with_prompt_facts(pair.now, newer)
-        return replace(pair, lane=lane, before=before, now=now, prompt=newer.prompt, place=place, is_whole=True)
-
-    def beside(
-        self, now: CallFacts, raw: bytes, siblings: Iterable[CallFacts]
-    ) -> tuple[CallFacts, Prompt | None, list[CallFacts]]:
-        """A lane's first call, its prompt, and the calls of other lanes that had not begun to answer when it started."""
-        late = [call for call in siblings if call.began_at is not None and call.began_at > now.call.at]
-        newer = _read(now, raw) if late else None
-        if newer is None:
-            return now, None, late
-        return (
-            _with_prompt_facts(now, newer),
-            newer.prompt,
-            [_with_prompt_facts(call, read) for call in late if (read := self._read(call))],
-        )
-
-    def _read(self, analyzed: CallFacts) -> Read | None:
-        raw = self._stored.get((analyzed.call.session, analyzed.call.lane))
-        return _read(analyzed, raw) if raw else None
-
-
-def _read(analyzed: CallFacts, raw: bytes) -> Read | None:
-    return read_body(raw, analyzed.call.provider, analyzed.call.model)
-
-
-def _with_prompt_facts(analyzed: CallFacts, read: Read) -> CallFacts:
-    """Add the facts of its prompt to `call`."""
-    remarks = outline(None, read.prompt, [-1] * read.prompt.n, 0)
-    return call_facts(replace(analyzed.call, prompt=remarks), analyzed.usage, read.prompt)
+    pair: CallPair
+    """The call and the one before it."""
+    expected_tokens: int
+    """What the calls before it had left in the cache, by their bills."""
+    read_tokens: int
+    """What it was predicted to read."""
+    cause: Cause | None
+    """Why that is less than what they had left; None where it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +75,8 @@ class Miss:
     """Start, in seconds since 1970."""
     cause: Cause
     """Cause, as far as the record shows it."""
+    whose: Whose
+    """Whose doing it is."""
     expected_tokens: int
     """Tokens that the calls before it had left in the cache, at most its own prompt."""
     read_tokens: int
@@ -143,6 +94,13 @@ class Miss:
     takes_routing_key: bool = False
     """Whether requests to its model carry a `prompt_cache_key`."""
 
+    @property
+    def is_loss(self) -> bool:
+        """Return whether tokens were lost that need not have been: a declared rewrite of the history, a start after the
+        longest lifetime, and a first write have their price and lose nothing.
+        """
+        return self.lost_tokens > 0 and self.whose != "nobody"
+
 
 def misses(calls: Iterable[ModelCall]) -> list[Miss]:
     """List the misses of a ledger in order."""
@@ -154,90 +112,64 @@ def misses(calls: Iterable[ModelCall]) -> list[Miss]:
 class MissDetector:
     """Finds the calls of a recording that missed, fed one by one.
 
-    A miss is a shortfall above `SHARE` and `TOKENS`, or the first write of a lane. Calls whose bill is unknown or
-    lacks a counter are skipped. Each call costs time linear in what it added; one call per lane is stored.
+    Calls whose prompt was recorded are judged by it (`judge.py`); the others by the bills of their lane, the times and
+    what is remarked of them. Each call costs time linear in what it added.
     """
 
-    __slots__ = ("_bodies", "_examine", "_growing", "_index", "_lanes", "_roundings", "_rows")
+    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows", "verdict")
 
-    def __init__(self, examine: Callable[[CallPair, int], None] | None = None) -> None:
-        """`examine` is shown each call that has one before it in its lane, whether it missed or not, and how many tokens
-        it could have read.
-        """
-        self._bodies = StoredBodies()
-        self._growing = Growing()
+    def __init__(self, examine: Callable[[Prediction], None] | None = None) -> None:
+        """`examine` is shown the prediction of each call that has one before it in its lane, whether it missed or not."""
+        self._judge, self._messages = Judge(), RecordedMessages()
         self._lanes: dict[str, dict[str, LaneState]] = {}
-        self._roundings: dict[tuple[str, str], _Rounding] = {}
+        self._roundings: dict[tuple[str, str], Rounding] = {}
         self._rows: dict[tuple[str, str], Model] = {}
         """(provider, model) → its row, looked up once."""
         self._index = -1
         self._examine = examine
+        self.verdict: Verdict | None = None
+        """The verdict on the last call; None where its prompt was not recorded."""
 
     def skip(self) -> None:
         """Count a row that is not a single call: it cannot miss and leaves nothing in the cache."""
         self._index += 1
+        self.verdict = None
 
     def feed(self, call: ModelCall, remarks: Mapping[str, str] = NO_REMARKS) -> Miss | None:
         """Add the next call and return its miss, if it is one; `remarks` are about the call, text by kind, of an event
-        by its name.
+        by its name. `verdict` is then the one on this call.
         """
         self._index += 1
         lanes = self._lanes.setdefault(call.session, {})
         lane = lanes.setdefault(call.lane, LaneState())
-        prompt = self._growing.prompt(call)
-        _update_outline(lane, call)
         if remarks:
             lane.remarks = {**lane.remarks, **remarks}
-        usage = complete_usage(call)
+        row, usage = self._row_of(call), complete_usage(call)
+        told = self._judge.feed(call, row, usage or _sized(call), lane.remarks)
+        self.verdict, messages = told, self._messages.feed(call, is_billed=usage is not None)
         if usage is None:
             lane.unbilled += 1
-            return None
-        siblings = [] if lane.before else [sibling.before for sibling in lanes.values() if sibling.before]
-        if isinstance(call.prompt, Bodies):
-            now, miss = self._feed_body(lane, call, call.prompt.request, usage, siblings)
         else:
-            now = call_facts(call, usage, prompt)
-            miss = self._find_miss(
-                lane,
-                now,
-                prompt,
-                siblings,
-                (lambda pair: self._bodies.compared(pair, None)) if call.prompt is None else (lambda pair: pair),
-            )
-        if self._bodies or isinstance(call.prompt, Bodies):
-            self._bodies.keep(call)
-        self._advance(lane, now, is_miss=miss is not None)
-        return replace(miss, index=self._index) if miss else None
+            now = call_facts(call, usage)
+            by_bills, is_shorter = self._by_bills(lane, now, told, messages)
+            self.verdict = told or by_bills
+            self._advance(lane, now, is_miss=is_shorter)
+        return None if self.verdict is None else _miss(self.verdict, call, self._index)
 
-    def _feed_body(
-        self, lane: LaneState, call: ModelCall, raw: bytes, usage: Usage, siblings: list[CallFacts]
-    ) -> tuple[CallFacts, Miss | None]:
-        """Add a call whose body was recorded; the body is parsed only where a cause is needed."""
-        now = call_facts(replace(call, prompt=None), usage, None)
-        if siblings and not usage.read:
-            return now, self._find_miss(lane, *self._bodies.beside(now, raw, siblings))
-        return now, self._find_miss(lane, now, None, siblings, lambda pair: self._bodies.compared(pair, raw))
-
-    def _find_miss(
-        self,
-        lane: LaneState,
-        now: CallFacts,
-        prompt: Prompt | None,
-        siblings: Sequence[CallFacts],
-        with_bodies: Callable[[CallPair], CallPair] = lambda pair: pair,
-    ) -> Miss | None:
-        """Return the miss of a call, if it is one; `with_bodies` adds the facts of recorded bodies to a pair."""
-        row = self._row_of(now.call)
+    def _by_bills(
+        self, lane: LaneState, now: CallFacts, told: Verdict | None, messages: Messages | None
+    ) -> tuple[Verdict, bool]:
+        """Judge a call by the bills, and say whether it read less than they promised; `told` is what its prompt tells."""
+        row, read = self._row_of(now.call), now.usage.read or 0
         if lane.before is None or not lane.high_tokens:
-            return _first_call(now, prompt, siblings, row)
+            return by_bills(now, 0, None if told else _first_call(now, row)), False
         expected = min(lane.high_tokens, now.prompt_tokens)
-        is_miss = is_shortfall(expected, now.usage.read or 0)
-        if not is_miss and self._examine is None:
-            return None
-        pair = with_bodies(CallPair(lane, lane.before, now, prompt, row))
+        is_shorter = is_shortfall(expected, read)
+        pair = CallPair(lane, lane.before, now, row, messages)
         if self._examine is not None:
-            self._examine(pair, expected)
-        return _miss(now, *cause_of_miss(pair, expected), expected) if is_miss else None
+            self._examine(Prediction(pair, expected, *_predicted(pair, expected, told)))
+        cause = cause_of_miss(pair, expected) if is_shorter and told is None else None
+        return by_bills(now, max(0, expected - read), cause), is_shorter
 
     def _advance(self, lane: LaneState, now: CallFacts, *, is_miss: bool) -> None:
         """Go on to the next call of the lane."""
@@ -246,7 +178,7 @@ class MissDetector:
         is_cut, is_first = "compaction" in lane.remarks, lane.before is None
         if is_stored_whole(now, row):
             key = now.call.session, row.name
-            rounding = self._roundings.get(key) or self._roundings.setdefault(key, _Rounding(row))
+            rounding = self._roundings.get(key) or self._roundings.setdefault(key, Rounding(row))
             rounding.observe(read)
             cached = rounding.down(now.prompt_tokens)
         lane.note_cached(cached, is_cut=is_cut)
@@ -260,7 +192,7 @@ class MissDetector:
             lane.turn_tokens = now.prompt_tokens
         if is_first or is_cut:
             lane.first_tokens = now.prompt_tokens
-        lane.before, lane.n_unchanged, lane.unbilled, lane.remarks = now, now.n, 0, NO_REMARKS
+        lane.before, lane.unbilled, lane.remarks = now, 0, NO_REMARKS
 
     def _row_of(self, call: ModelCall) -> Model:
         key = call.provider, call.model
@@ -270,26 +202,46 @@ class MissDetector:
         return row
 
 
-class _Rounding:
-    """How a model's reads are rounded down in a session: as documented, until a read contradicts that; then as measured, if a
-    measured step fits; else not at all.
+def _predicted(pair: CallPair, expected: int, verdict: Verdict | None) -> tuple[int, Cause | None]:
+    """What a call was expected to read, and why that is less than the calls before it had left."""
+    if verdict is None or verdict.predicted_read is None:
+        return predicted_read(pair, expected)
+    is_less = is_shortfall(expected, verdict.predicted_read)
+    return verdict.predicted_read, verdict.main.cause if is_less and verdict.main else None
+
+
+def _sized(call: ModelCall) -> Usage | None:
+    """The bill of a call that lacks the count of writes, where the input count of its host includes them: the size of the
+    prompt is known, its price is not.
     """
+    usage = call.usage
+    if usage is None or usage.fresh is None or usage.read is None or call.provider in _REPORTING:
+        return None
+    return usage.with_unknown_writes_as_zero()
 
-    __slots__ = ("_least", "_steps")
 
-    def __init__(self, row: Model) -> None:
-        self._least = row.min_tokens
-        documented = [ReadStep(row.granularity_tokens)] if row.granularity_tokens > 1 else []
-        self._steps = [*documented, *read_steps(row.name), ReadStep(1)]
-
-    def observe(self, read: int) -> None:
-        """A read that was billed."""
-        while not self._steps[0].fits(read):
-            del self._steps[0]
-
-    def down(self, prompt_tokens: int) -> int:
-        """The longest read of a prompt."""
-        return self._steps[0].down(prompt_tokens) if prompt_tokens >= self._least else 0
+def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:
+    """The miss that a verdict tells of; None where nothing was missed, or no bill says what was read."""
+    main = verdict.main
+    if main is None or verdict.read is None or not (verdict.is_miss or main.cause in NOTHING_TO_READ or main.is_costly):
+        return None
+    lost, usage = main.tokens if main.is_costly else verdict.lost_tokens, complete_usage(call)
+    return Miss(
+        exchange_id=call.id,
+        index=index,
+        lane=call.lane,
+        at=call.at,
+        cause=main.cause,
+        whose=main.whose,
+        expected_tokens=verdict.read + lost,
+        read_tokens=verdict.read,
+        lost_tokens=lost,
+        cost_usd=None if usage is None else loss_usd(usage, lost, partial(list_cost_usd, call)),
+        where=main.evidence,
+        certain=main.basis == "recorded",
+        basis=main.basis,
+        takes_routing_key=model_named(call.model, call.provider).takes_routing_key,
+    )
 
 
 def complete_usage(call: ModelCall) -> Usage | None:
@@ -329,88 +281,24 @@ def _is_listed_free(provider: str, model: str, state: object) -> bool:
         return not {provider, model_named(model, provider).provider} & set(_REPORTING)
 
 
-def _update_outline(lane: LaneState, call: ModelCall) -> None:
-    if isinstance(call.prompt, Outline):
-        lane.n_unchanged = min(lane.n_unchanged, call.prompt.keep)
-        lane.entries[call.prompt.keep :] = call.prompt.entries
-
-
-def _first_call(now: CallFacts, prompt: Prompt | None, siblings: Sequence[CallFacts], row: Model) -> Miss | None:
-    """Judge a call whose lane has nothing in the cache yet: a concurrent write, a short prompt, or the first write."""
+def _first_call(now: CallFacts, row: Model) -> tuple[Cause, Evidence] | None:
+    """Say why a call whose lane has nothing in the cache yet read nothing: a short prompt, or the first write."""
     if now.usage.read:
         return None
-    late = _concurrent_write(now, prompt, siblings)
-    if late:
-        return late
-    if now.prompt_tokens < row.min_tokens and not _written(now):
+    if now.prompt_tokens < row.min_tokens and not now.usage.written:
         least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
         text = f"{now.prompt_tokens:,} tokens; the least that is cached is {least}"
-        return _miss(now, "below_minimum", recorded(text, is_recorded=not row.is_assumed), 0)
+        return "below_minimum", recorded(text, is_recorded=not row.is_assumed)
     if not _leaves_any(now, row):
         return None
-    return _miss(now, "first_write", Evidence(f"nothing was cached in lane {now.call.lane!r} before"), 0)
+    return "first_write", Evidence(f"nothing was cached in lane {now.call.lane!r} before")
 
 
 def _leaves_any(call: CallFacts, row: Model) -> bool:
     """True where a call that read nothing left something to read."""
     if row.cache == "implicit":
         return call.prompt_tokens >= max(row.min_tokens, row.granularity_tokens)
-    return bool(_written(call))
-
-
-def _concurrent_write(now: CallFacts, prompt: Prompt | None, siblings: Sequence[CallFacts]) -> Miss | None:
-    """Find the longest shared prefix that a sibling lane was still writing when this call started."""
-    shared = [
-        (mark.n_tokens, call)
-        for call in siblings
-        for mark in call.cached
-        if _is_shared(mark, call, prompt) and _overlap(call, now) and starts_too_early(call, now)
-    ]
-    expected, call = max(shared, key=lambda pair: pair[0], default=(0, now))
-    evidence = starts_too_early(call, now) if is_shortfall(min(expected, now.prompt_tokens), 0) else None
-    return _miss(now, "cold_fan_out", evidence, min(expected, now.prompt_tokens)) if evidence else None
-
-
-def _is_shared(mark: CachedPrefix, call: CallFacts, prompt: Prompt | None) -> bool:
-    if prompt is None or prompt.n <= mark.segment or prompt.namespaces != call.namespaces:
-        return False
-    return prompt.digests[mark.segment] == mark.digest
-
-
-def _overlap(analyzed: CallFacts, now: CallFacts) -> bool:
-    """True where `call` started before `now` began to answer; the ledger may list them in the order they ended."""
-    return now.began_at is None or analyzed.call.at < now.began_at
-
-
-def _written(call: CallFacts) -> int:
-    return call.usage.written or 0
-
-
-def _miss(now: CallFacts, cause: Cause, evidence: Evidence, expected: int) -> Miss:
-    call, read = now.call, now.usage.read or 0
-    lost = max(0, expected - read)
-    return Miss(
-        call.id,
-        -1,
-        call.lane,
-        call.at,
-        cause,
-        expected,
-        read,
-        lost,
-        _extra_usd(now, lost),
-        evidence.text,
-        evidence.basis == "recorded",
-        evidence.basis,
-        model_named(call.model, call.provider).takes_routing_key,
-    )
-
-
-def _extra_usd(analyzed: CallFacts, lost: int) -> float | None:
-    """Cost of the call minus its cost had the lost tokens been read."""
-    paid = replace(analyzed.usage, output=0)
-    billed, if_read = list_cost_usd(analyzed.call, paid), list_cost_usd(analyzed.call, _usage_if_read(paid, lost))
-    return None if billed is None or if_read is None else billed - if_read
+    return bool(call.usage.written)
 
 
 def list_cost_usd(call: ModelCall, usage: Usage) -> float | None:
@@ -428,25 +316,12 @@ def predicted_usage(pair: CallPair, read_tokens: int) -> Usage:
     usage = pair.now.usage
     more = read_tokens - (usage.read or 0)
     if more >= 0:
-        return replace(_usage_if_read(usage, more), output=usage.output)
+        return replace(usage_if_read(usage, more), output=usage.output)
     rest = replace(usage, read=read_tokens)
     if pair.row is None or pair.row.cache in _FREE:
         return replace(rest, fresh=(usage.fresh or 0) - more)
     short, long, is_long = usage.write_5m or 0, usage.write_1h or 0, pair.lane.is_long
     return rest.with_written(short if is_long else short - more, long - more if is_long else long)
-
-
-def _usage_if_read(usage: Usage, lost: int) -> Usage:
-    """Usage had the lost tokens been read.
-
-    They follow directly behind what was read, so they were billed as 1 h writes first, then as 5 m writes, then as
-    uncached input.
-    """
-    long = min(lost, usage.write_1h or 0)
-    short = min(lost - long, usage.write_5m or 0)
-    plain = lost - long - short
-    rest = usage.with_written((usage.write_5m or 0) - short, (usage.write_1h or 0) - long)
-    return replace(rest, fresh=(usage.fresh or 0) - plain, read=(usage.read or 0) + lost, output=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,7 +351,9 @@ class AnalyzedCall:
     """True where the model has a list price."""
     miss: Miss | None
     """Its miss; None where it read what it could."""
-    verdict: str
+    verdict: Verdict | None
+    """What the judge says of it; None where neither its prompt nor its bill is known."""
+    diagnosis: str
     """The provider's own diagnosis; empty where there is none."""
     project: str
     """Project folder of its session; empty where it is unknown."""
@@ -491,7 +368,7 @@ class LedgerAnalyzer:
 
     __slots__ = ("_detector", "_index", "_remarks")
 
-    def __init__(self, examine: Callable[[CallPair, int], None] | None = None) -> None:
+    def __init__(self, examine: Callable[[Prediction], None] | None = None) -> None:
         """`examine` as of `MissDetector`."""
         self._detector, self._remarks, self._index = MissDetector(examine), _Remarks(), 0
 
@@ -500,7 +377,8 @@ class LedgerAnalyzer:
         if isinstance(record, Remark):
             self._remarks.feed(record)
             return None
-        call = _analyzed_call(self._index, record, self._remarks.miss(self._detector, record), self._remarks)
+        miss = self._remarks.miss(self._detector, record)
+        call = _analyzed_call(self._index, record, miss, self._detector.verdict, self._remarks)
         self._index += 1
         return call
 
@@ -521,17 +399,17 @@ def analyzed_calls(records: Iterable[Record]) -> Iterator[AnalyzedCall]:
 class _Remarks:
     """Remarks read so far; one about a single call is dropped once that call was read."""
 
-    __slots__ = ("_by_kind", "agents", "before_calls", "programs", "projects", "sums", "verdicts")
+    __slots__ = ("_by_kind", "agents", "before_calls", "diagnoses", "programs", "projects", "sums")
 
     def __init__(self) -> None:
-        self.verdicts: dict[str, str] = {}
+        self.diagnoses: dict[str, str] = {}
         self.projects: dict[str, str] = {}
         self.programs: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self.sums: dict[str, str] = {}
         self.before_calls: dict[str, Mapping[str, str]] = {}
         self._by_kind = {
-            "verdict": self.verdicts,
+            "verdict": self.diagnoses,
             "project": self.projects,
             "program": self.programs,
             "agent": self.agents,
@@ -569,7 +447,9 @@ KINDS_BEFORE_CALL = ("compaction", "setting", "turn", "verdict")
 provider's diagnosis. `event` is one too."""
 
 
-def _analyzed_call(index: int, call: ModelCall, miss: Miss | None, remarks: _Remarks) -> AnalyzedCall:
+def _analyzed_call(
+    index: int, call: ModelCall, miss: Miss | None, verdict: Verdict | None, remarks: _Remarks
+) -> AnalyzedCall:
     usage = complete_usage(call)
     is_sum = remarks.is_sum(call)
     listed, uncached, has_price = _list_prices(call, usage, is_sum=is_sum)
@@ -584,7 +464,8 @@ def _analyzed_call(index: int, call: ModelCall, miss: Miss | None, remarks: _Rem
         usage is not None and listed is not None and _is_lower_bound(call, usage, is_sum=is_sum),
         has_price,
         miss,
-        remarks.verdicts.pop(call.id, ""),
+        verdict,
+        remarks.diagnoses.pop(call.id, ""),
         remarks.projects.get(call.session, ""),
         remarks.agents.get(f"{call.session}/{call.lane}", call.lane),
         remarks.programs.get(call.session, ""),

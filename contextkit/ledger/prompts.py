@@ -7,13 +7,14 @@ before; `Growing` and `prompts_of` rebuild the prompts, at the cost of what each
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import Json, parse
 from contextkit.errors import LogCorrupt, NotSerialisable, UnknownModel, UnreadableRequest
+from contextkit.facts.parameters import TABLES, keying
 from contextkit.ledger.calls import ModelCall, Outline
 from contextkit.models import find_model
 from contextkit.prompt.diff import common_segments
@@ -36,6 +37,8 @@ class Read:
     """Its segments, with their bytes."""
     prompt: Prompt
     """What the cache sees."""
+    params: Mapping[str, Json]
+    """Fields of the body that key a cache."""
 
 
 def read_body(raw: bytes, provider: str, model: str) -> Read | None:
@@ -52,7 +55,10 @@ def read_body(raw: bytes, provider: str, model: str) -> Read | None:
         parsed = PARSERS[body.endpoint](_with_row(fields, body, model)) if body else None
     except (UnreadableRequest, UnknownModel, NotSerialisable, *_MISFITS):
         return None  # a body that nobody can read proves nothing
-    return Read(parsed.layout, parsed.prompt) if parsed else None
+    if parsed is None or body is None:
+        return None
+    keys = {name.partition(".")[0] for table in TABLES[body.endpoint] for name in keying(table).levels}
+    return Read(parsed.layout, parsed.prompt, {name: value for name, value in parsed.params.items() if name in keys})
 
 
 _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
@@ -86,6 +92,14 @@ def row_near(model: str) -> str | None:
     return row.name if row else None
 
 
+def is_without_head(call: ModelCall) -> bool:
+    """Return whether a recording holds only the messages of a call, as a transcript does: neither tools, nor system text,
+    nor breakpoints.
+    """
+    prompt = call.prompt
+    return isinstance(prompt, Outline) and prompt.level_ends[1] == 0 and not prompt.breakpoints
+
+
 _BASE_DIGITS = 8
 """Of `Outline.base`."""
 
@@ -104,8 +118,7 @@ class Growing:
         """The prompt a cache saw, None where no outline was recorded, or the call that it continues is missing from
         the recording.
 
-        It borrows the arrays of its lane: good until the next call of that lane. Copy what must stay. Costs what the
-        call added.
+        It borrows the arrays of its lane, which only grow behind it. Costs what the call added.
         """
         outline, lane = call.prompt, (call.session, call.lane)
         if not isinstance(outline, Outline) or (lane in self._broken and outline.keep and not outline.base):
@@ -144,7 +157,7 @@ class Lane:
         """The last prompt, on these arrays."""
 
     def grow(self, outline: Outline, call_id: str) -> Prompt:
-        """The prompt `outline` stands for; the one before it is no longer good where fewer segments were kept.
+        """The prompt `outline` stands for.
 
         Raises `LogCorrupt` where it does not fit what the lane holds, which then stays as it was.
         """
@@ -156,7 +169,13 @@ class Lane:
             raise LogCorrupt(
                 f"call {call_id!r} has an outline that cannot be read ({type(error).__name__}: {error})"
             ) from None
-        del self.digests[outline.keep :], self.ends_tokens[outline.keep :], self.positions[outline.keep :]
+        if outline.keep < len(self.digests):  # earlier prompts keep the arrays that they borrowed
+            keep = outline.keep
+            self.digests, self.ends_tokens, self.positions = (
+                self.digests[:keep],
+                self.ends_tokens[:keep],
+                self.positions[:keep],
+            )
         self.digests.extend(digests)
         self.ends_tokens.extend(outline.ends_tokens)
         self.positions.extend(outline.positions)

@@ -205,7 +205,7 @@ class Summary:
     @property
     def losses(self) -> tuple[Miss, ...]:
         """The misses that lost something."""
-        return tuple(miss for miss in self.misses if miss.lost_tokens)
+        return tuple(miss for miss in self.misses if miss.is_loss)
 
     def __str__(self) -> str:
         """One line: `94.1 % of input read from cache · $0.12 spent · $0.83 saved · 0 misses`, and what is unknown."""
@@ -357,7 +357,7 @@ class _Sum:
     def add(self, analyzed: AnalyzedCall) -> None:
         self.calls += 1
         self.calls_refused += analyzed.call.is_refused
-        self.n_misses += bool(analyzed.miss and analyzed.miss.lost_tokens)
+        self.n_misses += bool(analyzed.miss and analyzed.miss.is_loss)
         if analyzed.usage:
             self.calls_with_usage += 1
             self._count(analyzed.usage)

@@ -17,9 +17,10 @@ from statistics import median
 
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.calls import Bodies, ModelCall, Record
-from contextkit.ledger.causes import CallPair, cause_of_miss, gap_seconds, is_shortfall, predicted_read, ttl_seconds
-from contextkit.ledger.misses import LedgerAnalyzer, complete_usage
+from contextkit.ledger.causes import CallPair, cause_of_miss, gap_seconds, ttl_seconds
+from contextkit.ledger.misses import LedgerAnalyzer, Prediction, complete_usage
 from contextkit.ledger.prompts import read_body
+from contextkit.ledger.verdict import is_shortfall
 
 GAPS = ((0.0, 0.8), (0.8, 0.9), (0.9, 1.0), (1.0, 1.1), (1.1, 1.33), (1.33, float("inf")))
 """Pauses, in parts of a lifetime, of which hits and misses are counted."""
@@ -218,10 +219,11 @@ class Validation:
             sizes = self._sizes[call.model, body.prompt.level_ends[0] > 0]
             sizes.append((body.prompt.n_tokens, usage.prompt))
 
-    def _examine(self, pair: CallPair, expected: int) -> None:
+    def _examine(self, prediction: Prediction) -> None:
+        pair, expected = prediction.pair, prediction.expected_tokens
         call, read = pair.now.call, pair.now.usage.read or 0
         source = self._programs.get(call.session, self._source)
-        predicted, cause = predicted_read(pair, expected)
+        predicted, cause = prediction.read_tokens, prediction.cause
         trivial = min(pair.before.prompt_tokens, pair.now.prompt_tokens)
         is_miss, is_predicted = is_shortfall(expected, read), is_shortfall(expected, predicted)
         month = datetime.fromtimestamp(call.at, UTC).strftime("%Y-%m")

@@ -62,7 +62,7 @@ def common_blocks(one: Sequence[Block], other: Sequence[Block]) -> int:
     return at
 
 
-def common_bytes(one: bytes, other: bytes) -> int:
+def common_bytes(one: bytes | memoryview, other: bytes | memoryview) -> int:
     """Number of leading bytes that are equal.
 
     >>> common_bytes(b"abcd", b"abxd")

@@ -394,14 +394,14 @@ class Gathering:
         part = facts.project, facts.program
         self._by_session.add(session, analyzed)
         self._parts.add(part, analyzed)
-        if analyzed.miss and analyzed.miss.lost_tokens:
+        if analyzed.miss and analyzed.miss.is_loss:
             self._lost.setdefault(part, _Losses()).add(analyzed.miss)
 
     def _note(self, miss: Miss, analyzed: AnalyzedCall) -> None:
         """Note whose miss it was; of misses that are in the report no more, as dearer ones came, nothing is kept."""
         self._sessions[miss.index] = analyzed.call.session
-        if analyzed.verdict:
-            self._verdicts[miss.index] = analyzed.verdict
+        if analyzed.diagnosis:
+            self._verdicts[miss.index] = analyzed.diagnosis
         if len(self._sessions) > 2 * MOST_MISSES:
             reported = {miss.index for miss in self._tally.summary().misses}
             self._sessions = {index: session for index, session in self._sessions.items() if index in reported}

@@ -63,6 +63,24 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
             "longer lifetime",
             "Ask for the longer lifetime in this conversation, or compact before the pause.",
         ),
+        "cold_start": Fix(
+            "compact before leaving",
+            "The pause was longer than every lifetime that is sold: compact or end the session before such a pause.",
+            saves=False,
+        ),
+        "rules": Fix(
+            "none needed",
+            "Reads are rounded down, and part of a block is not read: nothing in the program changes that.",
+            saves=False,
+        ),
+        "no_breakpoint": Fix(
+            "mark the prompt",
+            "No block is marked, so nothing is cached: set `cache_control` (Converse: `cachePoint`) on the last block.",
+        ),
+        "breakpoint_place": Fix(
+            "move the breakpoint",
+            "Place a breakpoint at the end of what stays the same, in front of what changes with each call.",
+        ),
         "cold_fan_out": Fix(
             "leader first",
             "Let one call begin to answer before the others that share its prefix start.",

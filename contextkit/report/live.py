@@ -91,7 +91,7 @@ def _warm(analyzed: AnalyzedCall, before: WarmLane | None) -> WarmLane:
     call, usage = analyzed.call, analyzed.usage or Usage()
     row = find_model(call.model) or model_named(call.model, call.provider)
     lifetimes = [ttl for ttl, n_tokens in usage.writes or () if n_tokens]
-    is_lost = analyzed.miss is not None and analyzed.miss.lost_tokens > 0
+    is_lost = analyzed.miss is not None and analyzed.miss.is_loss
     if before is not None and before.is_ttl_recorded and before.model == call.model and not is_lost:
         lifetimes.append(before.ttl_seconds)
     ttl, is_recorded = max(lifetimes, default=row.default_ttl_seconds), bool(lifetimes)
@@ -161,6 +161,6 @@ def _calls(live: LiveCalls, names: dict[str, str], console: Console, now: float)
         Column("input", lambda one: one.usage.prompt if one.usage else None),
         Column("read", lambda one: Share(one.usage.hit_rate if one.usage else None)),
         Column("spent", lambda one: Dollars(one.cost_usd)),
-        Column("miss", lambda one: one.miss.cause if one.miss and one.miss.lost_tokens else "", is_number=False),
+        Column("miss", lambda one: one.miss.cause if one.miss and one.miss.is_loss else "", is_number=False),
     )
     return drawn(Table("Last calls", columns, list(reversed(live.last))), console)

@@ -91,7 +91,7 @@ class Pauses:
             self._settle(call.session, now)
             now.left = 0
         price, is_cold = prices.price_of(call.provider, call.model, call.at), read * 2 < size
-        if now.left and is_cold and cause == "ttl_expired":
+        if now.left and is_cold and cause in ("ttl_expired", "cold_start"):
             removed = min(now.left, size) - now.head - SUMMARY_TOKENS - TAIL_TOKENS
             summary_usd = price(Usage(0, now.left, 0, 0, SUMMARY_TOKENS))
             most = now.pauses[-1].removed if now.pauses else 0

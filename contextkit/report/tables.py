@@ -371,7 +371,7 @@ def misses(contents: Contents, most: int | None = None, where: Callable[[Miss], 
     columns: tuple[Column[Miss], ...] = (
         *_attributes(JSON, *(field.name for field in fields(Miss))),
         Column("session", lambda miss: contents.sessions.get(miss.index), formats=JSON),
-        Column("is_loss", lambda miss: miss.lost_tokens > 0, formats=JSON),
+        Column("is_loss", attrgetter("is_loss"), formats=JSON),
         Column("call", lambda miss: f"{miss.index + 1}", formats=READERS),
         *(
             [Column("session", session, is_number=False, least=WIDE, is_extra=True, formats=READERS)]
@@ -421,7 +421,7 @@ CALLS: tuple[Column[AnalyzedCall], ...] = (
     *_attributes(CSV, "error", of="call"),
     *_attributes(CSV, "cause", "where", "expected_tokens", "lost_tokens", of="miss"),
     Column("lost_usd", lambda analyzed: analyzed.miss.cost_usd if analyzed.miss else None, formats=CSV),
-    *_attributes(CSV, "verdict"),
+    Column("verdict", lambda analyzed: analyzed.diagnosis, formats=CSV),
     *_attributes(CSV, "billed_usd", of="call"),
     *_attributes(CSV, "list_cost_usd"),
     *_attributes(CSV, "output_estimate", of="call"),

@@ -6,7 +6,7 @@ Readable without colour, in forty columns, and where only ASCII can be shown. ri
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -114,7 +114,7 @@ def _totals(contents: Contents, console: Console) -> None:
 
 def _explain(contents: Contents, console: Console, most: int) -> None:
     """Print what the table of misses leaves out in few columns, and the misses that lost nothing."""
-    free = Counter(miss.cause for miss in contents.summary.misses if not miss.lost_tokens)
+    free = [*_unavoidable(contents.summary)]
     if console.width < NARROW:
         for miss in dearest(contents.summary.losses, most):
             verdict = provider_says(miss.cause, contents.verdicts.get(miss.index, ""))
@@ -123,6 +123,20 @@ def _explain(contents: Contents, console: Console, most: int) -> None:
     if free:
         print_line(console, "")
         print_line(console, f"lost nothing, so not listed: {', '.join(f'{n:,} {cause}' for cause, n in free.items())}")
+
+
+def _unavoidable(summary: Summary) -> Iterator[str]:
+    """Yield the causes of misses that lost nothing, each with the number of its calls and what they cost above reading:
+    a start after a long pause has its price.
+    """
+    misses = [miss for miss in summary.misses if not miss.is_loss]
+    for cause, n in Counter(miss.cause for miss in misses).items():
+        cost = sum(miss.cost_usd or 0.0 for miss in misses if miss.cause == cause)
+        yield f"{n:,} {cause}" + (f" (${cost:.2f})" if cost >= _LEAST_USD else "")
+
+
+_LEAST_USD = 0.01
+"""Smaller costs are not told."""
 
 
 # Drawing

@@ -30,10 +30,10 @@ from contextkit.errors import (
     UsageError,
 )
 from contextkit.ledger.calls import Bodies, ModelCall, Remark
-from contextkit.ledger.causes import is_shortfall
 from contextkit.ledger.failure_names import CUT
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.parsed_call import ParsedCall
+from contextkit.ledger.verdict import is_shortfall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.causes import is_shortfall
+from contextkit.ledger.verdict import is_shortfall
 from contextkit.lint.requests.cost import Costs, left_tokens, lifetime_seconds
 from contextkit.lint.requests.rule import Step
 from contextkit.models import find_model

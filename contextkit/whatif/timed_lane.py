@@ -16,7 +16,7 @@ from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage, is_long_ttl
 from contextkit.ledger.calls import ModelCall
-from contextkit.ledger.causes import Cause
+from contextkit.ledger.verdict import Cause
 from contextkit.models import Model
 from contextkit.whatif.fix import LaneChange
 from contextkit.whatif.from_end import cache_for

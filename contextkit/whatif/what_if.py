@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from contextkit.ledger.calls import Record, Remark
-from contextkit.ledger.causes import CallPair, is_shortfall, predicted_read
-from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer, list_cost_usd, predicted_usage
+from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer, Prediction, list_cost_usd, predicted_usage
+from contextkit.ledger.verdict import is_shortfall
 from contextkit.models import Model
 from contextkit.whatif.answer import Answer, Calibration, WhatIf
 from contextkit.whatif.fix import Fix, readings_of
@@ -68,10 +68,10 @@ class _Work:
         self._left: Counter[str] = Counter()
         self._predicted = {"recorded": 0.0, "predicted": 0.0}
 
-    def predict(self, pair: CallPair, expected_tokens: int) -> None:
-        """Predict a call from what was known before its bill, and compare."""
+    def predict(self, prediction: Prediction) -> None:
+        """Price the prediction of a call, and compare."""
+        pair, read = prediction.pair, prediction.read_tokens
         call, usage = pair.now.call, pair.now.usage
-        read, _ = predicted_read(pair, expected_tokens)
         billed = list_cost_usd(call, usage)
         is_same = read == (usage.read or 0)
         predicted = billed if is_same else list_cost_usd(call, predicted_usage(pair, read))
@@ -79,7 +79,7 @@ class _Work:
             return
         self._predicted["recorded"] += billed
         self._predicted["predicted"] += predicted
-        is_miss, is_predicted = (is_shortfall(expected_tokens, tokens) for tokens in (usage.read or 0, read))
+        is_miss, is_predicted = (is_shortfall(prediction.expected_tokens, tokens) for tokens in (usage.read or 0, read))
         self._counts.update(predicted=1, agreed=is_miss == is_predicted)
 
     @property

@@ -56,7 +56,11 @@ def figures(summary: Summary) -> object:
 
 
 def check_same_report(records: list[Record]) -> None:
-    assert figures(summarise(anonymized(records), "day")) == figures(summarise(records, "day"))
+    """Losses too, unless bodies were recorded: without their text, blocks are equal whole or not at all."""
+    was, now = (figures(summarise(each, "day")) for each in (records, anonymized(records)))
+    if any(isinstance(record, ModelCall) and isinstance(record.prompt, Bodies) for record in records):
+        was, now = (each[:1] for each in (was, now))
+    assert now == was
 
 
 def recordings(shared: Path) -> Iterator[list[Record]]:

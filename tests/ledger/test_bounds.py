@@ -98,6 +98,6 @@ def test_a_long_recording_keeps_a_bounded_number_of_rates_and_misses(monkeypatch
 def test_the_dearest_misses_keep_their_order() -> None:
     def misses() -> Iterator[Miss]:
         for index, cost in enumerate((0.5, None, 2.0, 1.0)):
-            yield Miss(str(index), index, "main", START, "unknown", 9, 0, 9, cost, "", False)
+            yield Miss(str(index), index, "main", START, "unknown", "unexplained", 9, 0, 9, cost, "", False)
 
     assert [miss.index for miss in dearest([*misses()], 2)] == [2, 3]

@@ -13,8 +13,8 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.facts.observed import EventRates, ReadStep, event_rates, read_steps
 from contextkit.ledger.calls import ModelCall, Record, Remark
-from contextkit.ledger.causes import MOST_EARLIER, CallPair, LaneState, predicted_read
-from contextkit.ledger.misses import LedgerAnalyzer, Miss
+from contextkit.ledger.causes import MOST_EARLIER, LaneState, predicted_read
+from contextkit.ledger.misses import LedgerAnalyzer, Miss, Prediction
 
 ROW: dict[str, Any] = {
     "session": "s",
@@ -224,10 +224,11 @@ def test_a_lifetime_that_a_bill_tells_is_recorded() -> None:
 def predictions(session: Session) -> Iterator[tuple[int, str | None]]:
     found: list[tuple[int, str | None]] = []
 
-    def examine(pair: CallPair, expected: int) -> None:
+    def examine(prediction: Prediction) -> None:
+        pair, expected = prediction.pair, prediction.expected_tokens
         blind = replace(pair, now=replace(pair.now, usage=Usage()))
         assert predicted_read(blind, expected) == predicted_read(pair, expected)
-        found.append(predicted_read(pair, expected))
+        found.append((prediction.read_tokens, prediction.cause))
 
     analyzer = LedgerAnalyzer(examine)
     for record in session.records:

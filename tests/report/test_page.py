@@ -126,7 +126,7 @@ def test_the_numbers_behind_the_charts_are_those_of_the_summary(thousand: str) -
     assert sum(session["usd"]) == pytest.approx(contents.summary.cost_usd, rel=1e-4)
     lost = [miss for miss in session["misses"].values() if miss["lost"]]
     assert len(lost) == contents.summary.total.n_misses and sum(miss["lost"] for miss in lost) == sum(
-        miss.lost_tokens for miss in contents.summary.misses
+        miss.lost_tokens for miss in contents.summary.losses
     )
     points = data["time"]["models"][0]["points"]
     assert sum(point[4] for point in points) == 1_000 and sum(point[2] for point in points) == total.prompt

@@ -47,7 +47,7 @@ class Windows:
         place, raw = (call.session, call.lane), call.prompt.request
         before = self._bodies.pop(place, b"")
         self._keep(place, raw, len(before))
-        has_text_cause = before and analyzed.miss and analyzed.miss.lost_tokens and analyzed.miss.cause in _TEXTS
+        has_text_cause = before and analyzed.miss and analyzed.miss.is_loss and analyzed.miss.cause in _TEXTS
         return _sides(before, raw, call.provider, call.model) if has_text_cause else None
 
     def _keep(self, place: tuple[str, str], raw: bytes, n_gone: int) -> None:
@@ -126,7 +126,7 @@ class Session:
         """One more call."""
         call, usage = analyzed.call, analyzed.usage
         if analyzed.miss:
-            self.misses[len(self.at)] = analyzed.miss, analyzed.verdict
+            self.misses[len(self.at)] = analyzed.miss, analyzed.diagnosis
         if sides:
             self.sides[len(self.at)] = sides
         self.at.append(call.at)
@@ -154,7 +154,7 @@ class Session:
     @property
     def n_losses(self) -> int:
         """Calls that lost something."""
-        return sum(miss.lost_tokens > 0 for miss, _ in self.misses.values())
+        return sum(miss.is_loss for miss, _ in self.misses.values())
 
 
 class Columns:

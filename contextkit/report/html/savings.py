@@ -79,7 +79,7 @@ class Savings:
         sessions = {
             analyzed.call.session
             for analyzed in self._calls
-            if analyzed.miss and analyzed.miss.cause == cause and analyzed.miss.lost_tokens
+            if analyzed.miss and analyzed.miss.cause == cause and analyzed.miss.is_loss
         }
         calls = [analyzed for analyzed in self._calls if analyzed.call.session in sessions]
         if not calls or len(calls) > MOST_REPLAYED:

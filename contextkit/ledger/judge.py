@@ -1,0 +1,794 @@
+"""Judges model calls: what each could have read from the cache, what it lost, whose doing that was, and where.
+
+`Judge` is fed the calls of a recording in the order in which they began. For each call whose prompt is recorded it
+measures the four lengths of `verdict.py`: `readable` by the reference cache of the model, which has seen every earlier
+call of the provider, `shared` by an index of running digests, `similar` by an alignment with at most eight earlier
+prompts. The gaps between the lengths get one cause each. `docs/explanation/judge.md` has the rules.
+
+A prompt that continues the last one of its conversation costs what it added; any other one costs its length.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from contextkit.cache.prefix_cache import Hit, Lease, PrefixCache
+from contextkit.cache.prompt import Breakpoint, Prompt
+from contextkit.cache.reference import reference_cache
+from contextkit.cache.usage import Usage
+from contextkit.canonical import Json, canonical
+from contextkit.facts.observed import ReadStep, read_steps
+from contextkit.ledger.calls import INFERRED_LANE, Bodies, ModelCall, Outline
+from contextkit.ledger.prompts import Growing, is_without_head, read_body
+from contextkit.ledger.verdict import Basis, Cause, Gap, Verdict, Whose
+from contextkit.models import Model
+from contextkit.prompt.alignment import Alignment, Unit, align, is_opaque, units_of
+from contextkit.prompt.diff import common_bytes, common_segments, difference, path_of
+from contextkit.prompt.prompt import LEVELS, PromptLayout
+
+MOST_CANDIDATES = 8
+"""Earlier prompts that one call is aligned with."""
+_RECENT = 3
+"""Last calls of a conversation that a call is compared with."""
+_HEADS = 4
+"""Other conversations whose last call a call is compared with."""
+_HEAD_SHARE = 0.5
+"""Least share of tools and system text that two conversations of one agent have in common."""
+_CLOSED_SHARE = 0.1
+"""Most of a loss that may be left for something to have closed it."""
+_REWRITTEN_SHARE = 0.8
+"""A history of which less than this share is left was cut on purpose."""
+MOST_BYTES = 64 << 20
+"""Bodies of earlier prompts that are kept; of those evicted, digests only."""
+_MOST_LEFT = 4_096
+"""Calls of a conversation of which it is remembered what they left in the cache."""
+MOST_DIGESTS = 1 << 19
+"""Running digests in the index."""
+
+
+class Ruler:
+    """Tokens at the block ends of a prompt: estimates, stretched between the places where a bill told the true size."""
+
+    def __init__(self, ends: Sequence[int], n: int, anchors: Iterable[tuple[int, int]]) -> None:
+        """`ends` are the estimates; `anchors` are (number of blocks, tokens)."""
+        self._ends, self._n = ends, n
+        places = [(0, 0)]
+        for blocks, tokens in sorted(anchors):
+            if blocks > places[-1][0] and tokens >= places[-1][1] and blocks <= n:
+                places.append((blocks, tokens))
+        self._places = places
+
+    def at(self, blocks: int) -> int:
+        """Tokens of the first `blocks` blocks."""
+        index = bisect_left(self._places, (blocks, -1))
+        if index < len(self._places) and self._places[index][0] == blocks:
+            return self._places[index][1]
+        low_blocks, low = self._places[index - 1]
+        start, end = self._estimate(low_blocks), self._estimate(blocks)
+        if index < len(self._places):
+            high_blocks, high = self._places[index]
+            whole = self._estimate(high_blocks) - start
+            return low + round((high - low) * (end - start) / whole) if whole else low
+        return low + round((end - start) * (low / start if start else 1.0))
+
+    def _estimate(self, blocks: int) -> int:
+        return self._ends[blocks - 1] if blocks else 0
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """A call with its prompt."""
+
+    call: ModelCall
+    """The call, without its prompt."""
+    row: Model
+    """Rules of its model."""
+    prompt: Prompt
+    """Its prompt as a cache sees it."""
+    layout: PromptLayout | None
+    """Its blocks with their bytes; None where they were not recorded, or evicted."""
+    usage: Usage | None
+    """Its bill."""
+    params: Mapping[str, Json] = field(default_factory=dict)
+    """Fields of its request that hold no blocks, where they were recorded."""
+    epoch: int = 0
+    """How many declared rewrites came before it."""
+    entries: Sequence[int] = ()
+    """Log entry of each block, where that is recorded."""
+    anchors: tuple[tuple[int, int], ...] = ()
+    """(blocks, tokens) that bills told of it."""
+    units: list[Unit] | None = None
+    """Its blocks as an alignment sees them, once that was asked."""
+
+    @property
+    def began_at(self) -> float | None:
+        """When its writes became readable; None where it failed before its response began."""
+        call = self.call
+        if call.first_byte_at is not None:
+            return call.first_byte_at
+        if call.error is not None and not (self.usage and self.usage.output):
+            return None
+        return call.at if call.ended_at is None else call.ended_at
+
+    def written(self) -> Iterator[Breakpoint]:
+        """The breakpoints it wrote an entry at."""
+        return (mark for mark in self.prompt.breakpoints if mark.is_written)
+
+    def level(self, segment: int) -> int:
+        """Level of a block."""
+        tools, system = self.prompt.level_ends
+        return (segment >= tools) + (segment >= system)
+
+
+class _Earlier(NamedTuple):
+    """An earlier call beside the one that is judged."""
+
+    sent: Sent
+    n_shared: int
+    """Blocks of the common prefix."""
+    is_own: bool
+    """Whether it belongs to the same conversation."""
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """What is kept of one conversation."""
+
+    recent: deque[Sent] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    left: array[int] = field(default_factory=lambda: array("q"))
+    """Tokens that each call left in the cache since the history was last rewritten, the last few thousand calls."""
+    first_tokens: int = 0
+    """Size of the first prompt since then."""
+
+    def note(self, trial: _Trial, verdict: Verdict) -> None:
+        """Note what a call has left in the cache."""
+        usage = trial.sent.usage
+        if usage is None or usage.read is None:
+            return
+        if any(gap.cause == "compaction" for gap in verdict.gaps):
+            del self.left[:]
+        elif len(self.left) >= _MOST_LEFT:
+            del self.left[: _MOST_LEFT // 2]
+        self.first_tokens = self.first_tokens if self.left else verdict.prompt
+        self.left.append(usage.read + (usage.written or 0) if trial.is_marked else trial.rounding.down(verdict.prompt))
+
+
+class Rounding:
+    """How reads of a model are rounded down: as documented, until a read contradicts that; then as measured, if a measured
+    step fits; else not at all.
+    """
+
+    __slots__ = ("_least", "_steps")
+
+    def __init__(self, row: Model) -> None:
+        self._least = row.min_tokens
+        documented = [ReadStep(row.granularity_tokens)] if row.granularity_tokens > 1 else []
+        self._steps = [*documented, *read_steps(row.name), ReadStep(1)]
+
+    def observe(self, read: int) -> None:
+        """Learn from a read that was billed."""
+        while not self._steps[0].fits(read):
+            del self._steps[0]
+
+    def down(self, tokens: int) -> int:
+        """The longest read of a prefix."""
+        return self._steps[0].down(tokens) if tokens >= self._least else 0
+
+
+@dataclass(slots=True)
+class _Scope:
+    """The calls that may share a cache."""
+
+    caches: dict[str, PrefixCache[Prompt]] = field(default_factory=dict)
+    pending: list[tuple[float, PrefixCache[Prompt], Lease]] = field(default_factory=list)
+    """Calls whose response has not begun: when it does, cache, lease."""
+    index: OrderedDict[tuple[str, bytes], Sent] = field(default_factory=OrderedDict)
+    """(model, running digest) → the call that first had this prefix."""
+    heads: dict[str, OrderedDict[tuple[str, str], Sent]] = field(default_factory=dict)
+    """Model → conversation → its last call, the one used last at the end."""
+    roundings: dict[str, Rounding] = field(default_factory=dict)
+
+    def cache(self, row: Model) -> PrefixCache[Prompt]:
+        """The cache of a model."""
+        cache = self.caches.get(row.name)
+        if cache is None:
+            cache = self.caches[row.name] = reference_cache(row)
+        return cache
+
+    def publish(self, now: float) -> None:
+        """Let every response begin that has begun by now."""
+        if self.pending and self.pending[0][0] <= now:
+            for began, cache, lease in self.pending:
+                if began <= now:
+                    cache.publish(lease, began)
+            self.pending = [one for one in self.pending if one[0] > now]
+
+
+class Judge:
+    """Judges the calls of a recording, fed in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[str, _Scope] = {}
+        self._conversations: dict[tuple[str, str], _Conversation] = {}
+        self._growing = Growing()
+        self._entries: dict[tuple[str, str], list[int]] = {}
+        self._kept: OrderedDict[int, Sent] = OrderedDict()
+        self._n_bytes = 0
+
+    def feed(self, call: ModelCall, row: Model, usage: Usage | None, remarks: Mapping[str, str]) -> Verdict | None:
+        """Judge the next call; None where its prompt is not recorded, or was refused.
+
+        `usage` is its bill with every part of the prompt known, None where a part is not; `remarks` are about what
+        happened between it and the call before.
+        """
+        sent = self._sent(call, row, usage)
+        if sent is None or call.is_refused or is_without_head(call):
+            return None
+        scope = self._scopes.setdefault(call.provider, _Scope())
+        conversation = self._conversations.setdefault((call.session, call.lane), _Conversation())
+        scope.publish(call.at)
+        cache = scope.cache(row)
+        hit = cache.lookup(sent.prompt, call.at)
+        trial = _Trial(sent, scope, conversation, remarks)
+        verdict = trial.verdict(hit)
+        conversation.note(trial, verdict)
+        if sent.began_at is not None:
+            scope.pending.append((sent.began_at, cache, cache.begin(sent.prompt, call.at)))
+            scope.pending.sort(key=lambda one: one[0])
+        self._remember(scope, conversation, sent)
+        return verdict
+
+    def _sent(self, call: ModelCall, row: Model, usage: Usage | None) -> Sent | None:
+        bare = replace(call, prompt=None)
+        if isinstance(call.prompt, Bodies):
+            read = read_body(call.prompt.request, call.provider, call.model)
+            return Sent(bare, row, read.prompt, read.layout, usage, read.params) if read and read.prompt.n else None
+        prompt = self._growing.prompt(call)
+        if prompt is None or not isinstance(call.prompt, Outline) or not prompt.n:
+            return None
+        entries = self._entries.setdefault((call.session, call.lane), [])
+        entries[call.prompt.keep :] = call.prompt.entries
+        return Sent(bare, row, prompt, None, usage, {}, call.prompt.epoch, tuple(entries))
+
+    def _remember(self, scope: _Scope, conversation: _Conversation, sent: Sent) -> None:
+        call, prompt, name = sent.call, sent.prompt, sent.row.name
+        for segment in range(prompt.n - 1, -1, -1):
+            key = name, prompt.digests[segment]
+            if key in scope.index:
+                break
+            scope.index[key] = sent
+        while len(scope.index) > MOST_DIGESTS:
+            scope.index.popitem(last=False)
+        conversation.recent.append(sent)
+        heads = scope.heads.setdefault(name, OrderedDict())
+        heads.pop((call.session, call.lane), None)
+        heads[call.session, call.lane] = sent
+        while len(heads) > 4 * _HEADS:
+            heads.popitem(last=False)
+        if sent.layout is not None:
+            self._kept[id(sent)] = sent
+            self._n_bytes += sent.layout.n_bytes
+            while self._n_bytes > MOST_BYTES and len(self._kept) > 1:
+                old = self._kept.popitem(last=False)[1]
+                self._n_bytes -= old.layout.n_bytes if old.layout else 0
+                old.layout = old.units = None
+
+
+class _Trial:
+    """The judgement of one call."""
+
+    def __init__(self, sent: Sent, scope: _Scope, conversation: _Conversation, remarks: Mapping[str, str]) -> None:
+        self.sent, self.scope, self.conversation, self.remarks = sent, scope, conversation, remarks
+        self.is_marked = sent.row.cache == "breakpoints"
+        self.earlier = self._earlier()
+        self.rounding = scope.roundings.setdefault(sent.row.name, Rounding(sent.row))
+        sent.anchors = self._anchors()
+        self.ruler = Ruler(sent.prompt.ends_tokens, sent.prompt.n, sent.anchors)
+
+    # Earlier calls
+
+    def _earlier(self) -> list[_Earlier]:
+        """The calls that this one is compared with: its conversation's last ones first."""
+        own, seen, found = self.conversation.recent, set[int](), list[_Earlier]()
+
+        def add(sent: Sent, *, is_own: bool) -> None:
+            if id(sent) not in seen and len(found) < MOST_CANDIDATES:
+                seen.add(id(sent))
+                found.append(_Earlier(sent, _common(sent.prompt, self.sent.prompt), is_own))
+
+        for sent in reversed(own):
+            add(sent, is_own=True)
+        last = found[0] if found else None
+        deepest = self._deepest()
+        if deepest is not None:
+            call = deepest.call
+            add(deepest, is_own=(call.session, call.lane) == (self.sent.call.session, self.sent.call.lane))
+        if last is None or last.n_shared < last.sent.prompt.n:
+            agent = agent_of(self.sent.call.lane)
+            heads = self.scope.heads.get(self.sent.row.name, OrderedDict())
+            others = [head for head in reversed(heads.values()) if agent_of(head.call.lane) == agent]
+            for sent in others[:_HEADS]:
+                add(sent, is_own=False)
+        return found
+
+    def _deepest(self) -> Sent | None:
+        """The call that first had the longest prefix of this prompt that is known."""
+        index, name, prompt = self.scope.index, self.sent.row.name, self.sent.prompt
+        low, high = 0, prompt.n
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if (name, prompt.digests[middle - 1]) in index else (low, middle - 1)
+        return index[name, prompt.digests[low - 1]] if low else None
+
+    # Sizes
+
+    def _anchors(self) -> tuple[tuple[int, int], ...]:
+        """Places of this prompt whose size bills told: those of the earlier prompts that it begins with, and its own."""
+        size = self.sent.usage.prompt if self.sent.usage else None
+        anchors = {
+            blocks: tokens
+            for one in reversed(self.earlier)
+            for blocks, tokens in one.sent.anchors
+            if blocks <= one.n_shared and (size is None or tokens <= size)
+        }
+        return tuple(sorted((anchors | _billed_places(self.sent)).items()))
+
+    def _units(self, sent: Sent) -> list[Unit]:
+        if sent.units is None:
+            if sent.layout is not None:
+                sent.units = units_of(sent.layout)
+            else:  # of blocks that nobody numbered, those of one size stand for each other
+                ends = sent.prompt.ends_tokens
+                sizes = [ends[i] - (ends[i - 1] if i else 0) for i in range(sent.prompt.n)]
+                sent.units = [
+                    Unit(sent.level(i), b"%d %d %d" % (sent.level(i), entry, size), None)
+                    for i, (entry, size) in enumerate(zip(sent.entries, sizes, strict=False))
+                ]
+        return sent.units
+
+    def _alignments(self) -> list[tuple[int, _Earlier, Alignment]]:
+        """Tokens that this prompt has in common with each earlier one, with the pairs of their blocks."""
+        now, result = self.sent, list[tuple[int, _Earlier, Alignment]]()
+        weights = [self.ruler.at(i + 1) - self.ruler.at(i) for i in range(now.prompt.n)]
+        for one in self.earlier:
+            was = one.sent
+            if (was.layout is None) == (now.layout is None) and (was.layout or one.is_own):
+                pairs = align(self._units(was), self._units(now), weights, one.n_shared, now.row.min_tokens)
+            else:
+                pairs = Alignment(tuple((i, 1.0) for i in range(one.n_shared)), ())
+            if one.is_own or self._is_one_head(pairs, weights):
+                result.append((round(sum(weights[i] * share for i, share in pairs.kept)), one, pairs))
+        return result
+
+    def _is_one_head(self, pairs: Alignment, weights: Sequence[int]) -> bool:
+        """Return whether at least half of the tools and half of the system text are equal."""
+        start, has_head = 0, False
+        for end in self.sent.prompt.level_ends:
+            size = sum(weights[start:end])
+            same = sum(weights[i] * share for i, share in pairs.kept if start <= i < end)
+            if same < _HEAD_SHARE * size:
+                return False
+            start, has_head = end, has_head or size > 0
+        return has_head
+
+    # Lengths and gaps
+
+    def verdict(self, hit: Hit) -> Verdict:
+        """The verdict on this call, of which the cache found `hit`."""
+        sent, ruler, usage = self.sent, self.ruler, self.sent.usage
+        size = usage.prompt if usage and usage.prompt is not None else ruler.at(sent.prompt.n)
+        read = usage.read if usage else None
+        if read is not None:
+            self.rounding.observe(read)
+        own = self.earlier[0] if self.earlier and self.earlier[0].is_own else None
+        is_continued = own is not None and own.n_shared == own.sent.prompt.n
+        alignments = [] if is_continued else self._alignments()
+        if not is_continued:
+            self.earlier = [one for _, one, _ in alignments]
+        owner = max(
+            self.earlier,
+            key=lambda one: (one.n_shared, _partial(one, sent), one.is_own, one.sent.call.at),
+            default=None,
+        )
+        if owner is None:
+            return self._alone(size, read, hit)
+        whole = ruler.at(owner.n_shared)
+        shared = whole + round(_partial(owner, sent) * (ruler.at(min(owner.n_shared + 1, sent.prompt.n)) - whole))
+        best, pairs, similar = owner, None, shared
+        if alignments:
+            similar, best, pairs = max(alignments, key=lambda one: (one[0], one[1].is_own, one[1].n_shared))
+        predicted = self._readable(hit, owner, whole, shared)
+        readable = max(predicted, read or 0)
+        shared = max(shared, readable)
+        similar = max(similar, shared)
+        lengths = _Lengths(whole, shared, readable, similar, read)
+        gaps = _Gaps(self, owner, best, pairs, lengths).all()
+        return Verdict(
+            sent.call.id,
+            size,
+            read,
+            readable,
+            shared,
+            similar,
+            tuple(sorted(gaps, key=lambda gap: (not gap.is_avoidable, -gap.tokens))),
+            best.sent.call.id,
+            max((read or 0) - predicted, 0),
+            predicted,
+        )
+
+    def _alone(self, size: int, read: int | None, hit: Hit) -> Verdict:
+        """The verdict on a call that nothing earlier resembles."""
+        row, found = self.sent.row, read or 0
+        cause: Cause = "below_minimum" if size < row.min_tokens else "first_write"
+        least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
+        text = (
+            f"{size:,} tokens; the least that is cached is {least}"
+            if cause == "below_minimum"
+            else f"nothing was cached in lane {self.sent.call.lane!r} before"
+        )
+        basis: Basis = "assumed" if row.is_assumed and cause == "below_minimum" else "recorded"
+        gaps = () if found else (Gap("nobody", cause, 0, evidence=text, basis=basis),)
+        predicted = self.ruler.at(hit.segment + 1) if hit.segment is not None else 0
+        readable = max(found, predicted)
+        return Verdict(
+            self.sent.call.id, size, read, readable, readable, readable, gaps, "", max(found - predicted, 0), predicted
+        )
+
+    def _readable(self, hit: Hit, owner: _Earlier, whole: int, shared: int) -> int:
+        """Tokens that the reference cache held, in billed tokens."""
+        if hit.segment is None:
+            return 0
+        end = self.ruler.at(hit.segment + 1)
+        if self.is_marked:
+            return end
+        is_whole = hit.segment + 1 >= owner.n_shared or end >= whole - self.sent.row.granularity_tokens
+        return self.rounding.down(shared if is_whole else end)
+
+    def ideal(self, tokens: int) -> int:
+        """The most that a program could read of a common prefix of so many tokens."""
+        if self.is_marked:
+            return tokens if tokens >= self.sent.row.min_tokens else 0
+        return self.rounding.down(tokens)
+
+
+def _billed_places(sent: Sent) -> dict[int, int]:
+    """Places of a prompt whose size its own bill tells: its end, and its last breakpoint."""
+    usage, places = sent.usage, dict[int, int]()
+    if usage is None or usage.prompt is None:
+        return places
+    last = max((mark.segment for mark in sent.written()), default=None)
+    cached = (usage.read or 0) + (usage.written or 0)
+    places[sent.prompt.n] = usage.prompt
+    if last is not None and sent.row.cache == "breakpoints" and cached and usage.quality("writes") == "billed":
+        places[last + 1] = cached
+    return places
+
+
+def _common(one: Prompt, other: Prompt) -> int:
+    return common_segments(one.digests, one.n, other.digests, other.n)
+
+
+def _partial(one: _Earlier, now: Sent) -> float:
+    """Share of the first different block that both begin with."""
+    was, n = one.sent, one.n_shared
+    if was.layout is None or now.layout is None or n >= min(was.prompt.n, now.prompt.n) or was.level(n) != now.level(n):
+        return 0.0
+    before, after = was.layout.columns.body(n), now.layout.columns.body(n)
+    return 0.0 if not after or is_opaque(before) or is_opaque(after) else common_bytes(before, after) / len(after)
+
+
+def agent_of(lane: str) -> str:
+    """The agent whose calls a lane holds; empty for the main one.
+
+    >>> agent_of("main"), agent_of("conversation 2"), agent_of("reviewer 2")
+    ('', '', 'reviewer')
+    """
+    name, _, number = lane.rpartition(" ")
+    agent = name if name and number.isdecimal() else lane
+    return "" if agent in ("", "main", INFERRED_LANE.strip()) else agent
+
+
+class _Gaps:
+    """The gaps between the lengths of one call, with their causes."""
+
+    def __init__(
+        self, trial: _Trial, owner: _Earlier, best: _Earlier, pairs: Alignment | None, lengths: _Lengths
+    ) -> None:
+        self._trial, self._sent, self._owner, self._best, self._pairs = trial, trial.sent, owner, best, pairs
+        self._lengths = lengths
+
+    def all(self) -> Iterator[Gap]:
+        """Yield every gap."""
+        trial, lengths = self._trial, self._lengths
+        read = lengths.readable if lengths.read is None else lengths.read
+        if lengths.similar < self._sent.row.min_tokens:
+            yield Gap("nobody", "below_minimum", lengths.similar - read, evidence=self._below_minimum())
+            return
+        if self._best.sent.row.name != self._sent.row.name:
+            was, now = self._best.sent.call, self._sent.call
+            text = f"{was.provider}/{was.model} → {now.provider}/{now.model}"
+            yield Gap("program_use", "model_changed", lengths.similar - lengths.readable, "parameters", text)
+            return
+        ideal = max(trial.ideal(lengths.whole if trial.is_marked else lengths.shared), lengths.readable)
+        change = self._change()
+        use = self._use(ideal) if ideal > lengths.readable else None
+        if change is not None and trial.is_marked and use is None:
+            use = self._moved_breakpoint(ideal)
+            ideal = ideal if use else lengths.readable
+        if use is not None:
+            yield replace(use, tokens=max(ideal - lengths.readable, 0))
+        if change is not None and lengths.similar > ideal:
+            yield replace(change, tokens=lengths.similar - ideal)
+        elif lengths.shared > ideal:
+            yield Gap("nobody", "rules", lengths.shared - ideal, evidence="rounding, or part of a block")
+        if lengths.readable > read:
+            yield self._provider(lengths.readable - read)
+
+    def _below_minimum(self) -> str:
+        row = self._sent.row
+        least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
+        return f"{self._lengths.similar:,} tokens; the least that is cached is {least}"
+
+    # The program's bytes
+
+    def _change(self) -> Gap | None:
+        """The first change of what need not change, without its size; None where the prompt only goes on, or is another."""
+        best, pairs = self._best, self._pairs
+        was, n = best.sent, best.n_shared
+        if pairs is None or n >= was.prompt.n or (pairs.last < n and not self._replaces_history()):
+            return self._declared()
+        place, before, after, level = self._difference(was, n)
+        if self._is_rewrite(level):
+            return self._rewrite(place)
+        columns = self._sent.layout.columns if self._sent.layout else None
+        if columns and any(n in indexes for _, indexes, name in columns.strips if name == "thinking_blocks"):
+            text = f"{place}: reasoning of earlier turns left the prompt at a user message"
+            return Gap("program_bytes", "reasoning_stripped", 0, place, text, "documented", before, after)
+        cause: Cause = _CHANGED[level]
+        return Gap("program_bytes", cause, 0, place, place, "recorded", before, after)
+
+    def _replaces_history(self) -> bool:
+        """Return whether the conversation goes on behind another history than it had."""
+        return (
+            self._best.is_own
+            and self._sent.prompt.n > self._best.n_shared + 1
+            and self._best.sent.prompt.n > self._best.n_shared
+        )
+
+    def _declared(self) -> Gap | None:
+        return self._rewrite("") if self._is_declared() else None
+
+    def _is_declared(self) -> bool:
+        is_own = self._best.is_own
+        return is_own and ("compaction" in self._trial.remarks or self._best.sent.epoch != self._sent.epoch)
+
+    def _is_rewrite(self, level: int) -> bool:
+        if self._is_declared():
+            return True
+        was, ruler = self._best.sent.prompt, self._trial.ruler
+        size = Ruler(was.ends_tokens, was.n, self._best.sent.anchors).at(was.n)
+        is_cut = bool(self._pairs and self._pairs.removed) and ruler.at(self._sent.prompt.n) < _REWRITTEN_SHARE * size
+        return self._best.is_own and level == _MESSAGES and is_cut
+
+    def _rewrite(self, place: str) -> Gap:
+        was, now = self._best.sent, self._sent
+        remark = self._trial.remarks.get("compaction") or (
+            f"epoch {was.epoch} → {now.epoch}" if was.epoch != now.epoch else "the history was cut"
+        )
+        before = was.usage.prompt if was.usage and was.usage.prompt else was.prompt.n_tokens
+        text = f"{remark}, prompt {before:,} → {self._trial.ruler.at(now.prompt.n):,} tokens"
+        return Gap("nobody", "compaction", 0, place, text)
+
+    def _difference(self, was: Sent, n: int) -> tuple[str, str, str, int]:
+        """Where both differ first, the texts around that, and the level."""
+        now = self._sent
+        is_removed = n >= now.prompt.n or (n < was.prompt.n and was.level(n) < now.level(n))
+        side = was if is_removed else now
+        level = side.level(n)
+        if side.layout is None or was.layout is None or now.layout is None:
+            entry = side.entries[n] if n < len(side.entries) else -1
+            place = f"{LEVELS[level]} block {n}"
+            return (f"{place}, entry {entry}" if entry >= 0 else place), "", "", level
+        path = path_of(side.layout.columns, n)
+        one, other = (
+            sent.layout.columns.body(n) if sent.layout and n < sent.prompt.n and sent.level(n) == level else b""
+            for sent in (was, now)
+        )
+        offset, before, after = difference(one, other)
+        return (f"{path} byte {offset:,}" if one and other else path), before, after, level
+
+    def _moved_breakpoint(self, ideal: int) -> Gap | None:
+        """A breakpoint in front of the change alone would let nearly everything be read; None where it would not."""
+        lengths = self._lengths
+        if lengths.similar - ideal > _CLOSED_SHARE * (lengths.similar - lengths.readable):
+            return None
+        n = self._owner.n_shared
+        text = f"the breakpoint stands behind block {n}, which changes"
+        return Gap("program_use", "breakpoint_place", 0, self._path(n - 1), text)
+
+    # The program's use of the cache
+
+    def _use(self, ideal: int) -> Gap | None:
+        """Why the common prefix was not readable; None where its entry was only written behind a change."""
+        owner, sent = self._owner, self._sent
+        whose: Whose = "program_use" if owner.is_own else "nobody"
+        level = next((i for i in range(sent.level(owner.n_shared - 1) + 1) if not self._is_same_key(owner, i)), None)
+        if level is not None:
+            text = self._trial.remarks.get("setting") or self._changed_settings(owner) or f"{LEVELS[level]}: {_SETTING}"
+            return Gap(whose, "params_changed", 0, "parameters", text)
+        return self._use_of_marks(ideal) if self._trial.is_marked else self._use_of_prefix()
+
+    def _changed_settings(self, one: _Earlier) -> str:
+        """The request settings that differ, as far as they are recorded: `effort "low" → "high"`."""
+        was, now = one.sent.params, self._sent.params
+        names = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
+        return ", ".join(f"{name} {_short(was.get(name))} → {_short(now.get(name))}" for name in names[:_MOST_SETTINGS])
+
+    def _is_same_key(self, one: _Earlier, level: int) -> bool:
+        return one.sent.prompt.namespaces[level] == self._sent.prompt.namespaces[level]
+
+    def _use_of_prefix(self) -> Gap | None:
+        """Why a cache that keeps every prompt did not hold the common prefix."""
+        holders = [one for one in self._trial.earlier if one.n_shared >= self._owner.n_shared]
+        return self._late(holders, self._sent.row.default_ttl_seconds) or Gap(
+            "nobody", "rules", 0, evidence="the cache keeps whole units"
+        )
+
+    def _use_of_marks(self, ideal: int) -> Gap | None:
+        """Why no breakpoint read the common prefix."""
+        sent, ruler, readable = self._sent, self._trial.ruler, self._lengths.readable
+        written = [
+            (mark, one)
+            for one in self._trial.earlier
+            if one.sent.row.name == sent.row.name
+            for mark in one.sent.written()
+            if mark.segment < one.n_shared
+            and self._is_same_key(one, sent.level(mark.segment))
+            and readable < ruler.at(mark.segment + 1) >= sent.row.min_tokens
+        ]
+        if not written:
+            return self._unwritten()
+        begun = [mark for mark, one in written if one.sent.began_at is not None and one.sent.began_at <= sent.call.at]
+        mark = max((mark for mark, _ in written), key=lambda mark: mark.segment)
+        there = max(begun, key=lambda mark: mark.segment, default=mark)
+        if 2 * (ruler.at(there.segment + 1) - readable) >= ideal - readable:
+            mark = there
+        holders = [one for one in self._trial.earlier if one.n_shared > mark.segment]
+        late = self._late(holders, mark.ttl_seconds)
+        return late or self._unreached(mark)
+
+    def _late(self, holders: Sequence[_Earlier], ttl_seconds: int) -> Gap | None:
+        """Why what earlier calls had was not there any more, or not yet; None where it was there."""
+        at, row = self._sent.call.at, self._sent.row
+        basis: Basis
+        begun = [one for one in holders if one.sent.began_at is not None and one.sent.began_at <= at]
+        if not begun:
+            coming = min((one for one in holders if one.sent.began_at is not None), key=_began, default=None)
+            if coming is None:
+                first = holders[0].sent.call
+                return Gap(
+                    "program_use",
+                    "aborted",
+                    0,
+                    evidence=f"{first.id!r} ended before its response began",
+                    basis="assumed",
+                )
+            early, call = _began(coming) - at, coming.sent.call
+            text = f"started {early:.1f} s before the response of {call.id!r} began"
+            basis = "assumed" if call.first_byte_at is None else "recorded"
+            return Gap("program_use", "cold_fan_out", 0, evidence=text, basis=basis)
+        used = max(one.sent.call.at for one in begun)
+        gap = at - used
+        if gap < ttl_seconds:
+            return None
+        seconds = f"{gap:.1f}" if int(gap) == ttl_seconds else f"{int(gap)}"
+        longest = max(row.ttls_seconds)
+        basis = "assumed" if any(one.sent.call.at > used for one in holders) else "recorded"
+        if gap >= longest:
+            text = f"gap {seconds} s > {longest} s, the longest lifetime sold"
+            return Gap("nobody", "cold_start", 0, "pause", text, basis)
+        return Gap("program_use", "ttl_expired", 0, "pause", f"gap {seconds} s > {ttl_seconds} s", basis)
+
+    def _unreached(self, mark: Breakpoint) -> Gap:
+        """No breakpoint of this call finds the entry at `mark`."""
+        prompt = self._sent.prompt
+        behind = [one for one in prompt.breakpoints if one.segment >= mark.segment]
+        if not behind:
+            cause: Cause = "breakpoint_place" if prompt.breakpoints else "no_breakpoint"
+            text = f"no breakpoint at or behind block {mark.segment}, up to which the call before was cached"
+            return Gap("program_use", cause, 0, self._path(mark.segment), text)
+        distance, lookback = min(
+            (prompt.positions[one.segment] - prompt.positions[mark.segment], one.lookback) for one in behind
+        )
+        if distance < lookback:
+            return Gap("nobody", "rules", 0, evidence="lifetimes are apart")
+        text = f"{distance} positions behind the last breakpoint, a lookup visits {lookback}"
+        return Gap("program_use", "out_of_reach", 0, self._path(mark.segment), text)
+
+    def _unwritten(self) -> Gap | None:
+        """No earlier call wrote the common prefix."""
+        owner = self._owner
+        marks = [*owner.sent.written()]
+        if not marks:
+            return Gap("program_use", "no_breakpoint", 0, "", "no block is marked, so nothing is cached")
+        last = marks[-1].segment
+        if last >= owner.n_shared:
+            if self._change() is not None:
+                return None
+            is_shorter = owner.n_shared == self._sent.prompt.n
+            block = "where this prompt has ended" if is_shorter else "which is another one in this call"
+            text = f"the breakpoint stood behind block {owner.n_shared}, {block}"
+            return Gap("program_use", "breakpoint_place", 0, self._path(last), text)
+        text = f"the last breakpoint stays at block {last}, and the prompt grows behind it"
+        return Gap("program_use", "breakpoint_place", 0, self._path(last), text)
+
+    def _path(self, segment: int) -> str:
+        layout = self._sent.layout
+        if layout is None or not 0 <= segment < layout.n:
+            return ""
+        return path_of(layout.columns, segment)
+
+    # The provider
+
+    def _provider(self, tokens: int) -> Gap:
+        """The cache should have held what was not read."""
+        sent, left, read = self._sent, self._trial.conversation.left, self._lengths.read or 0
+        if not self._trial.is_marked and read:
+            ago = next((ago for ago, tokens in enumerate(reversed(left), 1) if tokens == read), None)
+            if ago:
+                text = f"read {read:,} tokens, exactly what the call {ago} calls before had left"
+                return Gap("provider", "other_server", tokens, "", text, "documented")
+            if read <= self._trial.conversation.first_tokens:
+                text = f"read {read:,} tokens, no more than the first call sent"
+                return Gap("provider", "other_server", tokens, "", text, "documented")
+        changed = self._since_last()
+        if changed is not None:
+            return replace(changed, tokens=tokens)
+        gap = int(sent.call.at - self._owner.sent.call.at)
+        marks = [mark.ttl_seconds for mark in self._owner.sent.written()] if self._trial.is_marked else []
+        ttl = max(marks, default=sent.row.default_ttl_seconds)
+        return Gap("unexplained", "unknown", tokens, "", f"prefix intact, gap {gap} s ≤ {ttl} s", "")
+
+    def _since_last(self) -> Gap | None:
+        """The change against the last call of the conversation, where an older one has what should have been read."""
+        last = next((one for one in self._trial.earlier if one.is_own), None)
+        if last is None or last is self._owner or last.n_shared >= min(self._owner.n_shared, last.sent.prompt.n):
+            return None
+        place, before, after, level = self._difference(last.sent, last.n_shared)
+        text = f"{place}, changed back: an older call had it, and the cache did not"
+        return Gap("program_bytes", _CHANGED[level], 0, place, text, "associated", before, after)
+
+
+_CHANGED: tuple[Cause, Cause, Cause] = ("tools_changed", "system_changed", "messages_changed")
+_MESSAGES = 2
+
+
+_SETTING = "a request setting outside the prompt's text"
+_MOST_SETTINGS = 3
+"""Settings that are told."""
+_SHORT = 40
+
+
+def _short(value: Json) -> str:
+    text = canonical(value).decode()
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def _began(one: _Earlier) -> float:
+    return one.sent.began_at or 0.0
+
+
+class _Lengths(NamedTuple):
+    """Lengths of one prompt, in tokens."""
+
+    whole: int
+    """Whole blocks of the common prefix."""
+    shared: int
+    readable: int
+    similar: int
+    read: int | None

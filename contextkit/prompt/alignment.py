@@ -1,0 +1,193 @@
+"""What a prompt has in common with an earlier one, wherever it stands: `align` pairs their blocks in order.
+
+Blocks that are equal are paired so that the pairs weigh the most tokens (the heaviest common subsequence); between
+pairs, blocks that replaced one another are compared byte by byte. The common prefix alone is `prompt/diff.py`'s.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+
+from contextkit.prompt.diff import common_bytes
+from contextkit.prompt.prompt import PromptLayout
+
+_MESSAGES = 2
+"""Number of the level `messages`."""
+_HALF = 0.5
+"""Least share of a message that an equal beginning and end make, for it to be the message before with a value replaced."""
+_MOST_PAIRS = 1 << 20
+"""Pairs of equal blocks that are weighed; of a prompt that repeats one block more often, only the beginning and the end
+are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A block as a comparison sees it."""
+
+    level: int
+    """0 tools, 1 system, 2 messages."""
+    key: bytes
+    """Equal for equal blocks."""
+    body: bytes | None
+    """Its bytes; None where they are unknown, or where it is equal whole or not at all, as an image is."""
+
+
+def units_of(layout: PromptLayout) -> list[Unit]:
+    """The blocks of a layout; those that are in no digest have an empty key."""
+    columns = layout.columns
+    units = []
+    for segment in range(layout.n):
+        body, level = columns.body(segment), columns.levels[segment]
+        key = b"" if segment in columns.silent else blake2b(body, digest_size=12, person=bytes([level])).digest()
+        units.append(Unit(level, key, None if is_opaque(body) else body))
+    return units
+
+
+_OPAQUE = (
+    b'"type":"image',
+    b'"type":"document"',
+    b'"type":"file"',
+    b'"type":"redacted_thinking"',
+    b'"image_url"',
+    b'"input_image"',
+    b'"input_file"',
+    b'"inlineData"',
+    b'"signature"',
+    b'"encrypted_content"',
+)
+"""What the JSON of such a block holds."""
+
+
+def is_opaque(body: bytes) -> bool:
+    """Return whether a block is equal whole or not at all: images, documents, signed and encrypted parts."""
+    return any(mark in body for mark in _OPAQUE)
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """A later prompt beside an earlier one."""
+
+    kept: tuple[tuple[int, float], ...]
+    """Blocks of the later prompt that the earlier one had too, rising, each with the share of it that is equal: 1 for the
+    whole."""
+    removed: tuple[int, ...]
+    """Blocks of the earlier prompt, behind the common prefix, that have no equal in the later one."""
+
+    @property
+    def last(self) -> int:
+        """The last kept block; -1 for none."""
+        return self.kept[-1][0] if self.kept else -1
+
+
+def align(
+    one: Sequence[Unit], other: Sequence[Unit], weights: Sequence[int], shared: int, least_tokens: int
+) -> Alignment:
+    """Align `other`, whose blocks weigh `weights` tokens, with the earlier prompt `one`; they share `shared` blocks.
+
+    A replaced message counts only where an equal block follows, or where at least half of it and `least_tokens` are
+    equal: a new question at the end of a prompt is no loss.
+    """
+    pairs = _heaviest_pairs(one, other, weights, shared)
+    kept = [(i, 1.0) for i in range(shared)]
+    last = pairs[-1][1] if pairs else -1
+    paired = {i for i, _ in pairs}
+    edges = [(shared - 1, shared - 1), *pairs, (len(one), len(other))]
+    for (i, j), (next_i, next_j) in pairwise(edges):
+        if j >= shared:
+            kept.append((j, 1.0))
+        for was, now in zip(range(i + 1, next_i), range(j + 1, next_j), strict=False):
+            share = _equal_share(one[was], other[now])
+            is_followed = now < last
+            if share and (
+                other[now].level < _MESSAGES or is_followed or _is_refilled(share, weights[now], least_tokens)
+            ):
+                kept.append((now, share))
+    removed = tuple(i for i in range(shared, len(one)) if i not in paired and one[i].key)
+    return Alignment(tuple(sorted(kept)), removed)
+
+
+def _is_refilled(share: float, tokens: int, least_tokens: int) -> bool:
+    return share >= _HALF and share * tokens >= least_tokens
+
+
+def _equal_share(was: Unit, now: Unit) -> float:
+    """Share of the bytes of `now` that `was` has too."""
+    if was.level != now.level or was.body is None or now.body is None or not now.body:
+        return 0.0
+    return equal_bytes(was.body, now.body) / len(now.body)
+
+
+_PROBE, _SKIPS, _WINDOW = 32, (0, 8, 32, 128, 512, 2048), 2048
+"""Bytes by which two texts are brought together again, how many of the earlier one may be left out, and how many of the
+later one may have been put in beside."""
+
+
+def equal_bytes(was: bytes, now: bytes) -> int:
+    """Count the bytes that two texts have in common: up to a difference, behind it from the next place where they agree
+    again, and at their ends.
+
+    >>> text = b" Be careful with what you delete, always."
+    >>> equal_bytes(b"Now 10:31." + text, b"Now 2:40 pm." + text), len(b"Now " + text)
+    (45, 45)
+    """
+    i = j = total = 0
+    one, other = memoryview(was), memoryview(now)
+    while True:
+        n = common_bytes(one[i:], other[j:])
+        i, j, total = i + n, j + n, total + n
+        if i == len(was) or j == len(now):
+            return total
+        for skip in _SKIPS:
+            probe = was[i + skip : i + skip + _PROBE]
+            at = now.find(probe, j, j + skip + _WINDOW) if len(probe) == _PROBE else -1
+            if at >= 0:
+                i, j = i + skip, at
+                break
+        else:
+            rest = min(len(was) - i, len(now) - j)
+            return total + common_bytes(was[: -rest - 1 : -1], now[: -rest - 1 : -1])
+
+
+def _heaviest_pairs(
+    one: Sequence[Unit], other: Sequence[Unit], weights: Sequence[int], shared: int
+) -> list[tuple[int, int]]:
+    """Pairs of equal blocks behind the common prefix that rise on both sides and weigh the most."""
+    end_one, end_other, tail = len(one), len(other), []
+    while end_one > shared and end_other > shared and one[end_one - 1].key == other[end_other - 1].key:
+        end_one, end_other = end_one - 1, end_other - 1
+        if one[end_one].key:
+            tail.append((end_one, end_other))
+    places: dict[bytes, list[int]] = {}
+    for j in range(shared, end_other):
+        if other[j].key:
+            places.setdefault(other[j].key, []).append(j)
+    matches = [(i, j) for i in range(shared, end_one) for j in reversed(places.get(one[i].key, ()))]
+    return _rising(matches if len(matches) <= _MOST_PAIRS else [], weights) + tail[::-1]
+
+
+def _rising(matches: list[tuple[int, int]], weights: Sequence[int]) -> list[tuple[int, int]]:
+    """The heaviest chain of matches that rises on both sides; `matches` are by rising i, then by falling j."""
+    ends: list[int] = []
+    """Last j of the best chains, rising; `totals` rises with it."""
+    totals: list[int] = []
+    nodes: list[int] = []
+    before: list[int] = []
+    for number, (_, j) in enumerate(matches):
+        place = bisect_left(ends, j)
+        total = (totals[place - 1] if place else 0) + max(weights[j], 1)
+        before.append(nodes[place - 1] if place else -1)
+        if place < len(ends) and ends[place] == j and totals[place] >= total:
+            continue
+        stop = place
+        while stop < len(ends) and totals[stop] <= total:
+            stop += 1
+        ends[place:stop], totals[place:stop], nodes[place:stop] = [j], [total], [number]
+    chain, number = [], nodes[-1] if nodes else -1
+    while number >= 0:
+        chain.append(matches[number])
+        number = before[number]
+    return chain[::-1]
