@@ -346,8 +346,8 @@ def _read_of_older_call(pair: CallPair) -> str:
 
 
 CAUSES: tuple[tuple[Cause, Callable[[CallPair], Evidence | None]], ...] = (
-    ("model_changed", _model_changed),
     ("compaction", _compaction),
+    ("model_changed", _model_changed),
     ("params_changed", _params_changed),
     ("messages_changed", _messages_changed),
     ("cold_start", _cold_start),

@@ -134,6 +134,11 @@ class _Earlier(NamedTuple):
     is_own: bool
     """Whether it belongs to the same conversation."""
 
+    def has_keys_of(self, now: Sent) -> bool:
+        """Return whether its request settings key what both share as those of `now` do."""
+        last = now.level(self.n_shared - 1) if self.n_shared else -1
+        return self.sent.prompt.namespaces[: last + 1] == now.prompt.namespaces[: last + 1]
+
 
 @dataclass(slots=True)
 class _Conversation:
@@ -715,7 +720,13 @@ class _Gaps:
         owner = self._owner
         marks = [*owner.sent.written()]
         if not marks:
-            return Gap("program_use", "no_breakpoint", 0, "", "no block is marked, so nothing is cached")
+            return Gap(
+                "program_use",
+                "no_breakpoint",
+                0,
+                self._path(owner.n_shared - 1),
+                "no block is marked, so nothing is cached",
+            )
         last = marks[-1].segment
         if last >= owner.n_shared:
             if self._change() is not None:

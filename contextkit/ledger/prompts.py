@@ -7,8 +7,9 @@ before; `Growing` and `prompts_of` rebuild the prompts, at the cost of what each
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from contextkit.cache.prompt import Prompt
@@ -22,6 +23,7 @@ from contextkit.prompt.prompt import PromptLayout
 
 if TYPE_CHECKING:
     from contextkit.providers.body import BodyReader
+    from contextkit.providers.provider import Parsed
 
 MOST_BYTES = 64 << 20
 """Larger bodies are not read: no provider takes them."""
@@ -43,7 +45,7 @@ class Read:
 
 def read_body(raw: bytes, provider: str, model: str) -> Read | None:
     """The prompt of a request body; None where it is no model call, or cannot be read."""
-    from contextkit.providers.endpoints import PARSERS, reader_of  # most recordings hold no bodies
+    from contextkit.providers.endpoints import reader_of  # most recordings hold no bodies
     from contextkit.providers.rendered_blocks import memoize_blocks
 
     if len(raw) > MOST_BYTES:
@@ -52,13 +54,22 @@ def read_body(raw: bytes, provider: str, model: str) -> Read | None:
     try:
         fields = parse(raw)
         body = reader_of(fields, f"{provider} {model}".lower()) if isinstance(fields, dict) else None
-        parsed = PARSERS[body.endpoint](_with_row(fields, body, model)) if body else None
+        parsed = _parser(body, model)(_with_row(fields, body, model)) if body else None
     except (UnreadableRequest, UnknownModel, NotSerialisable, *_MISFITS):
         return None  # a body that nobody can read proves nothing
     if parsed is None or body is None:
         return None
     keys = {name.partition(".")[0] for table in TABLES[body.endpoint] for name in keying(table).levels}
     return Read(parsed.layout, parsed.prompt, {name: value for name, value in parsed.params.items() if name in keys})
+
+
+def _parser(body: BodyReader, model: str) -> Callable[[Json], Parsed]:
+    """The parser of a body; only Claude's own hosts take the billing header out of the prompt."""
+    from contextkit.providers.endpoints import PARSERS
+
+    parse_body: Callable[..., Parsed] = PARSERS[body.endpoint]
+    is_elsewhere = body.endpoint == "anthropic_messages" and model and "claude" not in model.lower()
+    return partial(parse_body, billing_header="significant") if is_elsewhere else parse_body
 
 
 _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)

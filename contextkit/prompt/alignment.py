@@ -17,8 +17,9 @@ from contextkit.prompt.prompt import PromptLayout
 
 _MESSAGES = 2
 """Number of the level `messages`."""
-_HALF = 0.5
-"""Least share of a message that an equal beginning and end make, for it to be the message before with a value replaced."""
+_REFILLED_SHARE = 0.9
+"""Least share of a last message that is equal, for it to be the message before with a value replaced: a program's questions
+have more in common than half of their words."""
 _MOST_PAIRS = 1 << 20
 """Pairs of equal blocks that are weighed; of a prompt that repeats one block more often, only the beginning and the end
 are compared."""
@@ -88,7 +89,7 @@ def align(
 ) -> Alignment:
     """Align `other`, whose blocks weigh `weights` tokens, with the earlier prompt `one`; they share `shared` blocks.
 
-    A replaced message counts only where an equal block follows, or where at least half of it and `least_tokens` are
+    A replaced message counts only where an equal block follows, or where nearly all of it and `least_tokens` are
     equal: a new question at the end of a prompt is no loss.
     """
     pairs = _heaviest_pairs(one, other, weights, shared)
@@ -111,7 +112,7 @@ def align(
 
 
 def _is_refilled(share: float, tokens: int, least_tokens: int) -> bool:
-    return share >= _HALF and share * tokens >= least_tokens
+    return share >= _REFILLED_SHARE and share * tokens >= least_tokens
 
 
 def _equal_share(was: Unit, now: Unit) -> float:

@@ -139,20 +139,6 @@ _LEAST_USD = 0.01
 """Smaller costs are not told."""
 
 
-def _unavoidable(summary: Summary) -> Iterator[str]:
-    """Yield the causes of misses that lost nothing, each with the number of its calls and what they cost above reading:
-    a start after a long pause has its price.
-    """
-    misses = [miss for miss in summary.misses if not miss.is_loss]
-    for cause, n in Counter(miss.cause for miss in misses).items():
-        cost = sum(miss.cost_usd or 0.0 for miss in misses if miss.cause == cause)
-        yield f"{n:,} {cause}" + (f" (${cost:.2f})" if cost >= _LEAST_USD else "")
-
-
-_LEAST_USD = 0.01
-"""Smaller costs are not told."""
-
-
 # Drawing
 # ---------------------------------------------------------------------------------------------------------------------
 

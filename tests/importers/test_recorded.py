@@ -38,13 +38,13 @@ def read(path: Path, folder: Path) -> str:
     """A log as lines of text."""
     faults = Faults()
     records = list(records_in([str(path)], faults))
-    calls = (row for row in analyzed_calls(records) if row.miss or row.verdict)
+    calls = (row for row in analyzed_calls(records) if row.miss or row.diagnosis)
     told = [f"# {path.relative_to(folder).as_posix()}: {'' if path.is_dir() else records_at(str(path))[0].name}"]
     told += [encode(record).decode() for record in records]
     told += [f"fault {fault.line}: {fault.what}" for fault in faults.kept]
     for row in calls:
         miss = row.miss and [row.miss.cause, row.miss.where, row.miss.certain]
-        told.append(f"miss {row.call.id}: {json.dumps([miss, row.verdict], ensure_ascii=False)}")
+        told.append(f"miss {row.call.id}: {json.dumps([miss, row.diagnosis], ensure_ascii=False)}")
     return "\n".join(told) + "\n"
 
 
