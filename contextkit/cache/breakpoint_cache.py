@@ -19,6 +19,7 @@ life.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
@@ -334,15 +335,13 @@ def _hit(prompt: Prompt, match: _Match) -> Hit:
     return Hit(prompt.ends_tokens[match.segment], 0, match.segment, "hit", match.entry.expires_at)
 
 
-def _window(prompt: Prompt, mark: Breakpoint, above: int) -> Iterator[int]:
+def _window(prompt: Prompt, mark: Breakpoint, above: int) -> range:
     """Segments from `mark` back that its lookup visits: all of a position, since an entry may have been written inside
     a run.
     """
-    own = prompt.positions[mark.segment]
-    for segment in range(mark.segment, above, -1):
-        if own - prompt.positions[segment] >= mark.lookback:
-            return
-        yield segment
+    last_beyond = prompt.positions[mark.segment] - mark.lookback
+    first = bisect_right(prompt.positions, last_beyond, 0, mark.segment + 1)
+    return range(mark.segment, max(above, first - 1), -1)
 
 
 def _bill(prompt: Prompt, read: int, writes: tuple[_Write, ...]) -> Usage:

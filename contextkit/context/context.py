@@ -1288,23 +1288,24 @@ class Context:
             self._late_refusals.update((parse(entry.body)["call_id"], entry) for entry in results)
 
     def _write_due(self) -> None:
-        while (due := self._due()) is not None:
-            self._write(*due)
-
-    def _due(self) -> tuple[Kind, Json] | None:
-        for reducer in self._reducers:
-            if reducer in self._fed:
-                due = reducer.due()
-                if due is not None:
-                    return due
+        while (reducer := next((one for one in self._reducers if one in self._fed), None)) is not None:
+            due = reducer.due()
+            if due is None:
                 self._fed.discard(reducer)
-        return None
+            else:
+                self._write(*due)
 
     def _write(self, kind: Kind, body: Json) -> Entry:
         self._turns.check(kind, body)
         entry = self.log.append(kind, body)
-        self._turns.feed(entry)
-        self._feed(entry)
+        self._turns.take(entry, body)
+        n_found = len(self._late.found_at)
+        for reducer in self._reducers:
+            if kind in reducer.reads:
+                reducer.feed(entry)
+                self._fed.add(reducer)
+        if len(self._late.found_at) != n_found:
+            self._widen()
         return entry
 
     def _replay(self) -> None:
@@ -1315,15 +1316,6 @@ class Context:
             feed(entry)
             for feed_reducer in readers[entry.kind]:
                 feed_reducer(entry)
-
-    def _feed(self, entry: Entry) -> None:
-        n_found = len(self._late.found_at)
-        for reducer in self._reducers:
-            if entry.kind in reducer.reads:
-                reducer.feed(entry)
-                self._fed.add(reducer)
-        if len(self._late.found_at) != n_found:
-            self._widen()
 
     def _begin_phases(self, permit: Permit | None) -> None:
         """Continue in the phase the log says, the first one if it says none; write what a crash kept from being

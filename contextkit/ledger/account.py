@@ -66,7 +66,6 @@ class Pace:
 
     __slots__ = (
         "_before",
-        "_contradicted",
         "_lane",
         "_ledger",
         "_left",
@@ -76,6 +75,7 @@ class Pace:
         "_rhythm",
         "_size",
         "_states",
+        "contradicted",
     )
 
     def __init__(self, lane: tuple[str, str]) -> None:
@@ -88,23 +88,17 @@ class Pace:
         self._left: dict[str, CachedEntries] = {}
         self._lifetimes: dict[str, set[int]] = {}
         """Model → lifetimes that the ends of its requests were written with, since the last declared break."""
-        self._contradicted: set[str] = set()
-        """Models whose bills contradict the rule of mixed lifetimes."""
+        self.contradicted: set[str] = set()
+        """Models of which a bill shows that a breakpoint did not read an entry of another lifetime."""
         self._states: dict[tuple[str, int], PlanningState] = {}
-
-    def contradicts_mixed_lifetimes(self, ledger: Ledger, model: str) -> bool:
-        """Return whether a bill of the lane shows that a breakpoint did not read an entry of another lifetime."""
-        self._follow(ledger)
-        return model in self._contradicted
 
     def n_left(self, ledger: Ledger) -> int:
         """Tokens that the last call of the lane left in its cache; 0 before the first."""
-        self._follow(ledger)
+        self.follow(ledger)
         return self._n_left
 
     def planning_state(
         self,
-        ledger: Ledger,
         model: Model,
         now: float,
         epoch: int,
@@ -112,8 +106,7 @@ class Pace:
         *,
         is_mixed: bool = True,
     ) -> PlanningState:
-        """What is known of the lane before its next request to `model`; costs what was recorded since."""
-        self._follow(ledger)
+        """What is known of the lane, as far as it was followed, before its next request to `model`."""
         key = (model.name, self._rhythm.turns)
         tables = self._states[key]._tables if key in self._states else {}
         planning_state = PlanningState(
@@ -129,12 +122,12 @@ class Pace:
         self._states = {key: planning_state} if calls_to_come is None else self._states
         return planning_state
 
-    def _follow(self, ledger: Ledger) -> None:
+    def follow(self, ledger: Ledger) -> None:
+        """Read what was recorded since."""
         if ledger is not self._ledger:
             self._ledger, self._n = ledger, 0
-        rows = ledger.calls
-        while self._n < len(rows):
-            self._see(rows[self._n])
+        for call in ledger.calls[self._n :]:
+            self._see(call)
             self._n += 1
 
     def _see(self, call: ModelCall) -> None:
@@ -159,7 +152,7 @@ class Pace:
             changes = last.breakpoints[-1].ttl_seconds != breakpoints[-1].ttl_seconds
             outlives = len(lifetimes) > 1 and call.at - last.at >= min(lifetimes)
             if (changes or outlives) and _reads_too_little(call):
-                self._contradicted.add(call.model)
+                self.contradicted.add(call.model)
         if breakpoints:
             lifetimes.add(breakpoints[-1].ttl_seconds)
         self._left[call.model] = CachedEntries(breakpoints, call.at, prompt.epoch)
@@ -321,15 +314,15 @@ class Account:
 
     def planning_state(self, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> PlanningState:
         """What is known of this lane before its next request to `model`; `now` is the time of the last thing said."""
-        ledger = self._recorder.ledger
         with self._lock:
+            self._pace.follow(self._recorder.ledger)
             cache = self._cache(model.name, model.provider)
             is_mixed = True
             if isinstance(cache, BreakpointCache):
-                if self._pace.contradicts_mixed_lifetimes(ledger, model.name):
+                if model.name in self._pace.contradicted:
                     cache.separate_lifetimes()
                 is_mixed = cache.is_ttl_interchangeable
-            return self._pace.planning_state(ledger, model, now, epoch, calls_to_come, is_mixed=is_mixed)
+            return self._pace.planning_state(model, now, epoch, calls_to_come, is_mixed=is_mixed)
 
     def admit(self, provider: Provider, request: Request, n_attempts: int) -> Hold:
         """Ask `on_cold` where the cache is cold, then reserve in every budget.
@@ -790,11 +783,11 @@ def _billed_anyway(provider: Provider, response: Any) -> tuple[str, Usage]:
 
 def _billed_usd(response: object) -> float | None:
     """Dollars that a router says a response cost; None where it says none."""
+    usage = response.get("usage") if isinstance(response, Mapping) else getattr(response, "usage", None)
     try:
-        usage = plain(response).get("usage")
+        return billed_usd_of(plain(usage))
     except UnreadableReply:
         return None
-    return billed_usd_of(usage) if isinstance(usage, Mapping) else None
 
 
 def _reply_body(reply: Reply, after: int) -> Json:

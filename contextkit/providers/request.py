@@ -393,7 +393,7 @@ class Request(Mapping[str, Json]):
         return self._fields
 
     def __getitem__(self, name: str) -> Json:
-        return self._mapping()[name]
+        return (self._fields or self._mapping())[name]
 
     def __iter__(self) -> Iterator[str]:
         if self._reserve is not None:
