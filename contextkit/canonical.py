@@ -58,9 +58,7 @@ def canonical(value: Json, *, sort: bool = False) -> bytes:
     except TypeError:  # a long integer or deep nesting, which we can write, or a fault, whose path we can tell
         return _spell(value, sort)
     # of a float with an exponent the spelling has changed from release to release
-    is_faithful = all(
-        type(leaf) is float and (1e-4 <= abs(leaf) < 1e16 or leaf == 0) for leaf in _unusual(value)
-    )
+    is_faithful = all(type(leaf) is float and (1e-4 <= abs(leaf) < 1e16 or leaf == 0) for leaf in _unusual(value))
     is_ordered = not sort or _ASTRAL.search(written) is None
     if not is_faithful or not is_ordered:
         return _spell(value, sort)

@@ -132,7 +132,7 @@ class BreakpointCache:
         """Return what sending it now would be billed, `output` 0; changes nothing."""
         match = self._longest(prompt, now)
         read = prompt.ends_tokens[match.segment] if match else 0
-        return _bill(prompt, read, self._writes(prompt))
+        return _bill(prompt, read, self._written(prompt))
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
         """A request starts: refresh what it reads, bill it; raises `UsageError` for a lifetime that has no write class.
@@ -140,10 +140,16 @@ class BreakpointCache:
         Until it is published it counts as in flight, so a request that died keeps others' reason at `not_yet_visible`
         for its lifetime.
         """
-        writes = self._writes(prompt)
+        marks = self._written(prompt)
         match = self._longest(prompt, now)
         hit = _hit(prompt, self._refresh(prompt, match, now)) if match else self._miss(prompt, now)
-        lease = Lease(hit, _bill(prompt, hit.read_tokens, writes), now, writes)
+        writes = tuple(
+            _Write(
+                self._key(prompt, mark.segment, mark.ttl_seconds), mark.ttl_seconds, prompt.ends_tokens[mark.segment]
+            )
+            for mark in marks
+        )
+        lease = Lease(hit, _bill(prompt, hit.read_tokens, marks), now, writes)
         self._count(lease)
         for write in writes:
             self._in_flight[write.key] = _Entry(write.ttl_seconds, now + write.ttl_seconds, write.tokens)
@@ -278,18 +284,16 @@ class BreakpointCache:
                 self._entries[key] = _RENEWED[self._renewal](entry, prompt.breakpoints[-1].ttl_seconds, now)
         return _Match(match.segment, match.key, self._entries[match.key])
 
-    def _writes(self, prompt: Prompt) -> tuple[_Write, ...]:
-        marks = (
+    def _written(self, prompt: Prompt) -> list[Breakpoint]:
+        """The breakpoints at which an entry is written. Raises `UsageError` for a lifetime that has no write price."""
+        marks = [
             mark
             for mark in prompt.breakpoints
             if mark.is_written and prompt.ends_tokens[mark.segment] >= self._min_tokens
-        )
-        writes = []
-        for mark in marks:
-            check_ttl(mark.ttl_seconds)
-            key = self._key(prompt, mark.segment, mark.ttl_seconds)
-            writes.append(_Write(key, mark.ttl_seconds, prompt.ends_tokens[mark.segment]))
-        return tuple(writes)
+        ]
+        for ttl_seconds in {mark.ttl_seconds for mark in marks}:
+            check_ttl(ttl_seconds)
+        return marks
 
     def _reach(self, moment: Moment, lease: Lease, now: float) -> None:
         """Make the lease's entries readable where this is the moment for it."""
@@ -344,16 +348,15 @@ def _window(prompt: Prompt, mark: Breakpoint, above: int) -> range:
     return range(mark.segment, max(above, first - 1), -1)
 
 
-def _bill(prompt: Prompt, read: int, writes: tuple[_Write, ...]) -> Usage:
-    """Split the tokens of `prompt` by the hit and the last breakpoint of each lifetime, the longest first; the parts
-    add
-    up to all.
+def _bill(prompt: Prompt, read: int, marks: list[Breakpoint]) -> Usage:
+    """Split the tokens of `prompt` by the hit and the last written breakpoint of each lifetime, the longest first; the
+    parts add up to all.
 
     Whether the sizes were counted or estimated is the caller's knowledge, so `estimated` stays False.
     """
     ends: dict[int, int] = {}
-    for write in writes:
-        ends[write.ttl_seconds] = max(ends.get(write.ttl_seconds, 0), write.tokens)
+    for mark in marks:
+        ends[mark.ttl_seconds] = max(ends.get(mark.ttl_seconds, 0), prompt.ends_tokens[mark.segment])
     tokens_by_ttl: dict[int, int | None] = {}
     end = read
     for ttl_seconds in sorted(ends, reverse=True) if len(ends) > 1 else ends:

@@ -1250,18 +1250,17 @@ class Context:
             self._settle()
             if once:
                 self._turns.check(kind, body)
-                if (held := self._held(kind, canonical(body))) is not None:
-                    return held
+                frozen = canonical(body)
+                first = 0 if kind == "user" else self._turns.last_assistant  # the ids of calls are those of one reply
+                for entry in self.log[first:]:
+                    if entry.kind == kind and entry.body == frozen:
+                        return entry
             entry = self._write(kind, self._phases.with_refusals(body) if kind == "assistant" else body)
             if kind == "assistant":
                 self._late_refusals.clear()
             with suppress(*_RETRYABLE):  # the entry is durable: who calls again would write it twice
                 self._write_due()
         return entry
-
-    def _held(self, kind: Kind, body: bytes) -> Entry | None:
-        first = 0 if kind == "user" else self._turns.last_assistant  # the ids of calls are those of one reply
-        return next((entry for entry in self.log[first:] if entry.kind == kind and entry.body == body), None)
 
     def _append_turn(self, kind: Kind, body: Json, *, is_new: bool) -> Entry:
         """Append a turn of somebody's message list; a new result lives as the memory's rules say, others as they are."""
@@ -1363,7 +1362,7 @@ class Context:
 
     def _layout(self) -> PromptLayout:
         return self._prompts.layout(
-            self.log.entries, self._turns, self._provider, self._n_shared_entries(), self._planning_state()
+            self.log, self._turns, self._provider, self._n_shared_entries(), self._planning_state()
         )
 
     def _n_shared_entries(self) -> int:
@@ -1371,7 +1370,7 @@ class Context:
         return n_shared if epoch == self._turns.epoch else 0
 
     def _planning_state(self) -> PlanningState:
-        return self._account.planning_state(self._provider.model, self.log.entries[-1].at, self._turns.epoch)
+        return self._account.planning_state(self._provider.model, self.log[-1].at, self._turns.epoch)
 
     def _n_rewritten(self, overrides: dict[str, Any]) -> int:
         """Tokens that the next request would pay for beside what it pays for anyway, were it made with these

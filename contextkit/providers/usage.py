@@ -254,12 +254,13 @@ def read_usage(row: UsageFields, counters: Mapping[str, Any], report: Report = i
     Usage(fresh=12, read=0, writes={}, output=2)
     """
     flat = _flat(counters)
-    counts: dict[str, int | None] = {}
+    counts: dict[str, int | None] = dict.fromkeys(_COUNTS)
     for name, paths in _paths(row):
         value = next((flat[path] for path in paths if flat.get(path) is not None), None)
-        counts[name] = natural(value)
-        if value is not None and counts[name] is None:
-            report(NO_COUNT)
+        if value is not None:
+            counts[name] = natural(value)
+            if counts[name] is None:
+                report(NO_COUNT)
     has_input = counts["total_input"] is not None or counts["uncached_input"] is not None
     if row.omits_zeros and has_input:
         counts.update({name: counts[name] or 0 for name in ("read", "output")})

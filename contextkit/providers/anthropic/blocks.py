@@ -504,18 +504,19 @@ def prompt(layout: PromptLayout, params: Mapping[str, Json], dropped: Collection
     flags = layout.columns.raised(n)
     marks = _with_automatic(layout, params.get("cache_control"))
     marks = _with_served(columns, n, marks) if SERVED in flags and marks else marks
-    return keyed(
-        "anthropic", dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS), columns, n, marks
-    )
+    return keyed("anthropic", _split(params), tuple(flag for flag in flags if flag not in EFFECTS), columns, n, marks)
 
 
-def _split(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+def _split(params: Mapping[str, Json]) -> dict[str, Json]:
     """Parameters, the fields that count by themselves apart."""
+    split: dict[str, Json] = {}
     for name, value in params.items():
         fields = _SPLIT.get(name, ()) if isinstance(value, dict) else ()
+        split.update((f"{name}.{field}", value.get(field)) for field in fields)
         rest = {key: inner for key, inner in value.items() if key not in fields} if fields else value
-        yield from ((f"{name}.{field}", value.get(field)) for field in fields)
-        yield from ((name, rest),) if rest or not fields else ()
+        if rest or not fields:
+            split[name] = rest
+    return split
 
 
 def _with_automatic(layout: PromptLayout, marker: Json) -> tuple[Breakpoint, ...]:
