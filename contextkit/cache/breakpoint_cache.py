@@ -19,9 +19,8 @@ life.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from contextkit.cache.prefix_cache import Hit, Lease
@@ -203,13 +202,14 @@ class BreakpointCache:
 
     def _longest(self, prompt: Prompt, now: float) -> _Match | None:
         """The longest live entry in any breakpoint's window."""
-        entries, ends = self._entries, prompt.ends_tokens
+        entries, ends, positions = self._entries, prompt.ends_tokens, prompt.positions
         best: _Match | None = None
         if not entries:
             return None
         for mark in reversed(prompt.breakpoints):
-            for segment in _window(prompt, mark, best.segment if best else -1):
-                if ends[segment] < self._min_tokens:
+            own = positions[mark.segment]
+            for segment in range(mark.segment, best.segment if best else -1, -1):
+                if ends[segment] < self._min_tokens or own - positions[segment] >= mark.lookback:
                     break
                 key = self._key(prompt, segment, mark.ttl_seconds)
                 entry = entries.get(key)
@@ -253,9 +253,7 @@ class BreakpointCache:
     def _nearly(self, store: OrderedDict[_Key, _Entry], prompt: Prompt, after: float) -> _Match | None:
         """The longest of what the windows show in `store` and expires after that moment."""
         matches = (
-            match
-            for mark in prompt.breakpoints
-            for match in self._visit(store, prompt, mark, _window(prompt, mark, -1))
+            match for mark in prompt.breakpoints for match in self._visit(store, prompt, mark, _window(prompt, mark))
         )
         return max(
             (match for match in matches if match.entry.expires_at > after),
@@ -277,11 +275,14 @@ class BreakpointCache:
 
         Gives `match` as it is now.
         """
+        if self._renewal == "never":
+            return match
         marks = (mark for mark in prompt.breakpoints if mark.segment <= match.segment)
         for key in {match.key, *(self._key(prompt, mark.segment, mark.ttl_seconds) for mark in marks)}:
             entry = self._entries.get(key)
             if entry and entry.expires_at > now:
-                self._entries[key] = _RENEWED[self._renewal](entry, prompt.breakpoints[-1].ttl_seconds, now)
+                ttl = entry.ttl_seconds if self._renewal == "entry" else prompt.breakpoints[-1].ttl_seconds
+                self._entries[key] = _Entry(ttl, max(entry.expires_at, now + ttl), entry.tokens)
         return _Match(match.segment, match.key, self._entries[match.key])
 
     def _written(self, prompt: Prompt) -> list[Breakpoint]:
@@ -324,28 +325,19 @@ class BreakpointCache:
             counters["write_1h_tokens" if is_long_ttl(ttl_seconds) else "write_5m_tokens"] += tokens or 0
 
 
-def _renewed(entry: _Entry, ttl_seconds: int, now: float) -> _Entry:
-    return _Entry(ttl_seconds, max(entry.expires_at, now + ttl_seconds), entry.tokens)
-
-
-_RENEWED: dict[Renewal, Callable[[_Entry, int, float], _Entry]] = {
-    "entry": lambda entry, asked, now: _renewed(entry, entry.ttl_seconds, now),
-    "request": _renewed,
-    "never": lambda entry, asked, now: entry,
-}
-
-
 def _hit(prompt: Prompt, match: _Match) -> Hit:
     return Hit(prompt.ends_tokens[match.segment], 0, match.segment, "hit", match.entry.expires_at)
 
 
-def _window(prompt: Prompt, mark: Breakpoint, above: int) -> range:
+def _window(prompt: Prompt, mark: Breakpoint) -> Iterator[int]:
     """Segments from `mark` back that its lookup visits: all of a position, since an entry may have been written inside
     a run.
     """
-    last_beyond = prompt.positions[mark.segment] - mark.lookback
-    first = bisect_right(prompt.positions, last_beyond, 0, mark.segment + 1)
-    return range(mark.segment, max(above, first - 1), -1)
+    own = prompt.positions[mark.segment]
+    for segment in range(mark.segment, -1, -1):
+        if own - prompt.positions[segment] >= mark.lookback:
+            return
+        yield segment
 
 
 def _bill(prompt: Prompt, read: int, marks: list[Breakpoint]) -> Usage:

@@ -88,10 +88,10 @@ class Usage:
                 None if write_5m is _UNSET else write_5m, None if write_1h is _UNSET else write_1h, (300, 3600)
             )
         else:
-            if writes:
+            if writes is not None:
                 pairs = writes.items() if type(writes) is dict or isinstance(writes, Mapping) else writes
-                writes = [(int(ttl), tokens) for ttl, tokens in pairs if tokens != 0]
-            writes = None if writes is None else tuple(sorted(writes)) if len(writes) > 1 else tuple(writes)
+                written = [(int(ttl), tokens) for ttl, tokens in pairs if tokens != 0]
+                writes = tuple(sorted(written)) if len(written) > 1 else tuple(written)
             if write_5m is not _UNSET or write_1h is not _UNSET:
                 writes = _with_halves(writes, write_5m, write_1h)
         set_field(self, "writes", writes)

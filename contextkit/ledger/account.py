@@ -304,7 +304,7 @@ class Account:
         """What `request` would read if it were sent now."""
         with self._lock:
             cache = self._cache(request.model.name, request.provider)
-            return cache.quote(request.prompt, self._clock()).read or 0
+            return cache.quote(request._prompt, self._clock()).read or 0
 
     def quote(self, provider: Provider, layout: PromptLayout, fields: Mapping[str, Json] | None = None) -> Usage:
         """What sending `layout` to `provider`, with `fields` beside its own, would be billed now; nothing is sent."""
@@ -336,7 +336,7 @@ class Account:
             self._warned = request
         if not self.limits:
             return Hold((), self._planned(request))
-        call, params = self._capped(provider, request.prompt, request.params, n_attempts)
+        call, params = self._capped(provider, request._prompt, request.params, n_attempts)
         hold = self._reserve(request, call, n_attempts)
         if params is not request.params:
             request.cap_output(params)
@@ -375,7 +375,7 @@ class Account:
         with self._lock:
             n_cached = self._pace.n_left(self._recorder.ledger)
             cache = self._cache(request.model.name, request.provider)
-            usage, hit = cache.quote(request.prompt, now), cache.lookup(request.prompt, now)
+            usage, hit = cache.quote(request._prompt, now), cache.lookup(request._prompt, now)
         if not is_cold(n_cached, usage, request.model):
             return None
         n_tokens = n_not_read(n_cached, usage)
@@ -573,7 +573,7 @@ class Account:
         first = now if first_byte_at is None else first_byte_at
         usd = _billed_usd(response)
         row = self._note(request, name, usage, first, now, error, is_billed=True, billed_usd=usd)
-        self._remember(name, request.prompt, usage)
+        self._remember(name, request._prompt, usage)
         self._answered = request, response, row
 
     def _remember(self, name: str, prompt: Prompt, usage: Usage | None) -> None:
@@ -584,7 +584,7 @@ class Account:
         """Whether this response has its row: the same id for the same prompt, or, where the host gives none, the same
         object.
         """
-        if name and self._billed.get(name) == (_key(request.prompt), usage):
+        if name and self._billed.get(name) == (_key(request._prompt), usage):
             return True
         if self._answered is None:
             return False
@@ -626,8 +626,8 @@ class Account:
                 error=error,
                 billed_usd=billed_usd,
             )
-            call = self._recorder.record(call, request.prompt, request.layout.columns.entries, request.epoch)
-            self._warm(call, request.prompt)
+            call = self._recorder.record(call, request._prompt, request.layout.columns.entries, request.epoch)
+            self._warm(call, request._prompt)
         self._gate.forget(request)
         return call
 
@@ -657,7 +657,7 @@ class Account:
         return hold.settle(usage) if is_answered else hold.forfeit()
 
     def _planned(self, request: Request) -> PlannedCall:
-        return planned_call(request.provider, request.model, request.prompt, request.params, self._clock())
+        return planned_call(request.provider, request.model, request._prompt, request.params, self._clock())
 
     def _free_name(self) -> str:
         """An id for a call without a response, that no other row has: rows may be missing before it."""
@@ -790,15 +790,6 @@ def _billed_usd(response: object) -> float | None:
         return None
 
 
-def _reply_body(reply: Reply, after: int) -> Json:
-    """Body of the entry that keeps `reply` to a request that included entries up to `after`."""
-    native = reply.native
-    return {
-        "after": after,
-        **assistant_body(native.wire, native.model, parse(native.body), reply.text, reply.calls, reply.stop),
-    }
-
-
 def take(
     response: Any,
     request: Request,
@@ -839,7 +830,9 @@ def take(
         account.note_removed_reasoning(reply.id, reasons)
         account.received(request, reply, response, first_byte_at)
         return False
-    body = {**_reply_body(reply, request.after), **({"withheld": list(withheld)} if withheld else {})}
+    native = reply.native
+    kept = assistant_body(native.wire, native.model, parse(native.body), reply.text, reply.calls, reply.stop)
+    body = {"after": request.after, **kept, **({"withheld": list(withheld)} if withheld else {})}
     if reply.is_renamed:
         _unkept(request)  # what the server keeps has the ids that came
     elif request.continued:
@@ -864,11 +857,13 @@ _COUNTS_WRITES_TOGETHER = frozenset({"openai_chat"})
 
 def _with_lifetimes(usage: Usage, request: Request) -> Usage:
     """The usage with its writes divided among lifetimes as predicted, where the endpoint counts them together."""
+    if request.wire not in _COUNTS_WRITES_TOGETHER:
+        return usage
     written, predicted = usage.written, request.predicted.write_1h
-    if request.wire not in _COUNTS_WRITES_TOGETHER or not written or not predicted:
+    if not written or not predicted:
         return usage
     long = min(predicted, written)
-    ttls = [mark.ttl_seconds for mark in request.prompt.breakpoints if mark.is_written]
+    ttls = [mark.ttl_seconds for mark in request._prompt.breakpoints if mark.is_written]
     return replace(usage, writes=Usage(writes={min(ttls): written - long, max(ttls): long}).writes)
 
 

@@ -223,7 +223,11 @@ class PromptColumns:
             self._strip("passing_blocks")
         level, opens = _LEVEL_NUMBERS[block.level], self._opens(block)
         body = block.body
-        self._write(self._lead(block, opens) + body)
+        data = self._lead(block, opens) + body
+        try:
+            self.wire += data
+        except BufferError:  # somebody is copying a body out just now, in another thread: the old bytes stay theirs, these begin with them
+            self.wire = self.wire + data
         self.bodies.append(len(self.wire) - len(body))
         self._append_columns(block, level, opens)
         self._count(len(self.ends) - 1, body)
@@ -284,12 +288,6 @@ class PromptColumns:
     def raised(self, n: int) -> tuple[str, ...]:
         """Flags raised by the first `n` blocks, sorted."""
         return tuple(sorted(flag for flag, at in self.flags.items() if at < n))
-
-    def _write(self, data: bytes) -> None:
-        try:
-            self.wire += data
-        except BufferError:  # somebody is copying a body out just now, in another thread: the old bytes stay theirs, these begin with them
-            self.wire = self.wire + data
 
     def _opens(self, block: RenderedBlock) -> bool:
         if not block.role:
