@@ -323,6 +323,8 @@ class MemoryState(NoMemory):
         """The bytes of a reference, given by its id or itself."""
         memory = self._present
         reference = memory.references.named(what) if isinstance(what, str) else what
+        if not isinstance(reference, Reference):
+            raise UsageError(f"restore takes an entry, its sequence, a reference or its id, not {type(what).__name__}")
         return bytes_of(reference, memory.files, memory.fetch)
 
     def shortened(self, results: Iterable[Entry], above_tokens: int) -> Mapping[str, Json]:
