@@ -351,7 +351,7 @@ class _Trial:
                 ends = sent.prompt.ends_tokens
                 sizes = [ends[i] - (ends[i - 1] if i else 0) for i in range(sent.prompt.n)]
                 sent.units = [
-                    Unit(sent.level(i), b"%d %d %d" % (sent.level(i), entry, size), None)
+                    Unit(sent.level(i), b"%d %d %d" % (sent.level(i), entry, size), None, size)
                     for i, (entry, size) in enumerate(zip(sent.entries, sizes, strict=False))
                 ]
         return sent.units
