@@ -407,7 +407,7 @@ class _Trial:
         best, pairs, similar = owner, None, shared
         if alignments:
             similar, best, pairs = max(alignments, key=lambda one: (one[0], one[1].is_own, one[1].n_shared))
-        predicted = self._readable(hit, owner, whole, shared)
+        predicted = self._readable(hit, owner, shared)
         readable = max(predicted, read or 0)
         shared = max(shared, readable)
         similar = max(similar, shared)
@@ -444,15 +444,20 @@ class _Trial:
             self.sent.call.id, size, read, readable, readable, readable, gaps, "", max(found - predicted, 0), predicted
         )
 
-    def _readable(self, hit: Hit, owner: _Earlier, whole: int, shared: int) -> int:
-        """Tokens that the reference cache held, in billed tokens."""
-        if hit.segment is None:
-            return 0
-        end = self.ruler.at(hit.segment + 1)
-        if self.is_marked:
+    def _readable(self, hit: Hit, owner: _Earlier, shared: int) -> int:
+        """Tokens that the reference cache held, in billed tokens. A cache that keeps every prompt is read up to the first
+        difference, also inside a block.
+        """
+        end = 0 if hit.segment is None else self.ruler.at(hit.segment + 1)
+        if self.is_marked or self.sent.row.cache == "units":
             return end
-        is_whole = hit.segment + 1 >= owner.n_shared or end >= whole - self.sent.row.granularity_tokens
-        return self.rounding.down(shared if is_whole else end)
+        holders = [one for one in self.earlier if one.n_shared >= owner.n_shared and one.has_keys_of(self.sent)]
+        return self.rounding.down(shared if any(map(self._is_there, holders)) else end)
+
+    def _is_there(self, one: _Earlier) -> bool:
+        """Return whether an earlier prompt has begun to be answered, and lives."""
+        at, began = self.sent.call.at, one.sent.began_at
+        return began is not None and began <= at < one.sent.call.at + self.sent.row.default_ttl_seconds
 
     def ideal(self, tokens: int) -> int:
         """The most that a program could read of a common prefix of so many tokens."""
@@ -766,12 +771,15 @@ class _Gaps:
         return Gap("unexplained", "unknown", tokens, "", f"prefix intact, gap {gap} s ≤ {ttl} s", "")
 
     def _since_last(self) -> Gap | None:
-        """The change against the last call of the conversation, where an older one has what should have been read."""
+        """The change against the last call of the conversation, behind which a provider read less than an earlier prompt had
+        left; None where nothing changed.
+        """
         last = next((one for one in self._trial.earlier if one.is_own), None)
-        if last is None or last is self._owner or last.n_shared >= min(self._owner.n_shared, last.sent.prompt.n):
+        if last is None or last.n_shared >= min(last.sent.prompt.n, self._sent.prompt.n):
             return None
         place, before, after, level = self._difference(last.sent, last.n_shared)
-        text = f"{place}, changed back: an older call had it, and the cache did not"
+        is_back = last is not self._owner and last.n_shared < self._owner.n_shared
+        text = f"{place}, changed back: an older call had it, and the cache did not" if is_back else place
         return Gap("program_bytes", _CHANGED[level], 0, place, text, "associated", before, after)
 
 

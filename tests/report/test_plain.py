@@ -77,6 +77,8 @@ def test_csv_has_a_row_a_call_that_adds_up_to_the_summary() -> None:
     assert sum(int(row["read"]) for row in rows) == summary.usage.read
     assert sum(float(row["cost_usd"]) for row in rows) == pytest.approx(summary.cost_usd)
     assert sum(int(row["lost_tokens"] or 0) for row in rows) == sum(miss.lost_tokens for miss in summary.misses)
+    lost = [int(row["lost_tokens"]) for row in rows if row["is_loss"] == "True"]
+    assert lost == [miss.lost_tokens for miss in summary.losses] and len(lost) < sum(row["cause"] != "" for row in rows)
     assert rows[0]["at"] == "2026-04-09T01:00:00.000Z" and rows[0]["project"] == "/home/ada/gpu-prices"
 
 
