@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from contextkit.canonical import canonical
 from contextkit.importers.live import LiveFiles
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import ModelCall, Record
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.summary import summarise
+from contextkit.report.json import summary_json
 from tests.importers.test_codex import count, use
 from tests.report.made_up import one_session
 
@@ -36,13 +38,13 @@ MEGABYTES = {False: 12, True: 200}
 """Whether `--full` was given → size of the file that grows."""
 
 
-def whole(*files: Path) -> tuple[str, int]:
+def whole(*files: Path) -> tuple[bytes, int]:
     faults = Faults()
-    return summarise(records_in(map(str, files), faults)).to_json(), len(faults)
+    return canonical(summary_json(summarise(records_in(map(str, files), faults)))), len(faults)
 
 
-def told(records: Iterable[Record]) -> str:
-    return summarise(records).to_json()
+def told(records: Iterable[Record]) -> bytes:
+    return canonical(summary_json(summarise(records)))
 
 
 @pytest.mark.parametrize("file", FOLLOWED, ids=lambda path: f"{path.parent.name}-{path.stem[:12]}")
