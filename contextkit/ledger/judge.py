@@ -30,6 +30,7 @@ from contextkit.models import Model
 from contextkit.prompt.alignment import Alignment, Unit, align, is_opaque, units_of
 from contextkit.prompt.diff import common_bytes, common_segments, difference, path_of
 from contextkit.prompt.prompt import LEVELS, PromptLayout
+from contextkit.redact import redact
 
 MOST_CANDIDATES = 8
 """Earlier prompts that one call is aligned with."""
@@ -431,6 +432,7 @@ class _Trial:
             similar,
             tuple(sorted(gaps, key=lambda gap: (not gap.is_avoidable, -gap.tokens))),
             best.sent.call.id,
+            tuple(one.sent.call.id for one in self.earlier),
             max((read or 0) - predicted, 0),
             predicted,
         )
@@ -450,7 +452,17 @@ class _Trial:
         predicted = self.ruler.at(hit.segment + 1) if hit.segment is not None else 0
         readable = max(found, predicted)
         return Verdict(
-            self.sent.call.id, size, read, readable, readable, readable, gaps, "", max(found - predicted, 0), predicted
+            self.sent.call.id,
+            size,
+            read,
+            readable,
+            readable,
+            readable,
+            gaps,
+            "",
+            (),
+            max(found - predicted, 0),
+            predicted,
         )
 
     def _readable(self, hit: Hit, owner: _Earlier, shared: int) -> int:
@@ -618,7 +630,8 @@ class _Gaps:
             sent.layout.columns.body(n) if sent.layout and n < sent.prompt.n and sent.level(n) == level else b""
             for sent in (was, now)
         )
-        offset, before, after = difference(one, other)
+        offset, *_ = difference(one, other)
+        _, before, after = difference(redact(one), redact(other))  # a secret that is cut is not known for one
         return (f"{path} byte {offset:,}" if one and other else path), before, after, level
 
     def _moved_breakpoint(self, ideal: int) -> Gap | None:
