@@ -17,6 +17,10 @@ MIXED_LIFETIMES = "mixed_lifetimes"
 """A breakpoint reads a live entry of any lifetime, so that a long one is written only for what lies behind a live short
 one."""
 
+WRITTEN_HEAD = "written_head"
+"""Beside its moving end, an implicit breakpoint leaves an entry at the end of the system text, so that another conversation
+reads it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CacheRule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from contextkit.cache.prompt import Breakpoint
 from contextkit.canonical import canonical
 from contextkit.canonical import parse as read_json
 from contextkit.errors import UnreadableRequest
+from contextkit.facts import load
 from contextkit.models import AssumedModelWarning
 from contextkit.prompt.breakpoints import plan
 from contextkit.prompt.prompt import PromptColumns, PromptLayout
@@ -40,19 +42,19 @@ def marks(*messages: Any, model: str = MODEL, **params: Any) -> list[tuple[int, 
     return [(mark.segment, mark.ttl_seconds, mark.lookback, mark.is_written) for mark in prompt.breakpoints]
 
 
-HEAD_READ = (0, 1800, 1, False)
+HEAD_KEPT = (0, 1800, 1, True)
 ENDINGS = [
     ([HEAD], [(0, 1800, 21, True)]),
     ([ASK], [(0, 1800, 21, True)]),
     ([SAID], []),
-    ([HEAD, ASK], [HEAD_READ, (1, 1800, 21, True)]),
-    ([HEAD, ASK, SAID], [HEAD_READ, (1, 1800, 21, True)]),
-    ([HEAD, ASK, CALLS, *GAVE], [HEAD_READ, (4, 1800, 21, True)]),
-    ([HEAD, ASK, CALLS, *GAVE, SAID], [HEAD_READ, (4, 1800, 21, True)]),
-    ([HEAD, ASK, {"role": "developer", "content": "later"}], [HEAD_READ, (1, 1800, 21, True)]),
+    ([HEAD, ASK], [HEAD_KEPT, (1, 1800, 21, True)]),
+    ([HEAD, ASK, SAID], [HEAD_KEPT, (1, 1800, 21, True)]),
+    ([HEAD, ASK, CALLS, *GAVE], [HEAD_KEPT, (4, 1800, 21, True)]),
+    ([HEAD, ASK, CALLS, *GAVE, SAID], [HEAD_KEPT, (4, 1800, 21, True)]),
+    ([HEAD, ASK, {"role": "developer", "content": "later"}], [HEAD_KEPT, (1, 1800, 21, True)]),
     (
         [HEAD, {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}],
-        [HEAD_READ, (2, 1800, 21, True)],
+        [HEAD_KEPT, (2, 1800, 21, True)],
     ),
 ]
 
@@ -81,9 +83,15 @@ def users(n: int) -> list[Any]:
     return [{"role": "user", "content": [marked(str(number))]} for number in range(n)]
 
 
-def test_implicit_mode_writes_the_latest_three_and_its_own() -> None:
+def test_implicit_mode_writes_the_latest_three_and_its_own_two() -> None:
     found = marks(HEAD, *users(6), ASK)
-    assert [segment for segment, _, _, is_written in found if is_written] == [4, 5, 6, 7]
+    assert [segment for segment, _, _, is_written in found if is_written] == [
+        0,
+        4,
+        5,
+        6,
+        7,
+    ]  # its own two: head and end
     assert [lookback for *_, lookback, _ in found] == [1, 1, 1, 1, 1, 1, 1, 21]
 
 
@@ -100,7 +108,7 @@ def test_the_first_two_and_the_latest_fifty_marks_are_looked_up() -> None:
 
 
 def test_a_mark_of_its_own_on_the_implicit_ending_is_one_mark() -> None:
-    assert marks(HEAD, {"role": "user", "content": [marked(ttl="12h")]}) == [HEAD_READ, (1, 43200, 21, True)]
+    assert marks(HEAD, {"role": "user", "content": [marked(ttl="12h")]}) == [HEAD_KEPT, (1, 43200, 21, True)]
 
 
 def test_a_parts_own_lifetime_wins_over_the_requests() -> None:
@@ -124,7 +132,7 @@ def test_earlier_models_have_no_breakpoints(messages: Any) -> None:
 
 def test_anthropics_marker_is_no_mark_here() -> None:
     part = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
-    assert marks(HEAD, {"role": "user", "content": [part]}) == [HEAD_READ, (1, 1800, 21, True)]
+    assert marks(HEAD, {"role": "user", "content": [part]}) == [HEAD_KEPT, (1, 1800, 21, True)]
 
 
 def rendered(provider: Any) -> Any:
@@ -234,3 +242,14 @@ def test_a_body_that_is_no_request_is_said_to_be_none_and_where() -> None:
         with pytest.raises(UnreadableRequest) as raised:
             read(body if path == "model" else {"model": MODEL, **body})
         assert raised.value.path == path
+
+
+def test_the_end_of_the_system_text_is_written_unless_a_rule_says_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "facts.toml"
+    path.write_text('[[rules]]\nname = "written_head"\nholds = false\n', "utf-8")
+    assert marks(HEAD, ASK)[0] == HEAD_KEPT
+    load.use_file(str(path))
+    try:
+        assert marks(HEAD, ASK)[0] == (0, 1800, 1, False)
+    finally:
+        load.use_file("")

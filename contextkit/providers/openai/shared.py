@@ -20,6 +20,7 @@ from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.canonical import Json, canonical, parse
 from contextkit.canonical import parse as read_json
 from contextkit.errors import NotSerialisable, UnreadableRequest, UsageError
+from contextkit.facts.rules import WRITTEN_HEAD, rule_holds
 from contextkit.log.content import is_deeper
 from contextkit.log.entry import Entry
 from contextkit.models import Model, model_named
@@ -232,7 +233,10 @@ def prompt_of(layout: PromptLayout, marks: tuple[Breakpoint, ...], params: Mappi
     endpoint = "engines" if model.provider in ENGINES else "openai"
     if endpoint == "openai" and model.cache != "breakpoints":
         endpoint = "openai-implicit"
-    places = _effective(layout, marks, _options(params)) if model.cache == "breakpoints" else ()
+    places: tuple[Breakpoint, ...] = ()
+    if model.cache == "breakpoints":
+        is_head_written = rule_holds(WRITTEN_HEAD, model.provider)
+        places = _effective(layout, marks, _options(params), is_head_written=is_head_written)
     return keyed(endpoint, _keyed(params), columns.raised(n), columns, n, places)
 
 
@@ -243,7 +247,7 @@ def inherited(layout: PromptLayout, params: Mapping[str, Json]) -> tuple[Breakpo
 
 
 def _effective(
-    layout: PromptLayout, marks: tuple[Breakpoint, ...], options: Mapping[str, Json]
+    layout: PromptLayout, marks: tuple[Breakpoint, ...], options: Mapping[str, Json], *, is_head_written: bool
 ) -> tuple[Breakpoint, ...]:
     mode = options.get("mode", "implicit")
     breakpoints = {
@@ -254,7 +258,7 @@ def _effective(
         columns, ttl = layout.columns, _seconds(options)
         tools, head = (min(end, layout.n) for end in columns.level_ends)
         if head > tools:  # the initial developer group is looked up
-            breakpoints.setdefault(head - 1, Breakpoint(head - 1, ttl, 1, is_written=False))
+            breakpoints.setdefault(head - 1, Breakpoint(head - 1, ttl, 1, is_written=is_head_written))
         tail = next((index for index in range(layout.n - 1, -1, -1) if columns.runs[index] in _ENDED), None)
         if tail is not None:  # the end of the latest eligible message is written and looks back
             own = breakpoints.get(tail)
