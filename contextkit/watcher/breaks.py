@@ -43,9 +43,14 @@ def step_of(before: ParsedCall, after: ParsedCall, turn: int) -> Step:
     return Step(before, after, turn, compare(before, after), (before,))
 
 
-def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
+def broken(
+    step: Step, rules: Rules, session: str = "", caller: str = "", *, is_marked_as_sent: bool = True
+) -> list[Finding]:
     """Find what breaks the prefix: the first change in a cached block, then parameters in the cache key, each with its
     cost.
+
+    `is_marked_as_sent` is False where the blocks of the call before have breakpoints that its body, which the judge
+    reads, does not have.
 
     A change behind the last breakpoint does not count, nor one after which everything is still read. A change that no
     rule matches has the code `CK001`.
@@ -55,7 +60,7 @@ def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> lis
     if first is None and not keyed:
         return []
     verdict = judge_pair(step)
-    if verdict is not None and has_kept_all(verdict):
+    if verdict is not None and is_marked_as_sent and has_kept_all(verdict):
         first = None
     loss = None if verdict is None else Loss(verdict, step.after)
     findings: list[Finding] = []
@@ -152,7 +157,9 @@ def breaks(before: Any, after: Any) -> str:
     one, other = _read("before", before), _read("after", after)
     if one.endpoint != other.endpoint:
         return f"  the requests are of two endpoints: {one.endpoint}, then {other.endpoint}"
-    return listed(broken(step_of(_all_cached(one), replace(other, index=1), 2), catalogue()))
+    marked = _all_cached(one)
+    step = step_of(marked, replace(other, index=1), 2)
+    return listed(broken(step, catalogue(), is_marked_as_sent=marked is one))
 
 
 def _read(side: str, value: Any) -> ParsedCall:
