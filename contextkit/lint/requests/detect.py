@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import INFERRED_LANE, Bodies, ModelCall
+from contextkit.ledger.causes import NO_REMARKS
 from contextkit.ledger.parsed_call import RECENT, ParsedCall, compare, nearest, parse_call, reach_of, slim
 from contextkit.ledger.verdict import Verdict
 from contextkit.lint.finding import Finding
@@ -53,14 +54,16 @@ def find_in_requests(
     *,
     verdicts: Mapping[str, str] | None = None,
     rerouted: Mapping[str, str] | None = None,
+    remarks: Mapping[str, Mapping[str, str]] | None = None,
     has_costs: bool = True,
 ) -> Iterator[Finding]:
     """Findings of a recording, call by call; those of whole sessions at the end.
 
     `verdicts` maps ids of calls to the provider's own diagnosis (`verdict_of` reads it from a response), `rerouted`
-    to the hosts between which an aggregator moved (`alpha → beta`). Calls without a recorded body are passed over.
+    to the hosts between which an aggregator moved (`alpha → beta`), `remarks` to what happened between the call and the
+    one before, by kind of remark (`KINDS_BEFORE_CALL`). Calls without a recorded body are passed over.
     """
-    detector = Detector(hazards, verdicts=verdicts, rerouted=rerouted, has_costs=has_costs)
+    detector = Detector(hazards, verdicts=verdicts, rerouted=rerouted, remarks=remarks, has_costs=has_costs)
     for call in calls:
         yield from detector.feed(call)
     yield from detector.finish()
@@ -75,6 +78,7 @@ class Detector:
         *,
         verdicts: Mapping[str, str] | None = None,
         rerouted: Mapping[str, str] | None = None,
+        remarks: Mapping[str, Mapping[str, str]] | None = None,
         has_costs: bool = True,
     ) -> None:
         self.n_calls = 0
@@ -87,8 +91,9 @@ class Detector:
         """A sentence for each request field that no table lists, once."""
         self._unlisted = UnlistedFields()
         self._rules = Rules(hazards)
-        self._verdicts = verdicts if verdicts is not None else {}  # both may be filled as records come
+        self._verdicts = verdicts if verdicts is not None else {}  # all three may be filled as records come
         self._rerouted = rerouted if rerouted is not None else {}
+        self._remarks = remarks if remarks is not None else {}
         self._judge = RequestJudge() if has_costs else None
         self._conversations = Conversations[ParsedCall]()
         self._earlier: dict[int, list[ParsedCall]] = {}
@@ -138,7 +143,7 @@ class Detector:
             return None
         if named_in(call.params) is not None:
             return None if step is None else stored_verdict(step)
-        return self._judge.feed(call, conversation)
+        return self._judge.feed(call, conversation, self._remarks.get(call.call.id, NO_REMARKS))
 
     def _compared(self, call: ParsedCall, step: Step | None, told: Verdict | None, turn: int) -> Step | None:
         """The call beside the one that the judge compares it with, where that is another one than the call before."""

@@ -150,3 +150,10 @@ def test_a_loss_that_the_reference_cache_does_not_model_is_unknown_without_a_bil
     assert costs(*calls) == {"CKR01": (None, None)}
     tokens, _ = costs(billed(calls[0], 0, 0, 4_000), billed(calls[1], 0, 0, 4_010))["CKR01"]
     assert tokens == 4_000
+
+
+def test_a_declared_rewrite_of_the_history_is_no_loss() -> None:
+    calls = [call(anthropic(*FIRST)), call(anthropic(user("In short: " + "a " * 300), *FIRST[1:], *MORE), 1)]
+    (plain,) = find_in_requests(calls, [])
+    (declared,) = find_in_requests(calls, [], remarks={"r1": {"compaction": "/compact"}})
+    assert (plain.cost_tokens or 0) > 300 and declared.cost_tokens == 0
