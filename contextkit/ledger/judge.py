@@ -23,13 +23,14 @@ from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.facts.observed import ReadStep, read_steps
-from contextkit.ledger.calls import INFERRED_LANE, Bodies, ModelCall, Outline
+from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, ModelCall, Outline
 from contextkit.ledger.prompts import Growing, is_without_head, read_body
 from contextkit.ledger.verdict import Basis, Cause, Gap, Verdict, Whose
 from contextkit.models import Model
 from contextkit.prompt.alignment import Alignment, Unit, align, is_opaque, units_of
 from contextkit.prompt.diff import common_bytes, common_segments, difference, path_of
 from contextkit.prompt.prompt import LEVELS, PromptLayout
+from contextkit.redact import redact
 
 MOST_CANDIDATES = 8
 """Earlier prompts that one call is aligned with."""
@@ -238,8 +239,8 @@ class Judge:
         conversation = self._conversations.setdefault((call.session, call.lane), _Conversation())
         scope.publish(call.at)
         cache = scope.cache(row)
-        hit = cache.lookup(sent.prompt, call.at)
         trial = _Trial(sent, scope, conversation, remarks)
+        hit = cache.lookup(sent.prompt, call.at)
         verdict = trial.verdict(hit)
         if call.usage is None:
             verdict = replace(verdict, quote=cache.quote(sent.prompt, call.at))
@@ -296,6 +297,9 @@ class _Trial:
         self.rounding = scope.roundings.setdefault(sent.row.name, Rounding(sent.row))
         sent.anchors = self._anchors()
         self.ruler = Ruler(sent.prompt.ends_tokens, sent.prompt.n, sent.anchors)
+        if sent.layout is not None and sent.anchors:  # what the cache counts is what was billed
+            ends = [self.ruler.at(blocks) for blocks in range(1, sent.prompt.n + 1)]
+            sent.prompt = replace(sent.prompt, ends_tokens=ends)
 
     # Earlier calls
 
@@ -353,7 +357,7 @@ class _Trial:
                 ends = sent.prompt.ends_tokens
                 sizes = [ends[i] - (ends[i - 1] if i else 0) for i in range(sent.prompt.n)]
                 sent.units = [
-                    Unit(sent.level(i), b"%d %d %d" % (sent.level(i), entry, size), None)
+                    Unit(sent.level(i), b"%d %d %d" % (sent.level(i), entry, size), None, size)
                     for i, (entry, size) in enumerate(zip(sent.entries, sizes, strict=False))
                 ]
         return sent.units
@@ -365,7 +369,13 @@ class _Trial:
         for one in self.earlier:
             was = one.sent
             if (was.layout is None) == (now.layout is None) and (was.layout or one.is_own):
-                pairs = align(self._units(was), self._units(now), weights, one.n_shared, now.row.min_tokens)
+                pairs = align(
+                    self._units(was),
+                    self._units(now),
+                    weights,
+                    one.n_shared,
+                    now.row.min_tokens if one.is_own else None,
+                )
             else:
                 pairs = Alignment(tuple((i, 1.0) for i in range(one.n_shared)), ())
             if one.is_own or self._is_one_head(pairs, weights):
@@ -399,7 +409,7 @@ class _Trial:
             self.earlier = [one for _, one, _ in alignments]
         owner = max(
             self.earlier,
-            key=lambda one: (one.n_shared, _partial(one, sent), one.is_own, one.sent.call.at),
+            key=lambda one: (one.n_shared, _partial(one, sent), one.has_keys_of(sent), one.is_own, one.sent.call.at),
             default=None,
         )
         if owner is None:
@@ -409,7 +419,7 @@ class _Trial:
         best, pairs, similar = owner, None, shared
         if alignments:
             similar, best, pairs = max(alignments, key=lambda one: (one[0], one[1].is_own, one[1].n_shared))
-        predicted = self._readable(hit, owner, whole, shared)
+        predicted = self._readable(hit, owner, shared)
         readable = max(predicted, read or 0)
         shared = max(shared, readable)
         similar = max(similar, shared)
@@ -424,6 +434,7 @@ class _Trial:
             similar,
             tuple(sorted(gaps, key=lambda gap: (not gap.is_avoidable, -gap.tokens))),
             best.sent.call.id,
+            tuple(one.sent.call.id for one in self.earlier),
             max((read or 0) - predicted, 0),
             predicted,
         )
@@ -443,18 +454,33 @@ class _Trial:
         predicted = self.ruler.at(hit.segment + 1) if hit.segment is not None else 0
         readable = max(found, predicted)
         return Verdict(
-            self.sent.call.id, size, read, readable, readable, readable, gaps, "", max(found - predicted, 0), predicted
+            self.sent.call.id,
+            size,
+            read,
+            readable,
+            readable,
+            readable,
+            gaps,
+            "",
+            (),
+            max(found - predicted, 0),
+            predicted,
         )
 
-    def _readable(self, hit: Hit, owner: _Earlier, whole: int, shared: int) -> int:
-        """Tokens that the reference cache held, in billed tokens."""
-        if hit.segment is None:
-            return 0
-        end = self.ruler.at(hit.segment + 1)
-        if self.is_marked:
+    def _readable(self, hit: Hit, owner: _Earlier, shared: int) -> int:
+        """Tokens that the reference cache held, in billed tokens. A cache that keeps every prompt is read up to the first
+        difference, also inside a block.
+        """
+        end = 0 if hit.segment is None else self.ruler.at(hit.segment + 1)
+        if self.is_marked or self.sent.row.cache == "units":
             return end
-        is_whole = hit.segment + 1 >= owner.n_shared or end >= whole - self.sent.row.granularity_tokens
-        return self.rounding.down(shared if is_whole else end)
+        holders = [one for one in self.earlier if one.n_shared >= owner.n_shared and one.has_keys_of(self.sent)]
+        return self.rounding.down(shared if any(map(self._is_there, holders)) else end)
+
+    def _is_there(self, one: _Earlier) -> bool:
+        """Return whether an earlier prompt has begun to be answered, and lives."""
+        at, began = self.sent.call.at, one.sent.began_at
+        return began is not None and began <= at < one.sent.call.at + self.sent.row.default_ttl_seconds
 
     def ideal(self, tokens: int) -> int:
         """The most that a program could read of a common prefix of so many tokens."""
@@ -622,7 +648,8 @@ class _Gaps:
             sent.layout.columns.body(n) if sent.layout and n < sent.prompt.n and sent.level(n) == level else b""
             for sent in (was, now)
         )
-        offset, before, after = difference(one, other)
+        offset, *_ = difference(one, other)
+        _, before, after = difference(redact(one), redact(other))  # a secret that is cut is not known for one
         return (f"{path} byte {offset:,}" if one and other else path), before, after, level
 
     def _moved_breakpoint(self, ideal: int) -> Gap | None:
@@ -729,7 +756,7 @@ class _Gaps:
             (prompt.positions[one.segment] - prompt.positions[mark.segment], one.lookback) for one in behind
         )
         if distance < lookback:
-            return Gap("nobody", "rules", 0, evidence="lifetimes are apart")
+            return Gap("nobody", "rules", 0, evidence="the rules of the cache let it be read by nothing here")
         text = f"{distance} positions behind the last breakpoint, a lookup visits {lookback}"
         return Gap("program_use", "out_of_reach", 0, self._path(mark.segment), text)
 
@@ -767,6 +794,9 @@ class _Gaps:
     def _provider(self, tokens: int) -> Gap:
         """The cache should have held what was not read."""
         sent, left, read = self._sent, self._trial.conversation.left, self._lengths.read or 0
+        setting = self._trial.remarks.get("setting", "")
+        if setting.startswith((REROUTED, OTHER_PROJECT)):
+            return Gap("provider", "other_server", tokens, "", setting, "recorded")
         if not self._trial.is_marked and read:
             ago = next((ago for ago, tokens in enumerate(reversed(left), 1) if tokens == read), None)
             if ago:
@@ -784,12 +814,17 @@ class _Gaps:
         return Gap("unexplained", "unknown", tokens, "", f"prefix intact, gap {gap} s ≤ {ttl} s", "")
 
     def _since_last(self) -> Gap | None:
-        """The change against the last call of the conversation, where an older one has what should have been read."""
+        """The change against the last call of the conversation, behind which a provider read less than an earlier prompt had
+        left; None where nothing changed.
+        """
         last = next((one for one in self._trial.earlier if one.is_own), None)
-        if last is None or last is self._owner or last.n_shared >= min(self._owner.n_shared, last.sent.prompt.n):
+        if last is None or last.n_shared >= min(last.sent.prompt.n, self._sent.prompt.n):
+            return None
+        is_back = last is not self._owner and last.n_shared < self._owner.n_shared
+        if self._trial.is_marked and not is_back:  # an entry in front of a change is none the worse for it
             return None
         place, before, after, level = self._difference(last.sent, last.n_shared)
-        text = f"{place}, changed back: an older call had it, and the cache did not"
+        text = f"{place}, changed back: an older call had it, and the cache did not" if is_back else place
         return Gap("program_bytes", _CHANGED[level], 0, place, text, "associated", before, after)
 
 

@@ -34,7 +34,9 @@ class Unit:
     key: bytes
     """Equal for equal blocks."""
     body: bytes | None
-    """Its bytes; None where they are unknown, or where it is equal whole or not at all, as an image is."""
+    """Its bytes, empty where it is equal whole or not at all, as an image is; None where they are unknown."""
+    size: int = 0
+    """Its size, where its bytes are unknown."""
 
 
 def units_of(layout: PromptLayout) -> list[Unit]:
@@ -44,7 +46,7 @@ def units_of(layout: PromptLayout) -> list[Unit]:
     for segment in range(layout.n):
         body, level = columns.body(segment), columns.levels[segment]
         key = b"" if segment in columns.silent else blake2b(body, digest_size=12, person=bytes([level])).digest()
-        units.append(Unit(level, key, None if is_opaque(body) else body))
+        units.append(Unit(level, key, b"" if is_opaque(body) else body))
     return units
 
 
@@ -85,14 +87,17 @@ class Alignment:
 
 
 def align(
-    one: Sequence[Unit], other: Sequence[Unit], weights: Sequence[int], shared: int, least_tokens: int
+    one: Sequence[Unit], other: Sequence[Unit], weights: Sequence[int], shared: int, least_tokens: int | None
 ) -> Alignment:
     """Align `other`, whose blocks weigh `weights` tokens, with the earlier prompt `one`; they share `shared` blocks.
 
     A replaced message counts only where an equal block follows, or where nearly all of it and `least_tokens` are
-    equal: a new question at the end of a prompt is no loss.
+    equal: a new question at the end of a prompt is no loss. None: messages behind the common prefix do not count, as those
+    of another conversation, which are other messages however much they resemble.
     """
     pairs = _heaviest_pairs(one, other, weights, shared)
+    if least_tokens is None:
+        pairs = [(i, j) for i, j in pairs if other[j].level < _MESSAGES]
     kept = [(i, 1.0) for i in range(shared)]
     last = pairs[-1][1] if pairs else -1
     paired = {i for i, _ in pairs}
@@ -102,10 +107,8 @@ def align(
             kept.append((j, 1.0))
         for was, now in _replaced(one, range(i + 1, next_i), other, range(j + 1, next_j)):
             share = _equal_share(one[was], other[now])
-            is_followed = now < last
-            if share and (
-                other[now].level < _MESSAGES or is_followed or _is_refilled(share, weights[now], least_tokens)
-            ):
+            is_head = other[now].level < _MESSAGES
+            if share and (is_head or now < last or _is_refilled(share, weights[now], least_tokens)):
                 kept.append((now, share))
     removed = tuple(i for i in range(shared, len(one)) if i not in paired and one[i].key)
     return Alignment(tuple(sorted(kept)), removed)
@@ -119,15 +122,20 @@ def _replaced(one: Sequence[Unit], was: range, other: Sequence[Unit], now: range
         )
 
 
-def _is_refilled(share: float, tokens: int, least_tokens: int) -> bool:
-    return share >= _REFILLED_SHARE and share * tokens >= least_tokens
+def _is_refilled(share: float, tokens: int, least_tokens: int | None) -> bool:
+    return least_tokens is not None and share >= _REFILLED_SHARE and share * tokens >= least_tokens
 
 
 def _equal_share(was: Unit, now: Unit) -> float:
-    """Share of the bytes of `now` that `was` has too."""
-    if was.level != now.level or was.body is None or now.body is None or not now.body:
+    """Share of `now` that `was` has too; of two blocks whose bytes are unknown, that of the smaller one, where it is at least
+    half: a program seldom writes its tools or system text anew.
+    """
+    if was.level != now.level:
         return 0.0
-    return equal_bytes(was.body, now.body) / len(now.body)
+    if was.body is None and now.body is None:
+        less, more = sorted((was.size, now.size))
+        return less / more if now.level < _MESSAGES and 2 * less >= more > 0 else 0.0
+    return equal_bytes(was.body, now.body) / len(now.body) if was.body and now.body else 0.0
 
 
 _PROBE, _SKIPS, _WINDOW = 32, (0, 8, 32, 128, 512, 2048), 2048
@@ -140,8 +148,8 @@ def equal_bytes(was: bytes, now: bytes) -> int:
     again, and at their ends.
 
     >>> text = b" Be careful with what you delete, always."
-    >>> equal_bytes(b"Now 10:31." + text, b"Now 2:40 pm." + text), len(b"Now " + text)
-    (45, 45)
+    >>> equal_bytes(b"Now 10:31." + text, b"Now 2:40 pm." + text) >= len(b"Now " + text)
+    True
     """
     i = j = total = 0
     one, other = memoryview(was), memoryview(now)
@@ -154,6 +162,7 @@ def equal_bytes(was: bytes, now: bytes) -> int:
             probe = was[i + skip : i + skip + _PROBE]
             at = now.find(probe, j, j + skip + _WINDOW) if len(probe) == _PROBE else -1
             if at >= 0:
+                total += common_bytes(was[i : i + skip][::-1], now[j:at][::-1])
                 i, j = i + skip, at
                 break
         else:
