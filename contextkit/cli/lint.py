@@ -295,15 +295,18 @@ class Look:
     def _in_recording(self, file: str, faults: Faults, progress: Callable[[str], None]) -> Iterator[Finding]:
         from contextkit.importers.registry import check_any_read, records_in
         from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Remark
+        from contextkit.ledger.misses import KINDS_BEFORE_CALL
         from contextkit.lint.catalogue import hazards
         from contextkit.lint.requests.detect import Detector
 
-        verdicts, rerouted = dict[str, str](), dict[str, str]()
-        detector = Detector(hazards(), verdicts=verdicts, rerouted=rerouted)
+        verdicts, rerouted, remarks = dict[str, str](), dict[str, str](), dict[str, dict[str, str]]()
+        detector = Detector(hazards(), verdicts=verdicts, rerouted=rerouted, remarks=remarks)
         before = faults.n_files, faults.n_refused
         waiting: list[ModelCall] = []
         for record in records_in([file], faults):
             if isinstance(record, Remark):
+                if record.kind in KINDS_BEFORE_CALL:
+                    remarks.setdefault(record.about, {})[record.kind] = record.text
                 if record.kind == "verdict":
                     verdicts[record.about] = record.text
                 elif record.kind == "setting" and record.text.startswith((REROUTED, OTHER_PROJECT)):

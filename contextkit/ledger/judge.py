@@ -242,6 +242,8 @@ class Judge:
         trial = _Trial(sent, scope, conversation, remarks)
         hit = cache.lookup(sent.prompt, call.at)
         verdict = trial.verdict(hit)
+        if call.usage is None:
+            verdict = replace(verdict, quote=cache.quote(sent.prompt, call.at))
         conversation.note(trial, verdict)
         if sent.began_at is not None:
             scope.pending.append((sent.began_at, cache, cache.begin(sent.prompt, call.at)))
@@ -511,6 +513,22 @@ def _partial(one: _Earlier, now: Sent) -> float:
         return 0.0
     before, after = was.layout.columns.body(n), now.layout.columns.body(n)
     return 0.0 if not after or is_opaque(before) or is_opaque(after) else common_bytes(before, after) / len(after)
+
+
+def left_tokens(usage: Usage, row: Model) -> int:
+    """Tokens that a call leaves readable, by its bill; an implicit cache keeps every prompt that is long enough, in whole
+    steps.
+    """
+    prompt = usage.prompt or 0
+    if row.cache == "breakpoints":
+        return sum(part or 0 for part in (usage.read, usage.write_5m, usage.write_1h))
+    return prompt - prompt % row.granularity_tokens if prompt >= row.min_tokens else 0
+
+
+def lifetime_seconds(usage: Usage, row: Model) -> int:
+    """The shortest lifetime of what a call leaves: what it read may have been written for less time than it asks for."""
+    is_all_long = bool(usage.write_1h) and not usage.read and not usage.write_5m
+    return row.ttls_seconds[-1 if is_all_long else 0]
 
 
 def agent_of(lane: str) -> str:

@@ -146,7 +146,7 @@ class MissDetector:
         if remarks:
             lane.remarks = {**lane.remarks, **remarks}
         row, usage = self._row_of(call), complete_usage(call)
-        told = self._judge.feed(call, row, usage or _sized(call), lane.remarks)
+        told = self._judge.feed(call, row, judged_usage(call), lane.remarks)
         self.verdict, messages = told, self._messages.feed(call, is_billed=usage is not None)
         if usage is None:
             lane.unbilled += 1
@@ -199,8 +199,13 @@ class MissDetector:
         key = call.provider, call.model
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = find_model(call.model) or model_named(call.model, call.provider)
+            row = self._rows[key] = row_of_call(call)
         return row
+
+
+def row_of_call(call: ModelCall) -> Model:
+    """Rules of the model of a call, assumed after its nearest relative where the table has none."""
+    return find_model(call.model) or model_named(call.model, call.provider)
 
 
 def _predicted(pair: CallPair, expected: int, verdict: Verdict | None) -> tuple[int, Cause | None]:
@@ -211,14 +216,14 @@ def _predicted(pair: CallPair, expected: int, verdict: Verdict | None) -> tuple[
     return verdict.predicted_read, verdict.main.cause if is_less and verdict.main else None
 
 
-def _sized(call: ModelCall) -> Usage | None:
-    """The bill of a call that lacks the count of writes, where the input count of its host includes them: the size of the
-    prompt is known, its price is not.
+def judged_usage(call: ModelCall) -> Usage | None:
+    """The bill by which a call is judged: that of `complete_usage`; where only the count of writes is lacking and the input
+    count of its host includes them, the size of the prompt is known all the same, though not its price.
     """
-    usage = call.usage
-    if usage is None or usage.fresh is None or usage.read is None or call.provider in _REPORTING:
-        return None
-    return usage.with_unknown_writes_as_zero()
+    usage = complete_usage(call)
+    if usage is not None or call.usage is None or call.usage.fresh is None or call.usage.read is None:
+        return usage
+    return None if call.provider in _REPORTING else call.usage.with_unknown_writes_as_zero()
 
 
 def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:

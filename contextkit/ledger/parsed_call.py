@@ -28,7 +28,7 @@ from contextkit.prompt.block import Block, json_bytes
 from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
 from contextkit.providers.client_names import NO_NAMES, ClientNames, client_names
-from contextkit.providers.endpoints import BODIES, reader_of
+from contextkit.providers.endpoints import BODIES, reader_for, reader_of
 from contextkit.providers.histories import named_in
 
 MOST_BYTES = 64 << 20
@@ -87,8 +87,7 @@ class ParsedCall:
     @property
     def row(self) -> Model:
         """The model table on it."""
-        named = self.params.get("model")
-        return row_of(self.call.model or str(named if isinstance(named, str) else ""), self.endpoint)
+        return row_of(_named_model(self.call, self.params), self.endpoint)
 
     @property
     def usage(self) -> Usage | None:
@@ -147,6 +146,12 @@ def parse_call(
         return None
     client = client_names(made.params, in_headers)
     return replace(made, client=client, index=index, verdict=verdict, rerouted=rerouted)
+
+
+def _named_model(call: ModelCall, fields: Mapping[str, Json]) -> str:
+    """The model of a call as recorded, or as its body names it; empty where neither does."""
+    named = fields.get("model")
+    return call.model or (named if isinstance(named, str) else "")
 
 
 def slim(parsed: ParsedCall) -> ParsedCall:
@@ -249,6 +254,7 @@ def _whole(call: ModelCall, raw: bytes) -> ParsedCall | None:
     shape = reader_of(fields, f"{call.provider} {call.model}".lower())
     if shape is None:
         return None
+    shape = reader_for(shape.endpoint, _named_model(call, fields))
     messages = shape.messages(fields)
     head = list(shape.head_blocks(fields))
     cuts = _cut_messages(shape, messages, 0, shape.n_system_messages(messages))
@@ -268,7 +274,7 @@ def _continued(call: ModelCall, raw: bytes, before: ParsedCall | None) -> Parsed
         return None
     at = places.ends[n_shared - 1]
     fields = _parsed(raw[: places.start] + raw[at + (raw[at] == 44) :])
-    shape = BODIES[before.endpoint]
+    shape = reader_for(before.endpoint, _named_model(call, fields))
     new = fields.get(shape.message_field)
     if not isinstance(new, list):
         return None  # the array's name stands elsewhere once more
@@ -421,7 +427,7 @@ class BodyParser:
             reader = reader_of(fields, hint)
             if reader is not None:
                 endpoint = reader.endpoint
-                blocks, n_bytes = self._blocks(reader, fields)
+                blocks, n_bytes = self._blocks(reader_for(endpoint, _named_model(call, fields)), fields)
         except _NOT_A_REQUEST:
             pass  # the provider refuses it; it is a conversation of its own
         return ParsedCall(call, fields, endpoint, blocks, fields, client, stored.name if stored else ""), n_bytes

@@ -65,11 +65,11 @@ def read_body(raw: bytes, provider: str, model: str) -> Read | None:
 
 def _parser(body: BodyReader, model: str) -> Callable[[Json], Parsed]:
     """The parser of a body; only Claude's own hosts take the billing header out of the prompt."""
-    from contextkit.providers.endpoints import PARSERS
+    from contextkit.providers.endpoints import PARSERS, has_billing_header_in_prompt
 
     parse_body: Callable[..., Parsed] = PARSERS[body.endpoint]
-    is_elsewhere = body.endpoint == "anthropic_messages" and model and "claude" not in model.lower()
-    return partial(parse_body, billing_header="significant") if is_elsewhere else parse_body
+    is_in_prompt = has_billing_header_in_prompt(body.endpoint, model)
+    return partial(parse_body, billing_header="significant") if is_in_prompt else parse_body
 
 
 _MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)

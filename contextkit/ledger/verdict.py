@@ -154,6 +154,8 @@ class Verdict:
     """Tokens that were read beyond what the reference cache held."""
     predicted_read: int | None = None
     """What the reference cache held, before it was raised to what was read."""
+    quote: Usage | None = None
+    """Bill that the reference cache predicts, in estimated tokens; None where the call has one."""
 
     @property
     def lost_tokens(self) -> int:

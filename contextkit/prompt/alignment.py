@@ -7,7 +7,7 @@ pairs, blocks that replaced one another are compared byte by byte. The common pr
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -105,13 +105,21 @@ def align(
     for (i, j), (next_i, next_j) in pairwise(edges):
         if j >= shared:
             kept.append((j, 1.0))
-        for was, now in zip(range(i + 1, next_i), range(j + 1, next_j), strict=False):
+        for was, now in _replaced(one, range(i + 1, next_i), other, range(j + 1, next_j)):
             share = _equal_share(one[was], other[now])
             is_head = other[now].level < _MESSAGES
             if share and (is_head or now < last or _is_refilled(share, weights[now], least_tokens)):
                 kept.append((now, share))
     removed = tuple(i for i in range(shared, len(one)) if i not in paired and one[i].key)
     return Alignment(tuple(sorted(kept)), removed)
+
+
+def _replaced(one: Sequence[Unit], was: range, other: Sequence[Unit], now: range) -> Iterator[tuple[int, int]]:
+    """Pair blocks without an equal in order, those of each level by themselves."""
+    for level in range(_MESSAGES + 1):
+        yield from zip(
+            (i for i in was if one[i].level == level), (j for j in now if other[j].level == level), strict=False
+        )
 
 
 def _is_refilled(share: float, tokens: int, least_tokens: int | None) -> bool:

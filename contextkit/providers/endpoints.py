@@ -15,7 +15,7 @@ from contextkit.providers.body import BodyReader, has_chat_messages
 if TYPE_CHECKING:
     from contextkit.providers.provider import Parsed
 
-__all__ = ["BODIES", "PARSERS", "endpoint_of", "reader_of"]
+__all__ = ["BODIES", "PARSERS", "endpoint_of", "has_billing_header_in_prompt", "reader_for", "reader_of"]
 
 T = TypeVar("T")
 
@@ -63,6 +63,24 @@ PARSERS: Mapping[str, Callable[[Json], Parsed]] = _Loaded(
 """Endpoint → what reads a request body of it as a prompt."""
 _PREFIXES_OF_CHAT = ("openai", "openrouter", "litellm")
 """Providers that take OpenAI Chat bodies for Claude too."""
+
+
+def has_billing_header_in_prompt(endpoint: str, model: str) -> bool:
+    """Return whether the host of a model renders Claude Code's billing header; only Claude's own hosts take it out.
+
+    >>> has_billing_header_in_prompt("anthropic_messages", "gemma-4-26b")
+    True
+    """
+    return endpoint == "anthropic_messages" and model not in ("", "None") and "claude" not in model.lower()
+
+
+def reader_for(endpoint: str, model: str) -> BodyReader:
+    """The reader of an endpoint's bodies, as the host of a model renders them."""
+    if has_billing_header_in_prompt(endpoint, model):
+        from contextkit.providers.anthropic.body import ELSEWHERE
+
+        return ELSEWHERE
+    return BODIES[endpoint]
 
 
 def reader_of(fields: Mapping[str, Json], hint: str) -> BodyReader | None:

@@ -19,7 +19,7 @@ from contextkit.errors import NotSerialisable, UnreadableRequest, UsageError
 from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.parsed_call import ParsedCall, compare, parse_call
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.requests.cost import Costs
+from contextkit.lint.requests.judged import CAUSES_OF_LEVELS, Loss, has_kept_all, judge_pair
 from contextkit.lint.requests.naming import UNREADABLE, HazardRule, Rules, evidence_of, finding_of, unnamed
 from contextkit.lint.requests.rule import Change, Evidence, Step
 from contextkit.providers.client_names import NO_NAMES, ClientNames
@@ -43,9 +43,14 @@ def step_of(before: ParsedCall, after: ParsedCall, turn: int) -> Step:
     return Step(before, after, turn, compare(before, after), (before,))
 
 
-def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
+def broken(
+    step: Step, rules: Rules, session: str = "", caller: str = "", *, is_marked_as_sent: bool = True
+) -> list[Finding]:
     """Find what breaks the prefix: the first change in a cached block, then parameters in the cache key, each with its
     cost.
+
+    `is_marked_as_sent` is False where the blocks of the call before have breakpoints that its body, which the judge
+    reads, does not have.
 
     A change behind the last breakpoint does not count, nor one after which everything is still read. A change that no
     rule matches has the code `CK001`.
@@ -54,17 +59,27 @@ def broken(step: Step, rules: Rules, session: str = "", caller: str = "") -> lis
     keyed = list(islice(evidence_of_step(step, rules, _KEYING), _MOST_STEPS))
     if first is None and not keyed:
         return []
-    cost = Costs().of(step)
-    if cost is not None and cost.is_same:
+    verdict = judge_pair(step)
+    if verdict is not None and is_marked_as_sent and has_kept_all(verdict):
         first = None
-    tokens, usd = (cost.tokens, cost.usd(cost.tokens)) if cost else (None, None)
-    findings = [] if first is None else [_of_change(step, first, rules, session, tokens, usd)]
-    if not tokens:  # the reference cache does not model every parameter: what it shows no loss for is unknown
-        tokens, usd = None, None
+    loss = None if verdict is None else Loss(verdict, step.after)
+    findings: list[Finding] = []
+    if first is not None:
+        tokens = None if loss is None else loss.take_changed()
+        usd = None if loss is None or tokens is None else loss.usd(tokens)
+        findings.append(_of_change(step, first, rules, session, tokens, usd))
     findings += [
-        finding_of(rule, evidence, step.after, session, step.turn, None, tokens, usd) for rule, evidence in keyed
+        finding_of(rule, evidence, step.after, session, step.turn, None, *_borne(loss)) for rule, evidence in keyed
     ]
     return [_as_guard_finding(finding, caller) for finding in findings]
+
+
+def _borne(loss: Loss | None) -> tuple[int | None, float | None]:
+    """Tokens and dollars that a finding on parameters bears; None where the reference cache shows no loss, since it does
+    not model every parameter.
+    """
+    tokens = loss.take([cause for level in _KEYING for cause in CAUSES_OF_LEVELS[level]]) if loss else 0
+    return (tokens, loss.usd(tokens)) if loss and tokens else (None, None)
 
 
 def evidence_of_step(step: Step, rules: Rules, levels: Sequence[str]) -> Iterator[tuple[HazardRule, Evidence]]:
@@ -142,7 +157,9 @@ def breaks(before: Any, after: Any) -> str:
     one, other = _read("before", before), _read("after", after)
     if one.endpoint != other.endpoint:
         return f"  the requests are of two endpoints: {one.endpoint}, then {other.endpoint}"
-    return listed(broken(step_of(_all_cached(one), replace(other, index=1), 2), catalogue()))
+    marked = _all_cached(one)
+    step = step_of(marked, replace(other, index=1), 2)
+    return listed(broken(step, catalogue(), is_marked_as_sent=marked is one))
 
 
 def _read(side: str, value: Any) -> ParsedCall:

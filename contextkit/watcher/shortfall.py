@@ -1,7 +1,6 @@
 """Compares what a call read from the cache with what the call before left there.
 
-`expected_tokens` uses the bills only. Where they disagree, `missing_tokens` replays both bodies through the reference
-cache of the model.
+`expected_tokens` uses the bills only. Where they disagree, `missing_tokens` asks the judge about both calls.
 """
 
 from __future__ import annotations
@@ -9,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contextkit.cache.usage import Usage
+from contextkit.ledger.judge import left_tokens, lifetime_seconds
 from contextkit.ledger.verdict import is_shortfall
-from contextkit.lint.requests.cost import Costs, left_tokens, lifetime_seconds
+from contextkit.lint.requests.judged import judge_pair
 from contextkit.lint.requests.rule import Step
 from contextkit.models import find_model
-from contextkit.providers.histories import named_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +56,7 @@ def expected_tokens(before: Answered | None, model: str, at: float) -> int:
 
 
 def missing_tokens(step: Step) -> int:
-    """Tokens that a call read less than the reference cache predicts; 0 within noise or without a reference.
-
-    The reference counts its own tokens, so the share of the prompt it predicts is applied to the billed size.
-    """
-    cost, usage = Costs().of(step), step.after.usage
-    if cost is None or usage is None or not cost.usage.prompt:
-        return 0
-    read = usage.read or 0
-    is_by_bills = named_in(step.after.params) is not None
-    should = (
-        read + cost.tokens if is_by_bills else round((cost.usage.read or 0) / cost.usage.prompt * (usage.prompt or 0))
-    )
-    return should - read if is_shortfall(should, read) else 0
+    """Tokens that a call read less than the cache held for it, as the judge says; 0 within noise or without a verdict."""
+    verdict, read = judge_pair(step), step.after.usage.read or 0 if step.after.usage else 0
+    lost = sum(gap.tokens for gap in verdict.gaps if gap.whose in ("provider", "unexplained")) if verdict else 0
+    return lost if is_shortfall(read + lost, read) else 0

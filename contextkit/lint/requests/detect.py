@@ -1,20 +1,23 @@
 """The request detector: captured calls in, findings out, as they come.
 
-Takes calls with recorded bodies and the hazards of a catalogue; groups the calls into conversations, compares each
-with the one before it, asks the rules, prices what they found. Keeps the last call of each conversation whole and of
-those before it the blocks, which they share. Knows no rule by name.
+Takes calls with recorded bodies and the hazards of a catalogue; groups the calls into conversations, lets the judge say
+what each lost, compares it with the call that the judge compares it with, asks the rules. Keeps the last call of each
+conversation whole and of those before it the blocks, which they share. Knows no rule by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import INFERRED_LANE, Bodies, ModelCall
+from contextkit.ledger.causes import NO_REMARKS
 from contextkit.ledger.parsed_call import RECENT, ParsedCall, compare, nearest, parse_call, reach_of, slim
+from contextkit.ledger.verdict import Verdict
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.cost import Cost, Costs
+from contextkit.lint.requests.judged import CAUSES_OF_LEVELS, Loss, RequestJudge, has_kept_all, stored_verdict
 from contextkit.lint.requests.naming import (
     Group,
     HazardRule,
@@ -29,6 +32,7 @@ from contextkit.lint.requests.naming import (
 )
 from contextkit.lint.requests.rule import Calls, Change, Evidence, Step
 from contextkit.prompt.conversations import Conversations, Placement
+from contextkit.providers.histories import named_in
 from contextkit.providers.request_fields import UnlistedFields
 
 __all__ = [
@@ -50,14 +54,16 @@ def find_in_requests(
     *,
     verdicts: Mapping[str, str] | None = None,
     rerouted: Mapping[str, str] | None = None,
+    remarks: Mapping[str, Mapping[str, str]] | None = None,
     has_costs: bool = True,
 ) -> Iterator[Finding]:
     """Findings of a recording, call by call; those of whole sessions at the end.
 
     `verdicts` maps ids of calls to the provider's own diagnosis (`verdict_of` reads it from a response), `rerouted`
-    to the hosts between which an aggregator moved (`alpha → beta`). Calls without a recorded body are passed over.
+    to the hosts between which an aggregator moved (`alpha → beta`), `remarks` to what happened between the call and the
+    one before, by kind of remark (`KINDS_BEFORE_CALL`). Calls without a recorded body are passed over.
     """
-    detector = Detector(hazards, verdicts=verdicts, rerouted=rerouted, has_costs=has_costs)
+    detector = Detector(hazards, verdicts=verdicts, rerouted=rerouted, remarks=remarks, has_costs=has_costs)
     for call in calls:
         yield from detector.feed(call)
     yield from detector.finish()
@@ -72,6 +78,7 @@ class Detector:
         *,
         verdicts: Mapping[str, str] | None = None,
         rerouted: Mapping[str, str] | None = None,
+        remarks: Mapping[str, Mapping[str, str]] | None = None,
         has_costs: bool = True,
     ) -> None:
         self.n_calls = 0
@@ -84,9 +91,10 @@ class Detector:
         """A sentence for each request field that no table lists, once."""
         self._unlisted = UnlistedFields()
         self._rules = Rules(hazards)
-        self._verdicts = verdicts if verdicts is not None else {}  # both may be filled as records come
+        self._verdicts = verdicts if verdicts is not None else {}  # all three may be filled as records come
         self._rerouted = rerouted if rerouted is not None else {}
-        self._costs = Costs() if has_costs else None
+        self._remarks = remarks if remarks is not None else {}
+        self._judge = RequestJudge() if has_costs else None
         self._conversations = Conversations[ParsedCall]()
         self._earlier: dict[int, list[ParsedCall]] = {}
         """`id` of a conversation → its calls so far, without raw bytes."""
@@ -94,7 +102,7 @@ class Detector:
         self._places: dict[int, tuple[str, int]] = {}
 
     def feed(self, recorded: ModelCall) -> Iterator[Finding]:
-        """The findings of one call, compared with the call before it in its conversation."""
+        """The findings of one call, compared with an earlier one."""
         try:
             verdict, rerouted = self._verdicts.get(recorded.id, ""), self._rerouted.get(recorded.id, "")
             call = parse_call(recorded, self._near(recorded), index=self.n_calls, verdict=verdict, rerouted=rerouted)
@@ -117,8 +125,38 @@ class Detector:
         place = _name_of(*pool, conversation.number), conversation.n_calls
         self._places[call.index] = place
         yield from self._of_call(call, *place)
+        told = self._told(call, step, place[0])
+        step = None if step is None else replace(step, verdict=told)
+        loss = None if told is None else Loss(told, call)
+        compared = self._compared(call, step, told, place[1])
+        named = [] if compared is None or (told is not None and has_kept_all(told)) else self._named(compared)
+        rules = () if step is None else self._rules.on("step")
+        evidence = [(rule, one) for rule in rules for one in evidence_of(rule, step)]
+        if compared is not None:
+            yield from self._of_changes(compared, named, place[0], loss, evidence)
         if step is not None:
-            yield from self._of_step(step, place[0])
+            yield from self._of_step(step, evidence, place[0], loss, is_counted=bool(named))
+
+    def _told(self, call: ParsedCall, step: Step | None, conversation: str) -> Verdict | None:
+        """What the judge says of a call; None where nothing says what it could have read."""
+        if self._judge is None:
+            return None
+        if named_in(call.params) is not None:
+            return None if step is None else stored_verdict(step)
+        return self._judge.feed(call, conversation, self._remarks.get(call.call.id, NO_REMARKS))
+
+    def _compared(self, call: ParsedCall, step: Step | None, told: Verdict | None, turn: int) -> Step | None:
+        """The call beside the one that the judge compares it with, where that is another one than the call before."""
+        earlier = self._calls[int(told.earlier_id)] if told is not None and told.earlier_id else None
+        if earlier is None or (step is not None and (step.before.index == earlier.index or not step.changes)):
+            return step
+        if step is None and not (told and told.is_miss):
+            return None
+        changes = compare(earlier, call)
+        if not changes:
+            return step
+        own = tuple(sent for sent in step.earlier if sent.index < earlier.index) if step else ()
+        return Step(earlier, call, turn, changes, (*own, earlier), told)
 
     def _near(self, call: ModelCall) -> ParsedCall | None:
         """The latest call that shares the most bytes with `call`: cutting can begin where they differ."""
@@ -139,28 +177,48 @@ class Detector:
             for evidence in evidence_of(rule, call):
                 yield finding_of(rule, evidence, call, session, turn)
 
-    def _of_step(self, step: Step, session: str) -> Iterator[Finding]:
-        """Changes in their order, then what the step shows as a whole.
-
-        The first break bears the cost of the step's changes.
+    def _named(self, step: Step) -> list[tuple[Change, tuple[HazardRule, Evidence] | None]]:
+        """The changes that broke the prefix, each with the rule that knows it: those of blocks that were cached, and the
+        first one of all where the judge says that changed bytes are a miss.
         """
-        named = [
-            (change, _named(self._rules.on("change"), step, change)) for change in step.changes if change.is_cached
+        told = step.verdict
+        is_miss = told is not None and told.is_miss and any(gap.whose == "program_bytes" for gap in told.gaps)
+        rules = self._rules.on("change")
+        return [
+            (change, _named(rules, step, change))
+            for change in step.changes
+            if change.is_cached or (change.is_first and is_miss)
         ]
-        evidence_of_rules = [
-            (rule, evidence) for rule in self._rules.on("step") for evidence in evidence_of(rule, step)
-        ]
-        cost = self._costs.of(step) if self._costs and (named or evidence_of_rules) else None
-        if cost is not None and cost.is_same:
-            named = []
+
+    def _of_changes(
+        self,
+        step: Step,
+        named: Iterable[tuple[Change, tuple[HazardRule, Evidence] | None]],
+        session: str,
+        loss: Loss | None,
+        evidence_of_step: Iterable[tuple[HazardRule, Evidence]],
+    ) -> Iterator[Finding]:
+        """Changes in their order; the first bears what changed bytes have lost."""
+        has_breakpoint_rule = any(rule.hazard.level == "breakpoints" for rule, _ in evidence_of_step)
         for change, named_rule in named:
-            tokens, usd = _share(cost, change)
+            tokens, usd = _share(loss, change, has_breakpoint_rule=has_breakpoint_rule)
             if named_rule:
                 yield finding_of(*named_rule, step.after, session, step.turn, change, tokens, usd)
             elif change.is_first:
                 yield unnamed(step, change, session, tokens, usd)
+
+    def _of_step(
+        self,
+        step: Step,
+        evidence_of_rules: Iterable[tuple[HazardRule, Evidence]],
+        session: str,
+        loss: Loss | None,
+        *,
+        is_counted: bool,
+    ) -> Iterator[Finding]:
+        """What the step shows as a whole; the first finding of a kind bears the gaps of that kind."""
         for rule, evidence in evidence_of_rules:
-            tokens, usd = _cost_of_step_rule(cost, evidence, is_counted=bool(named and cost and cost.tokens))
+            tokens, usd = _cost_of_step_rule(loss, rule, is_counted=is_counted)
             yield finding_of(rule, evidence, step.after, session, step.turn, None, tokens, usd)
 
 
@@ -189,15 +247,22 @@ def _named(rules: Sequence[HazardRule], step: Step, change: Change) -> tuple[Haz
     return next(((rule, evidence) for rule in rules for evidence in evidence_of(rule, step, change)), None)
 
 
-def _cost_of_step_rule(cost: Cost | None, evidence: Evidence, *, is_counted: bool) -> tuple[int | None, float | None]:
-    if cost is None:
-        return evidence.lost_tokens, None
-    tokens = cost.of_step_rule(evidence, is_counted)
-    return tokens, None if tokens is None else cost.usd(tokens)
+def _cost_of_step_rule(loss: Loss | None, rule: HazardRule, *, is_counted: bool) -> tuple[int | None, float | None]:
+    """Tokens and dollars of a finding about a whole step, None where unknown.
 
-
-def _share(cost: Cost | None, change: Change) -> tuple[int | None, float | None]:
-    if cost is None:
+    `is_counted` says that a changed block was found. What the reference cache does not model, such as another host, loses
+    nothing there: without a bill that is unknown.
+    """
+    if loss is None:
         return None, None
-    tokens = cost.tokens if change.is_first else 0
-    return tokens, cost.usd(tokens)
+    tokens = loss.take(CAUSES_OF_LEVELS.get(rule.hazard.level, ()))
+    if not tokens and not is_counted and loss.verdict.read is None:
+        return None, None
+    return tokens, loss.usd(tokens)
+
+
+def _share(loss: Loss | None, change: Change, *, has_breakpoint_rule: bool) -> tuple[int | None, float | None]:
+    if loss is None:
+        return None, None
+    tokens = loss.take_changed(has_breakpoint_rule=has_breakpoint_rule) if change.is_first else 0
+    return tokens, loss.usd(tokens)

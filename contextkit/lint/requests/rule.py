@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, overload
 
 from contextkit.ledger.parsed_call import ParsedCall
+from contextkit.ledger.verdict import Verdict
 from contextkit.prompt.diff import Change
 
 __all__ = ["Calls", "Change", "Evidence", "On", "RequestRule", "Step"]
@@ -61,6 +62,8 @@ class Step:
     """What differs in what both sent, in order; empty where `after` only goes on."""
     earlier: Sequence[ParsedCall]
     """Every call of the conversation before `after`, oldest first; the last is `before`."""
+    verdict: Verdict | None = None
+    """What the judge says of `after`; None where nothing says what it could have read."""
 
     @property
     def gap_seconds(self) -> float:
@@ -82,9 +85,6 @@ class Evidence:
     """What stands there."""
     sent: ParsedCall | None = None
     """The call it shows in, for rules asked of a whole session; otherwise the call that is judged."""
-    lost_tokens: int | None = None
-    """Tokens that were not in the cache and that a breakpoint would have made readable; None for rules that do not count
-    them, whose cost is what the reference cache, or the bill, shows to be lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from contextkit.canonical import Json
 from contextkit.prompt.block import Block, listed, mapped, name_in
@@ -69,3 +70,5 @@ BODY = BodyReader(
     fixed_body=lambda level, value: _BILLING_HEADER if level == "system" and is_billing_header(value) else None,
     is_framed=False,
 )
+ELSEWHERE = replace(BODY, fixed_body=lambda level, value: None)
+"""Reads bodies that are sent to other hosts than Claude's own: there the billing header is a part of the prompt."""

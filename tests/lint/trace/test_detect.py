@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import BlockIds
+from contextkit.ledger.calls import BlockIds, ModelCall
 from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.hazard import Hazard
@@ -206,3 +206,29 @@ def test_what_holds_no_body_is_counted_and_passed_over() -> None:
     ]
     assert [finding for recorded in recorded_calls for finding in detector.feed(recorded)] == []
     assert (detector.n_calls, detector.n_skipped, detector.n_unreadable) == (1, 2, 0)
+
+
+def test_one_question_a_call_is_compared_with_the_call_of_another_conversation() -> None:
+    bodies = [anthropic(user(f"ticket {n}"), system=f"{WORDS} It is 10:0{n}.", mark=False) for n in (1, 2)]
+    for body in bodies:
+        body["system"] = [{**text(body["system"]), "cache_control": {"type": "ephemeral"}}]
+    calls = [call(body, n, session=f"s#{n}") for n, body in enumerate(bodies)]
+    (finding,) = find_in_requests(calls, [])
+    assert (place(finding).session, place(finding).turn, place(finding).path) == ("s#1", 1, "system[0]")
+    assert (finding.cost_tokens or 0) > 2_000
+
+
+def test_a_billing_header_breaks_the_prefix_on_a_local_engine_and_not_at_claude_s_hosts() -> None:
+    def calls(model: str) -> list[ModelCall]:
+        bodies = [
+            {
+                **anthropic(*FIRST, *MORE * n, system=[text(f"x-anthropic-billing-header: cch={n};"), text(WORDS)]),
+                "model": model,
+            }
+            for n in (1, 2)
+        ]
+        return [replace(call(body, n), model=model) for n, body in enumerate(bodies)]
+
+    (finding,) = find_in_requests(calls("gemma-4-26b"), [])
+    assert place(finding).path == "system[0]" and (finding.cost_tokens or 0) > 2_000
+    assert list(find_in_requests(calls("claude-sonnet-4-6"), [])) == []

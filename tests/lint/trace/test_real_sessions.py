@@ -37,14 +37,7 @@ def test_a_real_coding_session_breaks_where_it_was_compacted_and_nowhere_else(
     assert [(place.turn, place.level) for place in places] == [
         (turn, "messages") for turn in COMPACTED if turn <= len(calls)
     ]
-    for place, finding in zip(places, findings, strict=True):
-        before, after = calls[place.turn - 2].usage, calls[place.turn - 1].usage
-        assert before is not None
-        assert after is not None
-        there = min(
-            (before.read or 0) + (before.write_5m or 0), after.prompt or 0
-        )  # billed by the local provider, which saw every call
-        assert finding.cost_tokens == there - (after.read or 0)
+    assert {finding.cost_tokens for finding in findings} <= {0}  # a rewrite is no avoidable loss
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -66,7 +59,9 @@ def test_real_calls_are_cut_alike_from_the_front_and_from_the_call_before(wire: 
             assert (before.blocks, before.body) == (whole.blocks, whole.body)
 
 
-def test_a_clock_put_into_a_real_run_costs_what_the_runs_cache_held(shared: Path) -> None:
+def test_a_clock_put_into_a_real_run_costs_what_the_run_s_cache_held_and_its_removal_what_was_new_since(
+    shared: Path,
+) -> None:
     run = list(service_runs(shared, "anthropic_messages", 1)[0])
     body = body_of(run[5])
     body["system"][0]["text"] += " It is 10:01."
@@ -74,4 +69,5 @@ def test_a_clock_put_into_a_real_run_costs_what_the_runs_cache_held(shared: Path
     findings = list(find_in_requests(run, []))
     places = [finding.place for finding in findings if isinstance(finding.place, RequestPlace)]
     assert [(place.turn, place.path) for place in places] == [(6, "system[0]"), (7, "system[0]")]  # there, and back
-    assert all((finding.cost_tokens or 0) > 1000 for finding in findings)
+    there, back = (finding.cost_tokens or 0 for finding in findings)
+    assert there > 4_000 and 0 < back < 500  # what the calls before it wrote can still be read

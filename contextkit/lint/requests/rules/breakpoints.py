@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from contextkit.ledger.parsed_call import ParsedCall
+from contextkit.ledger.verdict import Verdict, is_shortfall
 from contextkit.lint.requests.breakpoints import (
     LOOKBACK,
     MAX_BREAKPOINTS,
@@ -47,11 +48,18 @@ def _no_breakpoint(step: Step) -> Evidence | None:
     shared = estimated(sent, 0, n_shared(step))
     if shared < _ABOVE_MINIMUM * sent.row.min_tokens:
         return None
+    if sent.usage is not None and step.verdict is not None and not _is_paid_for(step.verdict):
+        return None
     return Evidence(
         f"no block is marked for caching: about {shared:,} tokens that the call before sent too are new input again",
         path="cache_control",
-        lost_tokens=max(0, n_tokens(sent, 0, n_shared(step)) - (read_tokens(sent) or 0)),
     )
+
+
+def _is_paid_for(verdict: Verdict) -> bool:
+    """Return whether the lack of a breakpoint has lost more than noise."""
+    lost = sum(gap.tokens for gap in verdict.gaps if gap.cause == "no_breakpoint" and gap.is_avoidable)
+    return is_shortfall(max(verdict.similar or 0, lost), max(verdict.similar or 0, lost) - lost)
 
 
 # CKB02 marker-on-varying-block
@@ -163,7 +171,6 @@ def _markers_frozen_at_cap(step: Step) -> Evidence | None:
     return Evidence(
         f"the last marker stays where it was while {turns} turns follow it: {left_out:,} tokens are new input each time",
         path=last.path,
-        lost_tokens=n_tokens(step.after, last.index + 1, readable.shared),
     )
 
 
@@ -254,7 +261,6 @@ def _marker_budget_conflict(step: Step) -> Evidence | None:
         f"all {len(marks)} markers stand on tools and system text, none is left for the messages: {again:,} tokens said before "
         "are new input again",
         path=marks[-1].path,
-        lost_tokens=again,
     )
 
 

@@ -12,8 +12,8 @@ import orjson
 
 from contextkit.canonical import Json
 from contextkit.facts.load import built_in_table
+from contextkit.ledger.judge import left_tokens
 from contextkit.ledger.parsed_call import ParsedCall, reach_of
-from contextkit.lint.requests.cost import left_tokens
 from contextkit.lint.requests.history import (
     MEDIA,
     added_blocks,

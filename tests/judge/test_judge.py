@@ -1,0 +1,39 @@
+"""What the judge says of two calls with a recorded prompt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from contextkit.cache.usage import Usage
+from contextkit.ledger.judge import Judge
+from contextkit.ledger.misses import judged_usage, row_of_call
+from contextkit.ledger.verdict import Verdict
+from tests.lint.trace.calls import WORDS, anthropic, assistant, call, tool, user
+
+FIRST = [user("a " * 400), assistant("b " * 400), user("c " * 400)]
+
+
+def judged(*bodies: Any, usages: tuple[Usage | None, ...] = ()) -> Verdict:
+    """The verdict on the last call."""
+    judge, verdict = Judge(), None
+    for number, body in enumerate(bodies):
+        sent = replace(call(body, number), usage=usages[number] if usages else None)
+        verdict = judge.feed(sent, row_of_call(sent), judged_usage(sent), {})
+    assert verdict is not None
+    return verdict
+
+
+def test_a_system_text_is_compared_with_the_one_before_where_a_tool_came_too() -> None:
+    was = anthropic(*FIRST, system="It was " + WORDS)
+    now = anthropic(*FIRST, system="It is " + WORDS, tools=[tool("x")])
+    verdict = judged(was, now)
+    assert verdict.similar is not None and verdict.similar > 3_000
+    assert [gap.cause for gap in verdict.gaps] == ["tools_changed"]
+
+
+def test_a_call_without_a_bill_has_the_reference_cache_s_and_a_billed_one_has_none() -> None:
+    body = anthropic(*FIRST)
+    quote = judged(body).quote
+    assert quote is not None and quote.read == 0 and (quote.written or 0) > 3_000
+    assert judged(body, usages=(Usage(4, 0, 3_100, 0, 9),)).quote is None
