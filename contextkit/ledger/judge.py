@@ -49,6 +49,8 @@ _MOST_LEFT = 4_096
 """Calls of a conversation of which it is remembered what they left in the cache."""
 MOST_DIGESTS = 1 << 19
 """Running digests in the index."""
+_ANY_PREFIX = ("implicit", "billed")
+"""Kinds of cache that read a prefix that ends inside a block."""
 
 
 class Ruler:
@@ -333,11 +335,14 @@ class _Trial:
     # Sizes
 
     def _anchors(self) -> tuple[tuple[int, int], ...]:
-        """Places of this prompt whose size bills told: those of the earlier prompts that it begins with, and its own."""
+        """Places of this prompt whose size bills told: those of the earlier prompts of its model that it begins with, and its
+        own.
+        """
         size = self.sent.usage.prompt if self.sent.usage else None
         anchors = {
             blocks: tokens
             for one in reversed(self.earlier)
+            if one.sent.row.name == self.sent.row.name
             for blocks, tokens in one.sent.anchors
             if blocks <= one.n_shared and (size is None or tokens <= size)
         }
@@ -403,7 +408,7 @@ class _Trial:
         if owner is None:
             return self._alone(size, read, hit)
         whole = ruler.at(owner.n_shared)
-        shared = whole + round(_partial(owner, sent) * (ruler.at(min(owner.n_shared + 1, sent.prompt.n)) - whole))
+        shared = self.common_tokens(owner)
         best, pairs, similar = owner, None, shared
         if alignments:
             similar, best, pairs = max(alignments, key=lambda one: (one[0], one[1].is_own, one[1].n_shared))
@@ -446,13 +451,31 @@ class _Trial:
 
     def _readable(self, hit: Hit, owner: _Earlier, whole: int, shared: int) -> int:
         """Tokens that the reference cache held, in billed tokens."""
-        if hit.segment is None:
-            return 0
-        end = self.ruler.at(hit.segment + 1)
+        end = 0 if hit.segment is None else self.ruler.at(hit.segment + 1)
         if self.is_marked:
             return end
-        is_whole = hit.segment + 1 >= owner.n_shared or end >= whole - self.sent.row.granularity_tokens
-        return self.rounding.down(shared if is_whole else end)
+        if self.sent.row.cache in _ANY_PREFIX:
+            return self.rounding.down(max([end, *(self.common_tokens(one) for one in self.earlier if self._holds(one))]))
+        is_whole = hit.segment is not None and hit.segment + 1 >= owner.n_shared
+        return self.rounding.down(shared if is_whole or end >= whole - self.sent.row.granularity_tokens else end)
+
+    def _holds(self, one: _Earlier) -> bool:
+        """Return whether a cache that keeps every prefix holds what an earlier call has in common with this one, up to the
+        first byte that differs.
+        """
+        was, now = one.sent, self.sent
+        level = now.level(min(one.n_shared, now.prompt.n - 1))
+        return (
+            was.row.name == now.row.name
+            and was.prompt.namespaces[: level + 1] == now.prompt.namespaces[: level + 1]
+            and was.began_at is not None
+            and was.began_at <= now.call.at < was.call.at + now.row.default_ttl_seconds
+        )
+
+    def common_tokens(self, one: _Earlier) -> int:
+        """Tokens of the common prefix with an earlier call, up to the first byte that differs."""
+        whole, n = self.ruler.at(one.n_shared), min(one.n_shared + 1, self.sent.prompt.n)
+        return whole + round(_partial(one, self.sent) * (self.ruler.at(n) - whole))
 
     def ideal(self, tokens: int) -> int:
         """The most that a program could read of a common prefix of so many tokens."""
