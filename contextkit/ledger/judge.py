@@ -362,21 +362,26 @@ class _Trial:
         return sent.units
 
     def _alignments(self) -> list[tuple[int, _Earlier, Alignment]]:
-        """Tokens that this prompt has in common with each earlier one, with the pairs of their blocks."""
+        """Tokens that this prompt has in common with each earlier one, with the pairs of their blocks; with one of another
+        agent, the common prefix only: agents have prompts of their own.
+        """
         now, result = self.sent, list[tuple[int, _Earlier, Alignment]]()
         weights = [self.ruler.at(i + 1) - self.ruler.at(i) for i in range(now.prompt.n)]
         for one in self.earlier:
             was = one.sent
-            if (was.layout is None) == (now.layout is None) and (was.layout or one.is_own):
+            is_one_agent = agent_of(was.call.lane) == agent_of(now.call.lane)
+            if is_one_agent and (was.layout is None) == (now.layout is None) and (was.layout or one.is_own):
                 pairs = align(self._units(was), self._units(now), weights, one.n_shared, now.row.min_tokens)
             else:
                 pairs = Alignment(tuple((i, 1.0) for i in range(one.n_shared)), ())
-            if one.is_own or self._is_one_head(pairs, weights):
+            if one.is_own or self._is_one_head(one, pairs, weights):
                 result.append((round(sum(weights[i] * share for i, share in pairs.kept)), one, pairs))
         return result
 
-    def _is_one_head(self, pairs: Alignment, weights: Sequence[int]) -> bool:
-        """Return whether at least half of the tools and half of the system text are equal."""
+    def _is_one_head(self, one: _Earlier, pairs: Alignment, weights: Sequence[int]) -> bool:
+        """Return whether at least half of the tools and half of the system text are equal; where there are neither, whether
+        the first block is.
+        """
         start, has_head = 0, False
         for end in self.sent.prompt.level_ends:
             size = sum(weights[start:end])
@@ -384,7 +389,7 @@ class _Trial:
             if same < _HEAD_SHARE * size:
                 return False
             start, has_head = end, has_head or size > 0
-        return has_head
+        return has_head or one.n_shared > 0
 
     # Lengths and gaps
 
@@ -432,22 +437,35 @@ class _Trial:
         )
 
     def _alone(self, size: int, read: int | None, hit: Hit) -> Verdict:
-        """The verdict on a call that nothing earlier resembles."""
-        row, found = self.sent.row, read or 0
-        cause: Cause = "below_minimum" if size < row.min_tokens else "first_write"
-        least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
-        text = (
-            f"{size:,} tokens; the least that is cached is {least}"
-            if cause == "below_minimum"
-            else f"nothing was cached in lane {self.sent.call.lane!r} before"
-        )
-        basis: Basis = "assumed" if row.is_assumed and cause == "below_minimum" else "recorded"
-        gaps = () if found else (Gap("nobody", cause, 0, evidence=text, basis=basis),)
-        predicted = self.ruler.at(hit.segment + 1) if hit.segment is not None else 0
+        """The verdict on a call that nothing earlier resembles; what it begins with may have been cached nevertheless."""
+        end = 0 if hit.segment is None else self.ruler.at(hit.segment + 1)
+        predicted = end if self.is_marked else self.rounding.down(end)
+        found = predicted if read is None else read
         readable = max(found, predicted)
+        gaps: tuple[Gap, ...] = ()
+        if readable > found:
+            text = "a call of another conversation had cached what it begins with"
+            gaps = (Gap("unexplained", "unknown", readable - found, evidence=text, basis=""),)
+        elif not readable:
+            gaps = (self._first_gap(size),)
+        rule_error = max((read or 0) - predicted, 0)
         return Verdict(
-            self.sent.call.id, size, read, readable, readable, readable, gaps, "", max(found - predicted, 0), predicted
+            self.sent.call.id, size, read, readable, readable, readable, gaps, "", rule_error, predicted_read=predicted
         )
+
+    def _first_gap(self, size: int) -> Gap:
+        """Why a first call had nothing to read."""
+        if size < self.sent.row.min_tokens:
+            basis: Basis = "assumed" if self.sent.row.is_assumed else "recorded"
+            return Gap("nobody", "below_minimum", 0, evidence=self.below_minimum(size), basis=basis)
+        text = f"nothing was cached in lane {self.sent.call.lane!r} before"
+        return Gap("nobody", "first_write", 0, evidence=text)
+
+    def below_minimum(self, tokens: int) -> str:
+        """Say that so many tokens are too few to be cached."""
+        row = self.sent.row
+        least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
+        return f"{tokens:,} tokens; the least that is cached is {least}"
 
     def _readable(self, hit: Hit, owner: _Earlier, whole: int, shared: int) -> int:
         """Tokens that the reference cache held, in billed tokens."""
@@ -535,7 +553,7 @@ class _Gaps:
         trial, lengths = self._trial, self._lengths
         read = lengths.readable if lengths.read is None else lengths.read
         if lengths.similar < self._sent.row.min_tokens:
-            yield Gap("nobody", "below_minimum", lengths.similar - read, evidence=self._below_minimum())
+            yield Gap("nobody", "below_minimum", lengths.similar - read, evidence=trial.below_minimum(lengths.similar))
             return
         if self._best.sent.row.name != self._sent.row.name:
             was, now = self._best.sent.call, self._sent.call
@@ -556,11 +574,6 @@ class _Gaps:
             yield Gap("nobody", "rules", lengths.shared - ideal, evidence="rounding, or part of a block")
         if lengths.readable > read:
             yield self._provider(lengths.readable - read)
-
-    def _below_minimum(self) -> str:
-        row = self._sent.row
-        least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
-        return f"{self._lengths.similar:,} tokens; the least that is cached is {least}"
 
     # The program's bytes
 

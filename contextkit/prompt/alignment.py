@@ -132,8 +132,8 @@ def equal_bytes(was: bytes, now: bytes) -> int:
     again, and at their ends.
 
     >>> text = b" Be careful with what you delete, always."
-    >>> equal_bytes(b"Now 10:31." + text, b"Now 2:40 pm." + text), len(b"Now " + text)
-    (45, 45)
+    >>> equal_bytes(b"Now 10:31." + text, b"Now 2:40 pm." + text), len(b"Now ." + text)
+    (46, 46)
     """
     i = j = total = 0
     one, other = memoryview(was), memoryview(now)
@@ -146,11 +146,17 @@ def equal_bytes(was: bytes, now: bytes) -> int:
             probe = was[i + skip : i + skip + _PROBE]
             at = now.find(probe, j, j + skip + _WINDOW) if len(probe) == _PROBE else -1
             if at >= 0:
-                i, j = i + skip, at
+                back = _common_end(was[i : i + skip], now[j:at])
+                i, j = i + skip - back, at - back
                 break
         else:
             rest = min(len(was) - i, len(now) - j)
-            return total + common_bytes(was[: -rest - 1 : -1], now[: -rest - 1 : -1])
+            return total + _common_end(was[len(was) - rest :], now[len(now) - rest :])
+
+
+def _common_end(one: bytes, other: bytes) -> int:
+    """Number of trailing bytes that are equal."""
+    return common_bytes(one[::-1], other[::-1])
 
 
 def _heaviest_pairs(

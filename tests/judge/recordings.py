@@ -57,7 +57,7 @@ class Talk:
         """A reply and what follows it."""
         if rng.random() < 0.6:
             number = len(self.messages)
-            call = {"type": "tool_use", "id": f"call_{number}", "name": self.tools[0]["name"], "input": {"n": number}}
+            call = {"type": "tool_use", "id": f"call_{number}", "name": "tool_0", "input": {"n": number}}
             reply = [{"type": "text", "text": words(rng, rng.randint(5, 60))}, call]
             result = {"type": "tool_result", "tool_use_id": f"call_{number}", "content": words(rng, rng.randint(20, 900))}
             self.messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": [result]}]
@@ -79,14 +79,14 @@ class Talk:
         system = [{"type": "text", "text": text} for text in self.system]
         mark = {**MARK, **({"ttl": self.ttl} if self.ttl != "5m" else {})}
         if self.marks in ("system", "both"):
-            system[0]["cache_control"] = mark
+            system[-1]["cache_control"] = mark
         if self.marks in ("last", "both"):
             messages[-1]["content"][-1]["cache_control"] = mark
         if self.marks == "early":
             messages[max(len(messages) - 3, 0)]["content"][-1]["cache_control"] = mark
-        return {"model": self.model, "max_tokens": 100, **self.params, "tools": tools, "system": system} | {
-            "messages": messages
-        }
+        fields = {"tools": tools, "system": system, "messages": messages}
+        params = self.params if tools else {}
+        return {"model": self.model, "max_tokens": 100, **params, **{key: fields[key] for key in fields if fields[key]}}
 
     def openai_body(self) -> dict[str, Any]:
         tools = [
@@ -113,7 +113,7 @@ class Talk:
                 if part["type"] == "tool_use"
             ]
             messages.append({"role": message["role"], "content": text, **({"tool_calls": calls} if calls else {})})
-        return {"model": self.model, **self.params, "tools": tools, "messages": messages}
+        return {"model": self.model, **({**self.params, "tools": tools} if tools else {}), "messages": messages}
 
 
 def tool(rng: random.Random, name: str) -> dict[str, Any]:
@@ -127,6 +127,9 @@ def talk(rng: random.Random, provider: str, session: str, *, is_small: bool = Fa
     if rng.random() < 0.4:
         system.append(f"Project notes: {words(rng, rng.randint(20, 200))}")
     tools = [tool(rng, f"tool_{number}") for number in range(rng.choice((1, 2, 4, 6)))]
+    if rng.random() < 0.1:  # a document and a question, with neither tools nor system text
+        content = [{"type": "text", "text": part} for part in (system[0], words(rng, 20))]
+        return Talk(provider, session, "main", [], [], [{"role": "user", "content": content}], MODELS[provider][0])
     messages = [{"role": "user", "content": [{"type": "text", "text": words(rng, rng.randint(10, 400))}]}]
     marks = rng.choice(("last", "last", "last", "both", "system", "none", "early"))
     ttl = rng.choice(("5m", "5m", "1h"))
@@ -139,11 +142,13 @@ def beside(rng: random.Random, first: Talk, session: str) -> Talk:
         return talk(rng, first.provider, session)
     other = deepcopy(first)
     other.session = session
-    if rng.random() < 0.2:
+    if other.system and rng.random() < 0.2:
         other.session, other.lane = first.session, "reviewer"
         other.system[0] = f"You review. {words(rng, 1000)}"
     if rng.random() < 0.7:
-        other.messages = [{"role": "user", "content": [{"type": "text", "text": words(rng, rng.randint(10, 400))}]}]
+        question = {"type": "text", "text": words(rng, rng.randint(10, 400))}
+        is_document = not first.system
+        other.messages = [{"role": "user", "content": [*first.messages[0]["content"][:is_document], question]}]
     if rng.random() < 0.3:
         other.tools = [tool(rng, "search"), *other.tools]
     return other
@@ -157,7 +162,7 @@ _EDITS = (
 
 def edit(rng: random.Random, one: Talk, clock: int) -> None:
     """Change what need not change."""
-    kind = rng.choice(_EDITS)
+    kind = rng.choice(_EDITS if one.system else ("edit", "cut", "model", "parameter", "tail"))
     if kind == "clock":
         rest = one.system[0].partition(" --- ")[2] or one.system[0]
         one.system[0] = f"Now {10 + clock // 60}:{clock % 60:02d}. --- {rest}"

@@ -270,15 +270,13 @@ class Twin:
         return bool(own) and common(own[0], now) == len(own[0].blocks)
 
     def candidates(self, now: Call) -> list[Call]:
-        """All calls of the conversation, and those of conversations of one agent and model, with half of the tools and half
-        of the system text in common.
+        """All calls of the conversation, and those of other conversations of the model, with half of the tools and half of
+        the system text in common (of those without either: the first block).
         """
         own = self.own(now)
         others = [one for one in reversed(self.calls) if one not in own and one.row.name == now.row.name]
         if self.is_limited:
             own, others = self.limited(now, own, others)
-        else:
-            others = [one for one in others if agent_of(one.call.lane) == agent_of(now.call.lane)]
         if self.is_continued(now):
             return [*own, *others]
         return [*own, *(one for one in others if has_one_head(one, now))]
@@ -334,20 +332,32 @@ def partial_share(one: Call, now: Call) -> float:
     return same / len(after)
 
 
+def is_one_agent(one: Call, now: Call) -> bool:
+    return agent_of(one.call.lane) == agent_of(now.call.lane)
+
+
 def has_one_head(one: Call, now: Call) -> bool:
-    """Return whether at least half of the tools and half of the system text are equal."""
-    kept, has_head = kept_shares(one, now, heaviest_chains(one, now)[0]), False
+    """Return whether at least half of the tools and half of the system text are equal; where there are neither, whether
+    the first block is.
+    """
+    kept, has_head = dict.fromkeys(range(common(one, now)), 1.0), False
+    if is_one_agent(one, now):
+        kept = kept_shares(one, now, heaviest_chains(one, now)[0])
     for level in (0, 1):
         blocks = [block for block in range(len(now.blocks)) if now.blocks[block][0] == level]
         size = sum(map(now.size, blocks))
         if sum(now.size(block) * kept.get(block, 0.0) for block in blocks) < size / 2:
             return False
         has_head = has_head or size > 0
-    return has_head
+    return has_head or common(one, now) > 0
 
 
 def similar_tokens(one: Call, now: Call) -> set[int]:
-    """Tokens that both have in common: of each heaviest common subsequence, with the replaced pairs between."""
+    """Tokens that both have in common: of each heaviest common subsequence, with the replaced pairs between; of another
+    agent, those of the common prefix.
+    """
+    if not is_one_agent(one, now):
+        return {now.tokens(common(one, now))}
     return {
         round(sum(now.size(block) * share for block, share in sorted(kept_shares(one, now, chain).items())))
         for chain in heaviest_chains(one, now)
