@@ -121,6 +121,17 @@ class Sent:
         """The breakpoints it wrote an entry at."""
         return (mark for mark in self.prompt.breakpoints if mark.is_written)
 
+    def is_resend_of(self, one: Sent) -> bool:
+        """Return whether it repeats a call of its conversation that failed."""
+        was, now = one.prompt, self.prompt
+        return (
+            one.call.error is not None
+            and (one.call.session, one.call.lane, one.row.name) == (self.call.session, self.call.lane, self.row.name)
+            and was.n == now.n
+            and was.digests[was.n - 1] == now.digests[now.n - 1]
+            and was.namespaces == now.namespaces
+        )
+
     def level(self, segment: int) -> int:
         """Level of a block."""
         tools, system = self.prompt.level_ends
@@ -271,6 +282,8 @@ class Judge:
             scope.index[key] = sent
         while len(scope.index) > MOST_DIGESTS:
             scope.index.popitem(last=False)
+        if conversation.recent and sent.is_resend_of(conversation.recent[-1]):
+            conversation.recent.pop()
         conversation.recent.append(sent)
         heads = scope.heads.setdefault(name, OrderedDict())
         heads.pop((call.session, call.lane), None)
@@ -300,11 +313,13 @@ class _Trial:
     # Earlier calls
 
     def _earlier(self) -> list[_Earlier]:
-        """The calls that this one is compared with: its conversation's last ones first."""
+        """The calls that this one is compared with, its conversation's last ones first; a resend is not compared with the
+        call that it repeats: what that would have lost is counted once.
+        """
         own, seen, found = self.conversation.recent, set[int](), list[_Earlier]()
 
         def add(sent: Sent, *, is_own: bool) -> None:
-            if id(sent) not in seen and len(found) < MOST_CANDIDATES:
+            if id(sent) not in seen and len(found) < MOST_CANDIDATES and not self.sent.is_resend_of(sent):
                 seen.add(id(sent))
                 found.append(_Earlier(sent, _common(sent.prompt, self.sent.prompt), is_own))
 
@@ -473,7 +488,9 @@ class _Trial:
         if self.is_marked:
             return end
         if self.sent.row.cache in _ANY_PREFIX:
-            return self.rounding.down(max([end, *(self.common_tokens(one) for one in self.earlier if self._holds(one))]))
+            return self.rounding.down(
+                max([end, *(self.common_tokens(one) for one in self.earlier if self._holds(one))])
+            )
         is_whole = hit.segment is not None and hit.segment + 1 >= owner.n_shared
         return self.rounding.down(shared if is_whole or end >= whole - self.sent.row.granularity_tokens else end)
 
@@ -559,6 +576,8 @@ class _Gaps:
             was, now = self._best.sent.call, self._sent.call
             text = f"{was.provider}/{was.model} → {now.provider}/{now.model}"
             yield Gap("program_use", "model_changed", lengths.similar - lengths.readable, "parameters", text)
+            if lengths.readable > read:
+                yield self._provider(lengths.readable - read)
             return
         ideal = max(trial.ideal(lengths.whole if trial.is_marked else lengths.shared), lengths.readable)
         change = self._change()

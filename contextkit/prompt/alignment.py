@@ -129,12 +129,18 @@ later one may have been put in beside."""
 
 def equal_bytes(was: bytes, now: bytes) -> int:
     """Count the bytes that two texts have in common: up to a difference, behind it from the next place where they agree
-    again, and at their ends.
+    again, and at their ends; at least those of their beginning and their end.
 
     >>> text = b" Be careful with what you delete, always."
     >>> equal_bytes(b"Now 10:31." + text, b"Now 2:40 pm." + text), len(b"Now ." + text)
     (46, 46)
     """
+    start = common_bytes(was, now)
+    rest = min(len(was), len(now)) - start
+    return max(start + _common_end(was[len(was) - rest :], now[len(now) - rest :]), _bytes_in_order(was, now))
+
+
+def _bytes_in_order(was: bytes, now: bytes) -> int:
     i = j = total = 0
     one, other = memoryview(was), memoryview(now)
     while True:

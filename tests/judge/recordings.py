@@ -29,8 +29,6 @@ WORDS = (
 ).split()
 IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 MARK = {"type": "ephemeral"}
-BIG = 1_000_000
-"""Tokens of output that no bill here has."""
 
 
 def words(rng: random.Random, n: int) -> str:
@@ -52,6 +50,7 @@ class Talk:
     marks: str = "last"
     """last, system, both, none, early."""
     ttl: str = "5m"
+    has_images: bool = True
 
     def grow(self, rng: random.Random) -> None:
         """A reply and what follows it."""
@@ -59,15 +58,17 @@ class Talk:
             number = len(self.messages)
             call = {"type": "tool_use", "id": f"call_{number}", "name": "tool_0", "input": {"n": number}}
             reply = [{"type": "text", "text": words(rng, rng.randint(5, 60))}, call]
-            result = {"type": "tool_result", "tool_use_id": f"call_{number}", "content": words(rng, rng.randint(20, 900))}
+            result = {
+                "type": "tool_result",
+                "tool_use_id": f"call_{number}",
+                "content": words(rng, rng.randint(20, 900)),
+            }
             self.messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": [result]}]
             return
         text = "Go on." if rng.random() < 0.3 else words(rng, rng.randint(10, 300))
         content: list[dict[str, Any]] = [{"type": "text", "text": text}]
-        if self.provider == ANTHROPIC and rng.random() < 0.15:
-            content.insert(
-                0, {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}}
-            )
+        if self.has_images and self.provider == ANTHROPIC and rng.random() < 0.15:
+            content.insert(0, {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}})
         reply = [{"type": "text", "text": "Done." if rng.random() < 0.3 else words(rng, rng.randint(10, 200))}]
         self.messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": content}]
 
@@ -281,7 +282,26 @@ def billed(calls: Iterable[ModelCall]) -> list[ModelCall]:
     return result
 
 
-def verdicts(calls: Sequence[ModelCall], remarks: Mapping[str, Mapping[str, str]] | None = None) -> list[Verdict | None]:
+def unlucky(calls: Iterable[ModelCall], seed: int) -> list[ModelCall]:
+    """The calls, some of which read less than the reference cache held."""
+    rng, result = random.Random(seed), list[ModelCall]()
+    for call in calls:
+        usage = call.usage
+        if usage is not None and usage.read and rng.random() < 0.4:
+            read = rng.choice((0, usage.read // 256 * 128))
+            lost = usage.read - read
+            if call.provider == ANTHROPIC:
+                writes = dict(usage.writes or ())
+                usage = replace(usage, read=read, writes=tuple({**writes, 300: (writes.get(300) or 0) + lost}.items()))
+            else:
+                usage = replace(usage, read=read, fresh=(usage.fresh or 0) + lost)
+        result.append(replace(call, usage=usage))
+    return result
+
+
+def verdicts(
+    calls: Sequence[ModelCall], remarks: Mapping[str, Mapping[str, str]] | None = None
+) -> list[Verdict | None]:
     """The verdicts of a new judge; `remarks` by the id of a call."""
     judge = Judge()
     return [

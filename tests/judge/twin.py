@@ -261,8 +261,10 @@ class Twin:
         return 0 if tokens < now.row.min_tokens else tokens - tokens % now.row.granularity_tokens
 
     def own(self, now: Call) -> list[Call]:
-        """The calls of the same conversation, the last one first."""
-        return [one for one in reversed(self.calls) if one.conversation == now.conversation]
+        """The calls of the same conversation, the last one first; of a failed call and its resends in a row, the last."""
+        own = [one for one in self.calls if one.conversation == now.conversation]
+        pairs = pairwise([*own, now])
+        return [one for one, after in pairs if not is_resend(one, after)][::-1]
 
     def is_continued(self, now: Call) -> bool:
         """Return whether the prompt continues that of the call before: what it adds is then new."""
@@ -274,7 +276,9 @@ class Twin:
         the system text in common (of those without either: the first block).
         """
         own = self.own(now)
-        others = [one for one in reversed(self.calls) if one not in own and one.row.name == now.row.name]
+        others = [
+            one for one in reversed(self.calls) if one.conversation != now.conversation and one.row.name == now.row.name
+        ]
         if self.is_limited:
             own, others = self.limited(now, own, others)
         if self.is_continued(now):
@@ -303,7 +307,9 @@ class Twin:
             if one not in chosen:
                 chosen.append(one)
         chosen = chosen[:8]
-        return [one for one in chosen if one in own], [one for one in chosen if one not in own]
+        chosen = [one for one in chosen if one.conversation != now.conversation or not is_resend(one, now)]
+        own = [one for one in chosen if one.conversation == now.conversation]
+        return own, [one for one in chosen if one not in own]
 
 
 def common(one: Call, other: Call) -> int:
@@ -312,6 +318,12 @@ def common(one: Call, other: Call) -> int:
     while n < min(len(one.blocks), len(other.blocks)) and one.blocks[n] == other.blocks[n]:
         n += 1
     return n
+
+
+def is_resend(one: Call, after: Call) -> bool:
+    """Return whether `after` repeats a call of its conversation that failed."""
+    is_same = (one.row, one.spaces, one.blocks) == (after.row, after.spaces, after.blocks)
+    return one.call.error is not None and is_same
 
 
 def is_opaque(body: bytes) -> bool:
