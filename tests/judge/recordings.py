@@ -24,9 +24,10 @@ START = 1_800_000_000.0
 ANTHROPIC, OPENAI = "anthropic", "openai"
 MODELS = {ANTHROPIC: ("claude-sonnet-4-5", "claude-haiku-4-5"), OPENAI: ("gpt-5.1", "gpt-4.1")}
 WORDS = (
-    "read write file test error server build path value model token cache block entry index state query table "
-    "parse check merge order price limit start close fetch agent prompt result history message system tools"
-).split()
+    *("read", "write", "file", "test", "error", "server", "build", "path", "value", "model", "token", "cache", "block"),
+    *("entry", "index", "state", "query", "table", "parse", "check", "merge", "order", "price", "limit", "start"),
+    *("close", "fetch", "agent", "prompt", "result", "history", "message", "system", "tools"),
+)
 IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 MARK = {"type": "ephemeral"}
 
