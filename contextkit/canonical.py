@@ -57,7 +57,8 @@ def canonical(value: Json, *, sort: bool = False) -> bytes:
         written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else None)
     except TypeError:  # a long integer or deep nesting, which we can write, or a fault, whose path we can tell
         return _spell(value, sort)
-    is_faithful = all(type(leaf) is float and _has_no_exponent(leaf) for leaf in _unusual(value))
+    # of a float with an exponent the spelling has changed from release to release
+    is_faithful = all(type(leaf) is float and (1e-4 <= abs(leaf) < 1e16 or leaf == 0) for leaf in _unusual(value))
     is_ordered = not sort or _ASTRAL.search(written) is None
     if not is_faithful or not is_ordered:
         return _spell(value, sort)
@@ -76,22 +77,13 @@ def parse(data: bytes | str) -> Json:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise NotSerialisable(f"line {error.lineno} column {error.colno}", f"not JSON ({error.msg})") from None
-    if type(data) is bytes and _is_written_so(value, data):
-        return value
+    try:  # what orjson writes as it stands has lost no digit, and writing is faster than looking at each leaf
+        if type(data) is bytes and orjson.dumps(value) == data:
+            return value
+    except TypeError:  # nesting that orjson reads and does not write
+        pass
     may_have_lost_digits = any(type(leaf) is float and abs(leaf) >= _EXACT for leaf in _unusual(value))
     return _parse_exactly(data) if may_have_lost_digits else value
-
-
-def _is_written_so(value: Json, data: bytes) -> bool:
-    """Whether orjson writes `value` as it stands in `data`: then no digit was lost, since a float never looks like an
-    integer.
-
-    So it is of nearly everything that `canonical` wrote, and writing it once more is faster than looking at each leaf.
-    """
-    try:
-        return orjson.dumps(value) == data
-    except TypeError:  # nesting that orjson reads and does not write
-        return False
 
 
 def _parse_exactly(data: bytes | str) -> Json:
@@ -100,10 +92,6 @@ def _parse_exactly(data: bytes | str) -> Json:
         return json.loads(data)
     except RecursionError:
         raise NotSerialisable("$", "nested too deep to be read beside an integer beyond 64 bits") from None
-
-
-def _has_no_exponent(number: float) -> bool:
-    return 1e-4 <= abs(number) < 1e16 or number == 0
 
 
 def _unusual(value: Json) -> list[Json]:

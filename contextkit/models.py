@@ -345,6 +345,8 @@ def is_of_another(name: str, model: Model) -> bool:
     >>> [is_of_another(name, model_named("claude-opus-4-5")) for name in ("claude-opus-4-5-20251101", "claude-sonnet-4-5", "any")]
     [False, True, False]
     """
+    if name == model.name:
+        return False
     row = find_model(name)
     return row is not None and _undated(row.name) != _undated((find_model(model.name) or model).name)
 

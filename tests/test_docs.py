@@ -27,6 +27,7 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
+JUDGE = ROOT / "docs" / "explanation" / "judge.md"
 COMMAND = re.compile(r"(?:^|[\s;&|(])contextkit ([a-z][a-z-]*)", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)")
 KINDS_OF_PYTHON = {"python", "python no-run"}
@@ -129,16 +130,21 @@ def test_the_tree_of_errors_is_that_of_the_code() -> None:
 
 
 def test_every_room_kind_of_entry_and_cause_of_a_miss_is_explained() -> None:
-    from contextkit.ledger.causes import Cause
+    from contextkit.ledger.verdict import Cause, Whose
     from contextkit.log.entry import Kind
 
-    page = ARCHITECTURE.read_text(encoding="utf-8")
-    explained = {
-        name for row in re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)
-    }
+    explained, causes = first_cells(ARCHITECTURE), first_cells(JUDGE)
     package = ROOT / "contextkit"
     rooms = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")} | {
         path.name for path in package.glob("*.py")
     }
     assert rooms - {"__init__.py", "__main__.py"} - explained == set()
-    assert {*get_args(Kind), *get_args(Cause)} - explained == set()
+    assert {*get_args(Kind)} - explained == set()
+    assert {*get_args(Cause)} - causes == set()
+    assert [whose for whose in get_args(Whose) if f"`{whose}`" not in JUDGE.read_text(encoding="utf-8")] == []
+
+
+def first_cells(page: Path) -> set[str]:
+    """Names in the first cells of the tables of a page."""
+    rows = re.findall(r"^\| ([^|]*) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}

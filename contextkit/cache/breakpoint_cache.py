@@ -20,7 +20,7 @@ life.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from contextkit.cache.prefix_cache import Hit, Lease
@@ -131,7 +131,7 @@ class BreakpointCache:
         """Return what sending it now would be billed, `output` 0; changes nothing."""
         match = self._longest(prompt, now)
         read = prompt.ends_tokens[match.segment] if match else 0
-        return _bill(prompt, read, self._writes(prompt))
+        return _bill(prompt, read, self._written(prompt))
 
     def begin(self, prompt: Prompt, now: float) -> Lease:
         """A request starts: refresh what it reads, bill it; raises `UsageError` for a lifetime that has no write class.
@@ -139,10 +139,16 @@ class BreakpointCache:
         Until it is published it counts as in flight, so a request that died keeps others' reason at `not_yet_visible`
         for its lifetime.
         """
-        writes = self._writes(prompt)
+        marks = self._written(prompt)
         match = self._longest(prompt, now)
         hit = _hit(prompt, self._refresh(prompt, match, now)) if match else self._miss(prompt, now)
-        lease = Lease(hit, _bill(prompt, hit.read_tokens, writes), now, writes)
+        writes = tuple(
+            _Write(
+                self._key(prompt, mark.segment, mark.ttl_seconds), mark.ttl_seconds, prompt.ends_tokens[mark.segment]
+            )
+            for mark in marks
+        )
+        lease = Lease(hit, _bill(prompt, hit.read_tokens, marks), now, writes)
         self._count(lease)
         for write in writes:
             self._in_flight[write.key] = _Entry(write.ttl_seconds, now + write.ttl_seconds, write.tokens)
@@ -196,13 +202,14 @@ class BreakpointCache:
 
     def _longest(self, prompt: Prompt, now: float) -> _Match | None:
         """The longest live entry in any breakpoint's window."""
-        entries, ends = self._entries, prompt.ends_tokens
+        entries, ends, positions = self._entries, prompt.ends_tokens, prompt.positions
         best: _Match | None = None
         if not entries:
             return None
         for mark in reversed(prompt.breakpoints):
-            for segment in _window(prompt, mark, best.segment if best else -1):
-                if ends[segment] < self._min_tokens:
+            own = positions[mark.segment]
+            for segment in range(mark.segment, best.segment if best else -1, -1):
+                if ends[segment] < self._min_tokens or own - positions[segment] >= mark.lookback:
                     break
                 key = self._key(prompt, segment, mark.ttl_seconds)
                 entry = entries.get(key)
@@ -246,9 +253,7 @@ class BreakpointCache:
     def _nearly(self, store: OrderedDict[_Key, _Entry], prompt: Prompt, after: float) -> _Match | None:
         """The longest of what the windows show in `store` and expires after that moment."""
         matches = (
-            match
-            for mark in prompt.breakpoints
-            for match in self._visit(store, prompt, mark, _window(prompt, mark, -1))
+            match for mark in prompt.breakpoints for match in self._visit(store, prompt, mark, _window(prompt, mark))
         )
         return max(
             (match for match in matches if match.entry.expires_at > after),
@@ -270,25 +275,26 @@ class BreakpointCache:
 
         Gives `match` as it is now.
         """
+        if self._renewal == "never":
+            return match
         marks = (mark for mark in prompt.breakpoints if mark.segment <= match.segment)
         for key in {match.key, *(self._key(prompt, mark.segment, mark.ttl_seconds) for mark in marks)}:
             entry = self._entries.get(key)
             if entry and entry.expires_at > now:
-                self._entries[key] = _RENEWED[self._renewal](entry, prompt.breakpoints[-1].ttl_seconds, now)
+                ttl = entry.ttl_seconds if self._renewal == "entry" else prompt.breakpoints[-1].ttl_seconds
+                self._entries[key] = _Entry(ttl, max(entry.expires_at, now + ttl), entry.tokens)
         return _Match(match.segment, match.key, self._entries[match.key])
 
-    def _writes(self, prompt: Prompt) -> tuple[_Write, ...]:
-        marks = (
+    def _written(self, prompt: Prompt) -> list[Breakpoint]:
+        """The breakpoints at which an entry is written. Raises `UsageError` for a lifetime that has no write price."""
+        marks = [
             mark
             for mark in prompt.breakpoints
             if mark.is_written and prompt.ends_tokens[mark.segment] >= self._min_tokens
-        )
-        writes = []
-        for mark in marks:
-            check_ttl(mark.ttl_seconds)
-            key = self._key(prompt, mark.segment, mark.ttl_seconds)
-            writes.append(_Write(key, mark.ttl_seconds, prompt.ends_tokens[mark.segment]))
-        return tuple(writes)
+        ]
+        for ttl_seconds in {mark.ttl_seconds for mark in marks}:
+            check_ttl(ttl_seconds)
+        return marks
 
     def _reach(self, moment: Moment, lease: Lease, now: float) -> None:
         """Make the lease's entries readable where this is the moment for it."""
@@ -319,42 +325,30 @@ class BreakpointCache:
             counters["write_1h_tokens" if is_long_ttl(ttl_seconds) else "write_5m_tokens"] += tokens or 0
 
 
-def _renewed(entry: _Entry, ttl_seconds: int, now: float) -> _Entry:
-    return _Entry(ttl_seconds, max(entry.expires_at, now + ttl_seconds), entry.tokens)
-
-
-_RENEWED: dict[Renewal, Callable[[_Entry, int, float], _Entry]] = {
-    "entry": lambda entry, asked, now: _renewed(entry, entry.ttl_seconds, now),
-    "request": _renewed,
-    "never": lambda entry, asked, now: entry,
-}
-
-
 def _hit(prompt: Prompt, match: _Match) -> Hit:
     return Hit(prompt.ends_tokens[match.segment], 0, match.segment, "hit", match.entry.expires_at)
 
 
-def _window(prompt: Prompt, mark: Breakpoint, above: int) -> Iterator[int]:
+def _window(prompt: Prompt, mark: Breakpoint) -> Iterator[int]:
     """Segments from `mark` back that its lookup visits: all of a position, since an entry may have been written inside
     a run.
     """
     own = prompt.positions[mark.segment]
-    for segment in range(mark.segment, above, -1):
+    for segment in range(mark.segment, -1, -1):
         if own - prompt.positions[segment] >= mark.lookback:
             return
         yield segment
 
 
-def _bill(prompt: Prompt, read: int, writes: tuple[_Write, ...]) -> Usage:
-    """Split the tokens of `prompt` by the hit and the last breakpoint of each lifetime, the longest first; the parts
-    add
-    up to all.
+def _bill(prompt: Prompt, read: int, marks: list[Breakpoint]) -> Usage:
+    """Split the tokens of `prompt` by the hit and the last written breakpoint of each lifetime, the longest first; the
+    parts add up to all.
 
     Whether the sizes were counted or estimated is the caller's knowledge, so `estimated` stays False.
     """
     ends: dict[int, int] = {}
-    for write in writes:
-        ends[write.ttl_seconds] = max(ends.get(write.ttl_seconds, 0), write.tokens)
+    for mark in marks:
+        ends[mark.ttl_seconds] = max(ends.get(mark.ttl_seconds, 0), prompt.ends_tokens[mark.segment])
     tokens_by_ttl: dict[int, int | None] = {}
     end = read
     for ttl_seconds in sorted(ends, reverse=True) if len(ends) > 1 else ends:

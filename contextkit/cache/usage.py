@@ -88,7 +88,10 @@ class Usage:
                 None if write_5m is _UNSET else write_5m, None if write_1h is _UNSET else write_1h, (300, 3600)
             )
         else:
-            writes = _sorted_writes(writes)
+            if writes is not None:
+                pairs = writes.items() if type(writes) is dict or isinstance(writes, Mapping) else writes
+                written = [(int(ttl), tokens) for ttl, tokens in pairs if tokens != 0]
+                writes = tuple(sorted(written)) if len(written) > 1 else tuple(written)
             if write_5m is not _UNSET or write_1h is not _UNSET:
                 writes = _with_halves(writes, write_5m, write_1h)
         set_field(self, "writes", writes)
@@ -326,14 +329,6 @@ def ttl_name(ttl_seconds: int) -> str:
     if ttl_seconds % 3600 == 0:
         return f"{ttl_seconds // 3600}h"
     return f"{ttl_seconds // 60}m" if ttl_seconds % 60 == 0 else f"{ttl_seconds}s"
-
-
-def _sorted_writes(writes: Mapping[int, int | None] | Iterable[tuple[int, int | None]] | None) -> Writes | None:
-    if not writes:
-        return None if writes is None else ()
-    pairs = writes.items() if type(writes) is dict or isinstance(writes, Mapping) else writes
-    known = [(int(ttl), tokens) for ttl, tokens in pairs if tokens != 0]
-    return tuple(sorted(known)) if len(known) > 1 else tuple(known)
 
 
 def _from_halves(short: int | None, long: int | None, ttls: tuple[int, int]) -> Writes | None:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from weakref import WeakSet
 
 from contextkit.canonical import Json, canonical, parse
@@ -25,13 +25,14 @@ from contextkit.ledger.ledger import LEDGER_NAME, Ledger
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log
 from contextkit.log.registry import ListedSessions
-from contextkit.log.sqlite import SQLiteStorage
 from contextkit.log.storage import JSONLStorage, cannot_open
-from contextkit.memory.filestore import FileMemory
-from contextkit.memory.memory import Memory
 from contextkit.tools.mask import Limits
 from contextkit.tools.phases import Phase, Phases
 from contextkit.tools.tool import Tool, Toolbox
+
+if TYPE_CHECKING:
+    from contextkit.memory.filestore import FileMemory
+    from contextkit.memory.memory import Memory
 
 AGENTS = "agents"
 """Folder, beside a log, of the folders of its sub-agents."""
@@ -264,6 +265,8 @@ def check_log_is_there(log: Log, ledger: Ledger) -> None:
     if n_calls:
         storage = log.storage
         place, beside = str(storage.path), LEDGER_NAME
+        from contextkit.log.sqlite import SQLiteStorage
+
         if isinstance(storage, SQLiteStorage):
             place, beside = f"session {storage.session!r} of {storage.file}", "the ledger"
         raise StorageError(
@@ -346,11 +349,20 @@ class Origin:
         return Limits(own, self.denied, self.table_names, self.phase)
 
 
-def memory_of(memory: Memory | FileMemory | None, origin: Origin | None) -> Memory | None:
-    """The memory of a conversation; that of a sub-agent has a plan of its own, unless it was given with one."""
+def as_memory(memory: Memory | FileMemory | None) -> Memory | None:
+    """`memory`, or one over a bare store."""
     if memory is None:
         return None
-    whole = Memory.of(memory)
+    from contextkit.memory.memory import Memory
+
+    return Memory.of(memory)
+
+
+def memory_of(memory: Memory | FileMemory | None, origin: Origin | None) -> Memory | None:
+    """The memory of a conversation; that of a sub-agent has a plan of its own, unless it was given with one."""
+    whole = as_memory(memory)
+    if whole is None:
+        return None
     has_plan = whole.todo is not None and whole.todo.name != whole.todo.path
     return whole if origin is None or origin.plan is None or has_plan else whole.with_plan(origin.plan)
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import WeakSet
 
 from contextkit.canonical import Json, canonical, parse
@@ -31,6 +31,7 @@ from contextkit.context.agents import (
     AgentState,
     Origin,
     agents_in,
+    as_memory,
     check_log_is_there,
     final_reply,
     functions_for,
@@ -59,12 +60,10 @@ from contextkit.context.compaction import (
     removed_tokens,
     shortened_tokens,
 )
-from contextkit.context.fan_out import FanOut
 from contextkit.context.reducers import (
-    NO_READER,
     ChangeEvents,
     LateTools,
-    MemoryState,
+    NoMemory,
     PhaseState,
     Reducer,
     can_join,
@@ -72,9 +71,6 @@ from contextkit.context.reducers import (
     permit_of,
     widened,
 )
-from contextkit.context.run import Approval, Step, arun, check_steps, run
-from contextkit.context.survival import Surveyor, Survival, SurvivalItem, loss_text, newly_unreadable
-from contextkit.economics.residency import Prices, ResidencyKind
 from contextkit.errors import (
     HeadChanged,
     InvalidCall,
@@ -89,24 +85,13 @@ from contextkit.ledger.account import Account, Passing, take
 from contextkit.ledger.budget import Budget, check_budget
 from contextkit.ledger.cold import OnCold
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.summary import Summary, summarise
 from contextkit.log.content import binary_part, check_result_parts, checked_text, content_parts
 from contextkit.log.entry import Change, Entry, Kind
 from contextkit.log.log import Log, OpenCall, Turns, check_clock
 from contextkit.log.registry import ListedSessions, SessionStorage, open_storage, sessions_in
 from contextkit.log.storage import KINDS, folder_at
-from contextkit.log.variation import Variation
-from contextkit.memory.compaction import INSTRUCTION, Compaction, LeftBehind, goal_of, replaced
-from contextkit.memory.compaction import opening as epoch_opening
-from contextkit.memory.filestore import FileMemory
-from contextkit.memory.memory import Memory
-from contextkit.memory.offload import EXTRACT, NOT_PART_OF_READING, Offload, bytes_of, extracted
-from contextkit.memory.pins import Pin, PinKind, Pins, pin_body, unpin_body
-from contextkit.memory.reading import declared_in
-from contextkit.memory.recall import recall
-from contextkit.memory.reference import Reference
-from contextkit.memory.residency import Surroundings
-from contextkit.memory.search.current import entry_ids
+from contextkit.memory.compaction import INSTRUCTION, Compaction, LeftBehind
+from contextkit.memory.pins import Pin, PinKind, Pins, goal_of, pin_body, unpin_body
 from contextkit.prompt.planner import Planned, PlanningState
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.adapter import with_model
@@ -138,12 +123,24 @@ from contextkit.providers.request import Request
 from contextkit.providers.routing_key import routing
 from contextkit.providers.server_state import ServerState, apart
 from contextkit.terminal import sanitize
-from contextkit.tools.adopt import adopted
 from contextkit.tools.late import catalogues
 from contextkit.tools.mask import Limits, Permit
 from contextkit.tools.phases import Phases
 from contextkit.tools.render import answer, unrenderable
 from contextkit.tools.tool import Call, Toolbox, run_all
+
+if TYPE_CHECKING:
+    from contextkit.context.fan_out import FanOut
+    from contextkit.context.memory_state import MemoryState
+    from contextkit.context.run import Approval, Step
+    from contextkit.context.survival import Surveyor, Survival
+    from contextkit.economics.residency import ResidencyKind
+    from contextkit.ledger.summary import Summary
+    from contextkit.log.variation import Variation
+    from contextkit.memory.filestore import FileMemory
+    from contextkit.memory.memory import Memory
+    from contextkit.memory.reference import Reference
+    from contextkit.memory.residency import Surroundings
 
 _RETRYABLE = (OSError, StorageError, MemoryRefused)
 """Faults of a disk or a store; what could not be written is written with the next entry."""
@@ -209,8 +206,11 @@ class Context:
         self._late, self._changes = LateTools(), ChangeEvents()
         self._phases = PhaseState(self.log.entries, self._turns, self._late)
         toolbox = Toolbox(() if tools is None else tools)
-        declared = toolbox.definitions() if is_fresh else declared_in(self.log.entries)
-        self._memory = MemoryState(own_memory, variation, self._turns, declared)
+        self._memory = NoMemory()
+        if own_memory is not None or variation is not None:
+            from contextkit.context.memory_state import MemoryState
+
+            self._memory = MemoryState(own_memory, variation, self._turns, self.log, toolbox)
         self._compaction = CompactionState(compact)
         self._compaction.check(provider.model, output_tokens(provider.params))
         self._pins = Pins(self._turns, restates_task=compact is not None)
@@ -218,7 +218,6 @@ class Context:
             *(self._late, self._phases, self._changes, self._memory),  # a phase may withdraw tools that came late
             *(self._pins, self._compaction),
         )
-        self._surveyor = Surveyor(self.log, self._turns, self._memory, self._pins, self._may_call)
         self._summary_task: SummaryTask | None = None
         """What it is to summarise; None where it is no branch that writes a summary."""
         self._server = ServerState(self.log.entries)
@@ -319,6 +318,8 @@ class Context:
         """
         system, definitions, turns = adopt(provider, body)
         phases = options.pop("phases", None)
+        from contextkit.tools.adopt import adopted
+
         toolbox = Toolbox(adopted(definitions, () if tools is None else tools))
         arguments = {"system": system or None, "tools": toolbox, **options}
         context = cls(provider, **arguments) if folder is None else cls.open(folder, provider, **arguments)
@@ -537,14 +538,17 @@ class Context:
             return decision.kind
         return "reference" if self._memory.is_large(body) else "stay"
 
-    def delegate(self, call: Call | str, value: object, question: Any = EXTRACT) -> Self:
+    def delegate(self, call: Call | str, value: object, question: Any = None) -> Self:
         """A branch that reads a large result whole and answers with an extract, on the prefix that is cached already.
 
         Send its request, give it the reply, then answer the call with it: `context.result(call, side)`. The result is
         billed once, as uncached input; this conversation never holds it, so no reasoning is bound to it. Its bill is in
-        this context's ledger. Other open calls stay open here. Needs a memory; raises `UsageError` for a result that is
-        not large, and `InvalidCall` for a call that is not open.
+        this context's ledger. Other open calls stay open here. Without a `question` it is asked for what matters for the
+        task. Needs a memory; raises `UsageError` for a result that is not large, and `InvalidCall` for a call that is
+        not open.
         """
+        from contextkit.memory.offload import EXTRACT, NOT_PART_OF_READING
+
         self._required_memory("delegate")
         call_id = _call_id(call)
         if call_id not in self._turns.open:
@@ -561,7 +565,7 @@ class Context:
             if other.call_id != call_id:
                 side._append("result", side._result_body(other.call_id, NOT_PART_OF_READING))
         side._append("result", written)
-        side._append("user", {"content": content_parts(question)})
+        side._append("user", {"content": content_parts(EXTRACT if question is None else question)})
         return side
 
     def _result_body(self, call_id: str, value: object, *, is_error: bool = False) -> dict[str, Json]:
@@ -605,6 +609,8 @@ class Context:
         again. Raises what sending raises, `BudgetExceeded` before a request that a budget has no room for, and
         `UsageError` where nothing was said yet.
         """
+        from contextkit.context.run import check_steps, run
+
         check_steps(max_steps)
         check_budget(budget)
         steps = run(
@@ -635,6 +641,8 @@ class Context:
 
         Calls of one reply run together, at most `limit` at a time; `approve` and `on_event` may be async.
         """
+        from contextkit.context.run import arun, check_steps
+
         check_steps(max_steps, limit)
         check_budget(budget)
         steps = arun(
@@ -694,6 +702,8 @@ class Context:
 
     def summary(self) -> Summary:
         """What was read from cache, what it cost, and why each miss happened."""
+        from contextkit.ledger.summary import summarise
+
         return summarise(self.ledger)
 
     @property
@@ -842,9 +852,9 @@ class Context:
         opening, left = self._restated(content_parts(summary), first)
         policy = self._compaction.policy
         if policy is not None and policy.on_lost != "ignore":
-            after = self._surveyor.after(self._provider, opening, first, left.references)
+            after = self._surveyor().after(self._provider, opening, first, left.references)
             if after.unreadable:
-                self._report_loss(newly_unreadable(after, self.survival()), is_done=False)
+                self._report_loss(after, self.survival(), is_done=False)
         with self._lock:
             kept = next((sequence for sequence in self._turns.ordered if first is not None and sequence >= first), None)
             n_kept = 0 if kept is None else self._n_tokens(kept)
@@ -952,7 +962,7 @@ class Context:
         """
         with self._lock:
             layout = self._layout()
-        return self._surveyor.now(self._provider, layout, overrides)
+        return self._surveyor().now(self._provider, layout, overrides)
 
     def compact_results(self, before: Entry | int, above_tokens: int = 500) -> Entry | None:
         """Open a new epoch in which results older than `before` stand as references where they are larger than
@@ -962,21 +972,12 @@ class Context:
         memory.
         """
         memory, last = self._required_memory("compact_results"), self.log.find(before).sequence
-        if memory.offload is None:
-            raise UsageError(
-                "compact_results needs a memory that keeps results: leave offload= of Memory(…) as it is, or give it a rule"
-            )
-        if not self._memory.can_read:
-            raise UsageError(NO_READER)
-        if type(above_tokens) is not int or above_tokens < 2:
-            raise UsageError(f"above_tokens={above_tokens!r}: 2 or more, at four bytes a token")
         old = [
             self._rendered_result(sequence)
             for sequence in self._turns.ordered
             if sequence < last and self.log[sequence].kind == "result" and sequence not in self._pins.places
         ]
-        rule = Offload(above_tokens, min(above_tokens // 2, memory.offload.preview_tokens))
-        shorter = replaced(old, memory.files, rule)
+        shorter = memory.shortened(old, above_tokens)
         if not shorter:
             return None
         first = next(sequence for sequence in self._turns.ordered if str(sequence) in shorter)
@@ -1001,16 +1002,16 @@ class Context:
         Raises `FileMissing` where the memory does not have it, `FileErased`, and `SourceChanged` where only its source
         had it.
         """
-        if isinstance(what, str | Reference):
-            memory = self._required_memory("restore")
-            reference = memory.references.named(what) if isinstance(what, str) else what
-            return bytes_of(reference, memory.files, memory.fetch)
+        if not isinstance(what, int | Entry):
+            return self._required_memory("restore").content_of(what)
         entry = self.log.find(what)
         if entry.kind != "result":
             raise UsageError(
                 f"entry {entry.sequence} is no result but {entry.kind}: it stands in the log as it was said"
             )
-        return self._memory.restored(entry)
+        from contextkit.context.memory_state import restored
+
+        return restored(entry, self.memory)
 
     def recall(self, query: str, limit: int = 5, budget_tokens: int = 1_000) -> Entry | None:
         """Append what memory holds on `query`, behind what was said: facts true now and known by now, and what earlier
@@ -1018,11 +1019,7 @@ class Context:
 
         None where it holds nothing. Nothing that stands in the prompt is repeated. Needs a memory with an index.
         """
-        memory = self._required_memory("recall")
-        if memory.index is None:
-            raise UsageError("context.recall needs an index: Memory(files, index=Index(path))")
-        in_prompt = entry_ids(self.log, [*self._turns.ordered, *self._turns.waiting])
-        text = recall(memory.index, memory.facts, query, limit, budget_tokens, at=self._clock(), leave_out=in_prompt)
+        text = self._required_memory("recall").recalled(query, limit, budget_tokens, self._clock())
         return self._append("notice", {"text": text, "event": {"type": "recall", "query": query}}) if text else None
 
     # Branches and sub-agents
@@ -1076,7 +1073,7 @@ class Context:
         )
         if whole is not None:
             system, (tools, masked) = parse(self.log[self._turns.head_system].body)["system"] or None, whole
-            memory = self.memory if memory is None else Memory.of(memory)
+            memory = as_memory(memory) or self.memory
             tools, missing = self._answered_by(memory, tools)
             masked = masked - self._memory.own.keys() | missing
         permit = self._phases.permit
@@ -1096,8 +1093,8 @@ class Context:
                 call=None if call is None else _call_id(call),
                 model=model,
             )
-            if memory is not None and origin.plan is not None:
-                memory = Memory.of(memory).with_plan(origin.plan)
+            if (whole_memory := as_memory(memory)) is not None and origin.plan is not None:
+                memory = whole_memory.with_plan(origin.plan)
             agent_provider = self._provider_for(provider, model)
             agent = type(self)(
                 agent_provider,
@@ -1132,6 +1129,8 @@ class Context:
         with ExitStack() as opened:
             agents = [opened.enter_context(self.spawn(task, **options)) for task in listed]
             opened.pop_all()
+        from contextkit.context.fan_out import FanOut
+
         return FanOut(agents)
 
     @property
@@ -1236,6 +1235,8 @@ class Context:
         for branch, task in zip(branches, listed, strict=True):
             if task is not None:
                 branch._append("user", {"content": content_parts(task)})
+        from contextkit.context.fan_out import FanOut
+
         return FanOut(branches)
 
     # Appending
@@ -1250,18 +1251,17 @@ class Context:
             self._settle()
             if once:
                 self._turns.check(kind, body)
-                if (held := self._held(kind, canonical(body))) is not None:
-                    return held
+                frozen = canonical(body)
+                first = 0 if kind == "user" else self._turns.last_assistant  # the ids of calls are those of one reply
+                for entry in self.log[first:]:
+                    if entry.kind == kind and entry.body == frozen:
+                        return entry
             entry = self._write(kind, self._phases.with_refusals(body) if kind == "assistant" else body)
             if kind == "assistant":
                 self._late_refusals.clear()
             with suppress(*_RETRYABLE):  # the entry is durable: who calls again would write it twice
                 self._write_due()
         return entry
-
-    def _held(self, kind: Kind, body: bytes) -> Entry | None:
-        first = 0 if kind == "user" else self._turns.last_assistant  # the ids of calls are those of one reply
-        return next((entry for entry in self.log[first:] if entry.kind == kind and entry.body == body), None)
 
     def _append_turn(self, kind: Kind, body: Json, *, is_new: bool) -> Entry:
         """Append a turn of somebody's message list; a new result lives as the memory's rules say, others as they are."""
@@ -1288,23 +1288,24 @@ class Context:
             self._late_refusals.update((parse(entry.body)["call_id"], entry) for entry in results)
 
     def _write_due(self) -> None:
-        while (due := self._due()) is not None:
-            self._write(*due)
-
-    def _due(self) -> tuple[Kind, Json] | None:
-        for reducer in self._reducers:
-            if reducer in self._fed:
-                due = reducer.due()
-                if due is not None:
-                    return due
+        while (reducer := next((one for one in self._reducers if one in self._fed), None)) is not None:
+            due = reducer.due()
+            if due is None:
                 self._fed.discard(reducer)
-        return None
+            else:
+                self._write(*due)
 
     def _write(self, kind: Kind, body: Json) -> Entry:
         self._turns.check(kind, body)
         entry = self.log.append(kind, body)
-        self._turns.feed(entry)
-        self._feed(entry)
+        self._turns.take(entry, body)
+        n_found = len(self._late.found_at)
+        for reducer in self._reducers:
+            if kind in reducer.reads:
+                reducer.feed(entry)
+                self._fed.add(reducer)
+        if len(self._late.found_at) != n_found:
+            self._widen()
         return entry
 
     def _replay(self) -> None:
@@ -1315,15 +1316,6 @@ class Context:
             feed(entry)
             for feed_reducer in readers[entry.kind]:
                 feed_reducer(entry)
-
-    def _feed(self, entry: Entry) -> None:
-        n_found = len(self._late.found_at)
-        for reducer in self._reducers:
-            if entry.kind in reducer.reads:
-                reducer.feed(entry)
-                self._fed.add(reducer)
-        if len(self._late.found_at) != n_found:
-            self._widen()
 
     def _begin_phases(self, permit: Permit | None) -> None:
         """Continue in the phase the log says, the first one if it says none; write what a crash kept from being
@@ -1371,7 +1363,7 @@ class Context:
 
     def _layout(self) -> PromptLayout:
         return self._prompts.layout(
-            self.log.entries, self._turns, self._provider, self._n_shared_entries(), self._planning_state()
+            self.log, self._turns, self._provider, self._n_shared_entries(), self._planning_state()
         )
 
     def _n_shared_entries(self) -> int:
@@ -1379,7 +1371,7 @@ class Context:
         return n_shared if epoch == self._turns.epoch else 0
 
     def _planning_state(self) -> PlanningState:
-        return self._account.planning_state(self._provider.model, self.log.entries[-1].at, self._turns.epoch)
+        return self._account.planning_state(self._provider.model, self.log[-1].at, self._turns.epoch)
 
     def _n_rewritten(self, overrides: dict[str, Any]) -> int:
         """Tokens that the next request would pay for beside what it pays for anyway, were it made with these
@@ -1415,7 +1407,7 @@ class Context:
             raise
         policy = self._compaction.policy
         if policy is not None and policy.on_lost != "ignore":
-            self._report_loss(newly_unreadable(self.survival(), None), is_done=True)
+            self._report_loss(self.survival(), None, is_done=True)
         return entry
 
     def _last_reply(self) -> Entry | None:
@@ -1465,13 +1457,15 @@ class Context:
 
         And what it leaves outside the window.
         """
+        from contextkit.memory.opening import opening
+
         end = len(self.log) if keep_from is None else keep_from
         has_goal = self.memory is not None or self._compaction.policy is not None
         goal = goal_of(self.log[:end]) if has_goal else ""
         if self._pins.named("task", goal) is not None:
             goal = ""
         left, plan = self._memory.left_behind(end), self._memory.plan
-        return epoch_opening(summary, goal, plan, left.listing, self._pins.repeated(end)), left
+        return opening(summary, goal, plan, left.listing, self._pins.repeated(end)), left
 
     def _summary_branch(self, instruction: Any, provider: Provider | None, at: int | None) -> Self:
         """A branch that is asked for a summary of what is said up to entry `at`."""
@@ -1506,9 +1500,16 @@ class Context:
         is_there = name in self.toolbox.names or name in self._late
         return is_there and self._phases.refusal(name) is None
 
-    def _report_loss(self, items: Sequence[SurvivalItem], *, is_done: bool) -> None:
+    def _surveyor(self) -> Surveyor:
+        from contextkit.context.survival import Surveyor
+
+        return Surveyor(self.log, self._turns, self._memory, self._pins, self._may_call)
+
+    def _report_loss(self, after: Survival, before: Survival | None, *, is_done: bool) -> None:
         """Raise or warn, as the policy says, where a compaction leaves items that the model cannot read."""
-        policy = self._compaction.policy
+        from contextkit.context.survival import loss_text, newly_unreadable
+
+        policy, items = self._compaction.policy, newly_unreadable(after, before)
         if not items or policy is None:
             return
         text = loss_text(items, is_done=is_done or policy.on_lost == "warn")
@@ -1541,10 +1542,15 @@ class Context:
         body = next((body for entry in entries if (body := parse(entry.body))["call_id"] == call_id), None)
         if body is None or "whole" not in body:
             raise UsageError(f"this branch did not read the result of call {call_id!r}: context.delegate(call, value)")
+        from contextkit.memory.offload import extracted
+
         return extracted(body, extract)
 
     def _surroundings(self) -> Surroundings:
         """What a result comes into now."""
+        from contextkit.economics.residency import Prices
+        from contextkit.memory.residency import Surroundings
+
         model = self._provider.model
         with self._lock:
             state, n_tokens = self._planning_state(), self._prompts.n_tokens(self.log, self._turns, self._provider)
@@ -1553,10 +1559,10 @@ class Context:
             Prices.of(state.price, model, n_tokens, ttl_seconds), n_tokens, binds_reasoning(self._provider)
         )
 
-    def _required_memory(self, what: str) -> Memory:
+    def _required_memory(self, what: str) -> MemoryState:
         if self.memory is None:
             raise UsageError(f"context.{what} needs a memory: Context(…, memory=FileMemory(folder))")
-        return self.memory
+        return cast("MemoryState", self._memory)
 
     # Branching
     # ------------------------------------------------------------------------------------------------------------------
@@ -1637,12 +1643,12 @@ class Context:
             if has_this_head and is_for_all:
                 tools = memory = None
             if has_this_head and (whole := subset_of(tools or (), self.toolbox)) is not None:
-                memory = self.memory if memory is None else Memory.of(memory)
+                memory = as_memory(memory) or self.memory
                 tools = self._answered_by(memory, whole[0])[0]
             elif tools is None:
                 tools = functions_for(declared, self.toolbox, self._memory.own)
-            if memory is not None and origin.plan is not None:
-                memory = Memory.of(memory).with_plan(origin.plan)
+            if (whole_memory := as_memory(memory)) is not None and origin.plan is not None:
+                memory = whole_memory.with_plan(origin.plan)
             permit = self._phases.permit
             if origin.table_names is not None and permit is not None and (phases is None or is_for_all):
                 phases = permit.phases
@@ -1714,7 +1720,8 @@ class Context:
     def _plan_for(self, lane: str, memory: Memory | FileMemory | None) -> str | None:
         """Path of a sub-agent's todo list where it would be this conversation's own; None where it is another already."""
         own = None if self.memory is None else self.memory.todo
-        other = None if memory is None else Memory.of(memory).todo
+        given = as_memory(memory)
+        other = None if given is None else given.todo
         if own is None or other is None or (own.root, own.path) != (other.root, other.path):
             return None
         return f"{AGENTS}/{lane}/{own.name.rpartition('/')[2]}"

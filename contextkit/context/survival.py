@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from contextkit.canonical import Json, parse
-from contextkit.context.reducers import MemoryState
+from contextkit.context.reducers import NoMemory
 from contextkit.errors import MemoryRefused, StorageError, UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log, Turns
-from contextkit.memory.compaction import CONVERSATION, INDEX
 from contextkit.memory.memory import Memory
 from contextkit.memory.offload import bytes_of
+from contextkit.memory.opening import CONVERSATION, INDEX
 from contextkit.memory.pins import Pin, Pins
 from contextkit.memory.reading import READ_REFERENCE
 from contextkit.memory.reference import ID_DIGITS, Reference
@@ -408,9 +408,7 @@ def _label(text: str) -> str:
 class Surveyor:
     """Reports what became of the items of one conversation."""
 
-    def __init__(
-        self, log: Log, turns: Turns, memory: MemoryState, pins: Pins, may_call: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, log: Log, turns: Turns, memory: NoMemory, pins: Pins, may_call: Callable[[str], bool]) -> None:
         """`may_call`: whether the model has a tool and may call it now."""
         self._log, self._turns, self._memory, self._pins, self._may_call = log, turns, memory, pins, may_call
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from math import exp, log
 
 Survival = tuple[tuple[float, float], ...]
@@ -104,7 +105,7 @@ class Rhythm:
 
         Between two known lengths it falls by the same factor for each factor of time.
         """
-        seen = self._n_gaps_reaching()
+        seen = list(accumulate(reversed(self._bins)))[::-1]  # own gaps that reached each known length
         weight = self.prior.weight
         share = [
             (weight * known + own) / (weight + self.turns)
@@ -128,14 +129,6 @@ class Rhythm:
     def remaining_turns(self) -> float:
         """How many calls are still to come."""
         return self.prior.remaining_turns + self.turns / self.prior.turns_weight
-
-    def _n_gaps_reaching(self) -> list[int]:
-        """How many own gaps reached each known length."""
-        reached, above = [], 0
-        for n in reversed(self._bins):
-            above += n
-            reached.append(above)
-        return reached[::-1]
 
 
 def _kind(tokens: float) -> int:

@@ -66,7 +66,6 @@ class Pace:
 
     __slots__ = (
         "_before",
-        "_contradicted",
         "_lane",
         "_ledger",
         "_left",
@@ -76,6 +75,7 @@ class Pace:
         "_rhythm",
         "_size",
         "_states",
+        "contradicted",
     )
 
     def __init__(self, lane: tuple[str, str]) -> None:
@@ -88,23 +88,17 @@ class Pace:
         self._left: dict[str, CachedEntries] = {}
         self._lifetimes: dict[str, set[int]] = {}
         """Model → lifetimes that the ends of its requests were written with, since the last declared break."""
-        self._contradicted: set[str] = set()
-        """Models whose bills contradict the rule of mixed lifetimes."""
+        self.contradicted: set[str] = set()
+        """Models of which a bill shows that a breakpoint did not read an entry of another lifetime."""
         self._states: dict[tuple[str, int], PlanningState] = {}
-
-    def contradicts_mixed_lifetimes(self, ledger: Ledger, model: str) -> bool:
-        """Return whether a bill of the lane shows that a breakpoint did not read an entry of another lifetime."""
-        self._follow(ledger)
-        return model in self._contradicted
 
     def n_left(self, ledger: Ledger) -> int:
         """Tokens that the last call of the lane left in its cache; 0 before the first."""
-        self._follow(ledger)
+        self.follow(ledger)
         return self._n_left
 
     def planning_state(
         self,
-        ledger: Ledger,
         model: Model,
         now: float,
         epoch: int,
@@ -112,8 +106,7 @@ class Pace:
         *,
         is_mixed: bool = True,
     ) -> PlanningState:
-        """What is known of the lane before its next request to `model`; costs what was recorded since."""
-        self._follow(ledger)
+        """What is known of the lane, as far as it was followed, before its next request to `model`."""
         key = (model.name, self._rhythm.turns)
         tables = self._states[key]._tables if key in self._states else {}
         planning_state = PlanningState(
@@ -129,12 +122,12 @@ class Pace:
         self._states = {key: planning_state} if calls_to_come is None else self._states
         return planning_state
 
-    def _follow(self, ledger: Ledger) -> None:
+    def follow(self, ledger: Ledger) -> None:
+        """Read what was recorded since."""
         if ledger is not self._ledger:
             self._ledger, self._n = ledger, 0
-        rows = ledger.calls
-        while self._n < len(rows):
-            self._see(rows[self._n])
+        for call in ledger.calls[self._n :]:
+            self._see(call)
             self._n += 1
 
     def _see(self, call: ModelCall) -> None:
@@ -159,7 +152,7 @@ class Pace:
             changes = last.breakpoints[-1].ttl_seconds != breakpoints[-1].ttl_seconds
             outlives = len(lifetimes) > 1 and call.at - last.at >= min(lifetimes)
             if (changes or outlives) and _reads_too_little(call):
-                self._contradicted.add(call.model)
+                self.contradicted.add(call.model)
         if breakpoints:
             lifetimes.add(breakpoints[-1].ttl_seconds)
         self._left[call.model] = CachedEntries(breakpoints, call.at, prompt.epoch)
@@ -311,7 +304,7 @@ class Account:
         """What `request` would read if it were sent now."""
         with self._lock:
             cache = self._cache(request.model.name, request.provider)
-            return cache.quote(request.prompt, self._clock()).read or 0
+            return cache.quote(request._prompt, self._clock()).read or 0
 
     def quote(self, provider: Provider, layout: PromptLayout, fields: Mapping[str, Json] | None = None) -> Usage:
         """What sending `layout` to `provider`, with `fields` beside its own, would be billed now; nothing is sent."""
@@ -321,15 +314,15 @@ class Account:
 
     def planning_state(self, model: Model, now: float, epoch: int, calls_to_come: float | None = None) -> PlanningState:
         """What is known of this lane before its next request to `model`; `now` is the time of the last thing said."""
-        ledger = self._recorder.ledger
         with self._lock:
+            self._pace.follow(self._recorder.ledger)
             cache = self._cache(model.name, model.provider)
             is_mixed = True
             if isinstance(cache, BreakpointCache):
-                if self._pace.contradicts_mixed_lifetimes(ledger, model.name):
+                if model.name in self._pace.contradicted:
                     cache.separate_lifetimes()
                 is_mixed = cache.is_ttl_interchangeable
-            return self._pace.planning_state(ledger, model, now, epoch, calls_to_come, is_mixed=is_mixed)
+            return self._pace.planning_state(model, now, epoch, calls_to_come, is_mixed=is_mixed)
 
     def admit(self, provider: Provider, request: Request, n_attempts: int) -> Hold:
         """Ask `on_cold` where the cache is cold, then reserve in every budget.
@@ -343,7 +336,7 @@ class Account:
             self._warned = request
         if not self.limits:
             return Hold((), self._planned(request))
-        call, params = self._capped(provider, request.prompt, request.params, n_attempts)
+        call, params = self._capped(provider, request._prompt, request.params, n_attempts)
         hold = self._reserve(request, call, n_attempts)
         if params is not request.params:
             request.cap_output(params)
@@ -382,7 +375,7 @@ class Account:
         with self._lock:
             n_cached = self._pace.n_left(self._recorder.ledger)
             cache = self._cache(request.model.name, request.provider)
-            usage, hit = cache.quote(request.prompt, now), cache.lookup(request.prompt, now)
+            usage, hit = cache.quote(request._prompt, now), cache.lookup(request._prompt, now)
         if not is_cold(n_cached, usage, request.model):
             return None
         n_tokens = n_not_read(n_cached, usage)
@@ -580,7 +573,7 @@ class Account:
         first = now if first_byte_at is None else first_byte_at
         usd = _billed_usd(response)
         row = self._note(request, name, usage, first, now, error, is_billed=True, billed_usd=usd)
-        self._remember(name, request.prompt, usage)
+        self._remember(name, request._prompt, usage)
         self._answered = request, response, row
 
     def _remember(self, name: str, prompt: Prompt, usage: Usage | None) -> None:
@@ -591,7 +584,7 @@ class Account:
         """Whether this response has its row: the same id for the same prompt, or, where the host gives none, the same
         object.
         """
-        if name and self._billed.get(name) == (_key(request.prompt), usage):
+        if name and self._billed.get(name) == (_key(request._prompt), usage):
             return True
         if self._answered is None:
             return False
@@ -633,8 +626,8 @@ class Account:
                 error=error,
                 billed_usd=billed_usd,
             )
-            call = self._recorder.record(call, request.prompt, request.layout.columns.entries, request.epoch)
-            self._warm(call, request.prompt)
+            call = self._recorder.record(call, request._prompt, request.layout.columns.entries, request.epoch)
+            self._warm(call, request._prompt)
         self._gate.forget(request)
         return call
 
@@ -664,7 +657,7 @@ class Account:
         return hold.settle(usage) if is_answered else hold.forfeit()
 
     def _planned(self, request: Request) -> PlannedCall:
-        return planned_call(request.provider, request.model, request.prompt, request.params, self._clock())
+        return planned_call(request.provider, request.model, request._prompt, request.params, self._clock())
 
     def _free_name(self) -> str:
         """An id for a call without a response, that no other row has: rows may be missing before it."""
@@ -790,20 +783,11 @@ def _billed_anyway(provider: Provider, response: Any) -> tuple[str, Usage]:
 
 def _billed_usd(response: object) -> float | None:
     """Dollars that a router says a response cost; None where it says none."""
+    usage = response.get("usage") if isinstance(response, Mapping) else getattr(response, "usage", None)
     try:
-        usage = plain(response).get("usage")
+        return billed_usd_of(plain(usage))
     except UnreadableReply:
         return None
-    return billed_usd_of(usage) if isinstance(usage, Mapping) else None
-
-
-def _reply_body(reply: Reply, after: int) -> Json:
-    """Body of the entry that keeps `reply` to a request that included entries up to `after`."""
-    native = reply.native
-    return {
-        "after": after,
-        **assistant_body(native.wire, native.model, parse(native.body), reply.text, reply.calls, reply.stop),
-    }
 
 
 def take(
@@ -846,7 +830,9 @@ def take(
         account.note_removed_reasoning(reply.id, reasons)
         account.received(request, reply, response, first_byte_at)
         return False
-    body = {**_reply_body(reply, request.after), **({"withheld": list(withheld)} if withheld else {})}
+    native = reply.native
+    kept = assistant_body(native.wire, native.model, parse(native.body), reply.text, reply.calls, reply.stop)
+    body = {"after": request.after, **kept, **({"withheld": list(withheld)} if withheld else {})}
     if reply.is_renamed:
         _unkept(request)  # what the server keeps has the ids that came
     elif request.continued:
@@ -871,11 +857,13 @@ _COUNTS_WRITES_TOGETHER = frozenset({"openai_chat"})
 
 def _with_lifetimes(usage: Usage, request: Request) -> Usage:
     """The usage with its writes divided among lifetimes as predicted, where the endpoint counts them together."""
+    if request.wire not in _COUNTS_WRITES_TOGETHER:
+        return usage
     written, predicted = usage.written, request.predicted.write_1h
-    if request.wire not in _COUNTS_WRITES_TOGETHER or not written or not predicted:
+    if not written or not predicted:
         return usage
     long = min(predicted, written)
-    ttls = [mark.ttl_seconds for mark in request.prompt.breakpoints if mark.is_written]
+    ttls = [mark.ttl_seconds for mark in request._prompt.breakpoints if mark.is_written]
     return replace(usage, writes=Usage(writes={min(ttls): written - long, max(ttls): long}).writes)
 
 

@@ -49,8 +49,6 @@ _MOST_LEFT = 4_096
 """Calls of a conversation of which it is remembered what they left in the cache."""
 MOST_DIGESTS = 1 << 19
 """Running digests in the index."""
-_ANY_PREFIX = ("implicit", "billed")
-"""Kinds of cache that read a prefix that ends inside a block."""
 
 
 class Ruler:
@@ -371,7 +369,7 @@ class _Trial:
                 ends = sent.prompt.ends_tokens
                 sizes = [ends[i] - (ends[i - 1] if i else 0) for i in range(sent.prompt.n)]
                 sent.units = [
-                    Unit(sent.level(i), b"%d %d %d" % (sent.level(i), entry, size), None)
+                    Unit(sent.level(i), b"%d %d %d" % (sent.level(i), entry, size), None, size)
                     for i, (entry, size) in enumerate(zip(sent.entries, sizes, strict=False))
                 ]
         return sent.units
@@ -432,7 +430,7 @@ class _Trial:
         best, pairs, similar = owner, None, shared
         if alignments:
             similar, best, pairs = max(alignments, key=lambda one: (one[0], one[1].is_own, one[1].n_shared))
-        predicted = self._readable(hit, owner, whole, shared)
+        predicted = self._readable(hit)
         readable = max(predicted, read or 0)
         shared = max(shared, readable)
         similar = max(similar, shared)
@@ -453,8 +451,7 @@ class _Trial:
 
     def _alone(self, size: int, read: int | None, hit: Hit) -> Verdict:
         """The verdict on a call that nothing earlier resembles; what it begins with may have been cached nevertheless."""
-        end = 0 if hit.segment is None else self.ruler.at(hit.segment + 1)
-        predicted = end if self.is_marked else self.rounding.down(end)
+        predicted = self._readable(hit)
         found = predicted if read is None else read
         readable = max(found, predicted)
         gaps: tuple[Gap, ...] = ()
@@ -482,30 +479,24 @@ class _Trial:
         least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
         return f"{tokens:,} tokens; the least that is cached is {least}"
 
-    def _readable(self, hit: Hit, owner: _Earlier, whole: int, shared: int) -> int:
-        """Tokens that the reference cache held, in billed tokens."""
+    def _readable(self, hit: Hit) -> int:
+        """Tokens that the reference cache held, in billed tokens. A cache that keeps every prompt is read up to the first
+        difference, also inside a block.
+        """
         end = 0 if hit.segment is None else self.ruler.at(hit.segment + 1)
-        if self.is_marked:
+        if self.is_marked or self.sent.row.cache == "units":
             return end
-        if self.sent.row.cache in _ANY_PREFIX:
-            return self.rounding.down(
-                max([end, *(self.common_tokens(one) for one in self.earlier if self._holds(one))])
-            )
-        is_whole = hit.segment is not None and hit.segment + 1 >= owner.n_shared
-        return self.rounding.down(shared if is_whole or end >= whole - self.sent.row.granularity_tokens else end)
+        return self.rounding.down(max([end, *(self.common_tokens(one) for one in self.earlier if self._holds(one))]))
 
     def _holds(self, one: _Earlier) -> bool:
-        """Return whether a cache that keeps every prefix holds what an earlier call has in common with this one, up to the
-        first byte that differs.
+        """Return whether an earlier prompt of this model has begun to be answered, lives, and is keyed as this one up to
+        the first difference.
         """
         was, now = one.sent, self.sent
-        level = now.level(min(one.n_shared, now.prompt.n - 1))
-        return (
-            was.row.name == now.row.name
-            and was.prompt.namespaces[: level + 1] == now.prompt.namespaces[: level + 1]
-            and was.began_at is not None
-            and was.began_at <= now.call.at < was.call.at + now.row.default_ttl_seconds
-        )
+        at, began, level = now.call.at, was.began_at, now.level(min(one.n_shared, now.prompt.n - 1))
+        is_there = began is not None and began <= at < was.call.at + now.row.default_ttl_seconds
+        has_keys = was.prompt.namespaces[: level + 1] == now.prompt.namespaces[: level + 1]
+        return is_there and has_keys and was.row.name == now.row.name
 
     def common_tokens(self, one: _Earlier) -> int:
         """Tokens of the common prefix with an earlier call, up to the first byte that differs."""
@@ -694,10 +685,15 @@ class _Gaps:
 
     def _use_of_prefix(self) -> Gap | None:
         """Why a cache that keeps every prompt did not hold the common prefix."""
-        holders = [one for one in self._trial.earlier if one.n_shared >= self._owner.n_shared]
-        return self._late(holders, self._sent.row.default_ttl_seconds) or Gap(
-            "nobody", "rules", 0, evidence="the cache keeps whole units"
-        )
+        trial, row = self._trial, self._sent.row
+        holders = [
+            one
+            for one in trial.earlier
+            if one.sent.row.name == row.name
+            and trial.rounding.down(trial.common_tokens(one)) > self._lengths.readable
+        ]
+        late = self._late(holders, row.default_ttl_seconds) if holders else None
+        return late or Gap("nobody", "rules", 0, evidence="the cache keeps whole units")
 
     def _use_of_marks(self, ideal: int) -> Gap | None:
         """Why no breakpoint read the common prefix."""
@@ -821,12 +817,15 @@ class _Gaps:
         return Gap("unexplained", "unknown", tokens, "", f"prefix intact, gap {gap} s ≤ {ttl} s", "")
 
     def _since_last(self) -> Gap | None:
-        """The change against the last call of the conversation, where an older one has what should have been read."""
+        """The change against the last call of the conversation, behind which a provider read less than an earlier prompt had
+        left; None where nothing changed.
+        """
         last = next((one for one in self._trial.earlier if one.is_own), None)
-        if last is None or last is self._owner or last.n_shared >= min(self._owner.n_shared, last.sent.prompt.n):
+        if last is None or last.n_shared >= min(last.sent.prompt.n, self._sent.prompt.n):
             return None
         place, before, after, level = self._difference(last.sent, last.n_shared)
-        text = f"{place}, changed back: an older call had it, and the cache did not"
+        is_back = last is not self._owner and last.n_shared < self._owner.n_shared
+        text = f"{place}, changed back: an older call had it, and the cache did not" if is_back else place
         return Gap("program_bytes", _CHANGED[level], 0, place, text, "associated", before, after)
 
 

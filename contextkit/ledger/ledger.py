@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import parse
@@ -47,11 +47,13 @@ from contextkit.ledger.calls import (
     place_of,
 )
 from contextkit.ledger.prompts import Lane, outline, prompts_of
-from contextkit.log.sqlite import CallLines, SQLiteStorage
 from contextkit.log.storage import JSONLStorage, Storage, folder_at, is_same_file, is_unfinished
 from contextkit.private_files import open_private
 from contextkit.sequence_view import SequenceView
 from contextkit.terminal import sanitize
+
+if TYPE_CHECKING:
+    from contextkit.log.sqlite import CallLines
 
 if sys.platform != "win32":
     import fcntl
@@ -281,6 +283,8 @@ class Ledger:
         """The ledger that is kept beside a log: in its folder, or in its SQLite file; in memory beside any other."""
         if isinstance(storage, JSONLStorage) and storage.path is not None:
             return cls.open(storage.path.parent / LEDGER_NAME)
+        from contextkit.log.sqlite import CallLines, SQLiteStorage
+
         ledger = cls()
         if isinstance(storage, SQLiteStorage):
             lines = CallLines(storage.file, storage.session)
@@ -358,12 +362,12 @@ class Ledger:
     def _append(self, record: Record) -> None:
         row = encode(record) if self._file else b""
         with self._lock:
-            if isinstance(self._file, CallLines):
+            if isinstance(self._file, LedgerFile):
+                self._file.append(row)
+            elif self._file:
                 line, end = self._end.add(row)
                 self._file.append(line)
                 self._end = end
-            elif self._file:
-                self._file.append(row)
             self._add(record)
 
     def prompts(self) -> Iterator[tuple[ModelCall, Prompt | None]]:

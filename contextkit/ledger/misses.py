@@ -82,9 +82,10 @@ class Miss:
     read_tokens: int
     """Tokens it read."""
     lost_tokens: int
-    """The difference, paid as a write or as plain input. 0 for a call that had nothing to read yet."""
+    """The difference, paid as a write or as plain input; 0 where nobody could have read it: for a first call, a rewrite of
+    the history, a start after the longest lifetime."""
     cost_usd: float | None
-    """Price of the lost tokens above that of reading them; None where no price is known."""
+    """Price of the difference above that of reading it; None where no price is known."""
     where: str
     """Evidence: the changed block, the gap and the lifetime, …"""
     certain: bool
@@ -99,7 +100,7 @@ class Miss:
         """Return whether tokens were lost that need not have been: a declared rewrite of the history, a start after the
         longest lifetime, and a first write have their price and lose nothing.
         """
-        return self.lost_tokens > 0 and self.whose != "nobody"
+        return self.lost_tokens > 0
 
 
 def misses(calls: Iterable[ModelCall]) -> list[Miss]:
@@ -235,7 +236,7 @@ def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:
         whose=main.whose,
         expected_tokens=verdict.read + lost,
         read_tokens=verdict.read,
-        lost_tokens=lost,
+        lost_tokens=lost if main.is_avoidable else 0,
         cost_usd=None if usage is None else loss_usd(usage, lost, partial(list_cost_usd, call)),
         where=main.evidence,
         certain=main.basis == "recorded",

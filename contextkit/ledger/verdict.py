@@ -54,7 +54,7 @@ Basis = Literal["recorded", "assumed", "documented", "measured", "associated", "
 """What supports a cause. recorded: the record shows it; assumed: something, such as a lifetime, had to be assumed;
 documented: the record shows something that, as the provider documents, has this effect; measured: something whose
 effect was measured on other recordings; associated: something that came before the miss, which proves nothing (the
-cause is `unknown`); empty: nothing."""
+cause is `unknown`, or a change that was taken back); empty: nothing."""
 
 
 NOTHING_TO_READ: tuple[Cause, ...] = ("first_write", "below_minimum")

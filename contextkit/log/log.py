@@ -126,16 +126,19 @@ class Turns:
         return turns
 
     def feed(self, entry: Entry) -> None:
-        """Take the next entry; raises `InvalidCall` like `check`, and `UsageError` when an entry was left out."""
+        """Take the next entry; raises what `check` and `take` raise."""
+        body = _deciding(entry.kind, entry.body) if entry.kind in _READ else None
+        self.check(entry.kind, body)
+        self.take(entry, body)
+
+    def take(self, entry: Entry, body: Json) -> None:
+        """Take the next entry, whose `body` was checked. Raises `UsageError` when an entry was left out."""
         if entry.sequence != self.n:
             raise UsageError(
                 f"entry {entry.sequence} came where entry {self.n} was due: feed every entry of the log once, in order"
             )
-        kind = entry.kind
-        body = _deciding(kind, entry.body) if kind in _READ else None
-        self.check(kind, body)
-        _FEEDS[kind](self, entry.sequence, body)
-        if kind == "assistant":
+        _FEEDS[entry.kind](self, entry.sequence, body)
+        if entry.kind == "assistant":
             self._reply = entry.body
         self.n += 1
 

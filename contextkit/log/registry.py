@@ -12,8 +12,6 @@ from typing import Protocol, runtime_checkable
 
 from contextkit.errors import UsageError
 from contextkit.log.entry import Entry
-from contextkit.log.postgres import PostgresStorage
-from contextkit.log.sqlite import SQLiteStorage
 from contextkit.log.storage import JSONLStorage, Storage, folder_at
 
 LOG_NAME = "log.jsonl"
@@ -42,10 +40,22 @@ class ListedSessions(SessionStorage, Protocol):
         """The entries of another session in the same place, also while somebody writes it; none of one not there."""
 
 
+def _open_sqlite(url: str) -> Storage:
+    from contextkit.log.sqlite import SQLiteStorage
+
+    return SQLiteStorage.at(url)
+
+
+def _open_postgres(url: str) -> Storage:
+    from contextkit.log.postgres import PostgresStorage
+
+    return PostgresStorage.at(url)
+
+
 STORAGES: dict[str, Callable[[str], Storage]] = {
-    "sqlite": SQLiteStorage.at,
-    "postgresql": PostgresStorage.at,
-    "postgres": PostgresStorage.at,
+    "sqlite": _open_sqlite,
+    "postgresql": _open_postgres,
+    "postgres": _open_postgres,
 }
 """Scheme → what opens a URL of it. A program may add its own: `STORAGES["etcd"] = open_etcd`."""
 

@@ -16,13 +16,14 @@ from contextkit.errors import ToolRefusal, UsageError
 from contextkit.log.content import checked_text
 from contextkit.log.entry import Entry, Kind
 from contextkit.log.log import Turns
-from contextkit.memory.compaction import GOAL, goal_of
 from contextkit.tools.tool import Tool, tool
 
 PinKind = Literal["task", "constraint", "decision", "fact"]
 """What is pinned."""
 PIN_KINDS: tuple[PinKind, ...] = get_args(PinKind)
 """In the order in which an epoch repeats them."""
+GOAL = "The user asked, at the beginning:"
+"""An opening's first line, where it repeats what the user asked."""
 HEADING = "Pinned, and still in force:"
 """The first line of what an epoch repeats."""
 MOST_CHARACTERS = 2_000
@@ -114,6 +115,12 @@ def unpin_body(pin: Pin) -> Json:
     """Body of the notice that withdraws a pin."""
     event = {"type": PIN, "kind": pin.kind, "text": pin.text, "is_withdrawn": True}
     return {"text": f"No longer in force ({pin.kind}): {pin.text}", "event": event}
+
+
+def goal_of(entries: Iterable[Entry]) -> str:
+    """What the user asked first, as text."""
+    first: Json = next((parse(entry.body) for entry in entries if entry.kind == "user"), {"content": []})
+    return "\n".join(part["text"] for part in first["content"] if part["type"] == "text")
 
 
 class Pins:

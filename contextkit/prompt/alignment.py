@@ -34,7 +34,9 @@ class Unit:
     key: bytes
     """Equal for equal blocks."""
     body: bytes | None
-    """Its bytes; None where they are unknown, or where it is equal whole or not at all, as an image is."""
+    """Its bytes, empty where it is equal whole or not at all, as an image is; None where they are unknown."""
+    size: int = 0
+    """Its size, where its bytes are unknown."""
 
 
 def units_of(layout: PromptLayout) -> list[Unit]:
@@ -44,7 +46,7 @@ def units_of(layout: PromptLayout) -> list[Unit]:
     for segment in range(layout.n):
         body, level = columns.body(segment), columns.levels[segment]
         key = b"" if segment in columns.silent else blake2b(body, digest_size=12, person=bytes([level])).digest()
-        units.append(Unit(level, key, None if is_opaque(body) else body))
+        units.append(Unit(level, key, b"" if is_opaque(body) else body))
     return units
 
 
@@ -116,10 +118,15 @@ def _is_refilled(share: float, tokens: int, least_tokens: int) -> bool:
 
 
 def _equal_share(was: Unit, now: Unit) -> float:
-    """Share of the bytes of `now` that `was` has too."""
-    if was.level != now.level or was.body is None or now.body is None or not now.body:
+    """Share of `now` that `was` has too; of two blocks whose bytes are unknown, that of the smaller one, where it is at least
+    half: a program seldom writes its tools or system text anew.
+    """
+    if was.level != now.level:
         return 0.0
-    return equal_bytes(was.body, now.body) / len(now.body)
+    if was.body is None and now.body is None:
+        less, more = sorted((was.size, now.size))
+        return less / more if now.level < _MESSAGES and 2 * less >= more > 0 else 0.0
+    return equal_bytes(was.body, now.body) / len(now.body) if was.body and now.body else 0.0
 
 
 _PROBE, _SKIPS, _WINDOW = 32, (0, 8, 32, 128, 512, 2048), 2048

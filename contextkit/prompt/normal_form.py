@@ -39,8 +39,12 @@ def normal(value: Json) -> Json:
     {'type': 'tool_use', 'input': {'b': 1, 'a': 2}, 'name': 'f'}
     """
     if isinstance(value, dict):
+        keys = sorted(value.keys() - MARKERS)
+        if "type" in value:
+            keys.remove("type")
+            keys.insert(0, "type")
         ordered = {}
-        for key in _ordered(value):
+        for key in keys:
             item = value[key]
             ordered[key] = item if type(item) is str or key in VERBATIM else normal(item)
         return ordered
@@ -67,12 +71,3 @@ def marker_of(value: Json) -> Json:
         if marker is not None:
             return marker
     return None
-
-
-def _ordered(block: dict[str, Json]) -> list[str]:
-    """The keys without markers, sorted, `type` first."""
-    keys = sorted(block.keys() - MARKERS)
-    if "type" in block:
-        keys.remove("type")
-        keys.insert(0, "type")
-    return keys

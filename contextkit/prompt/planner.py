@@ -185,10 +185,12 @@ def choose(columns: PromptColumns, n: int, previous: int, rules: Plan, state: Pl
     `previous`: how many of them the request before held; `shared`: how many siblings send too.
     """
     # The entries that were written are surer than what was sent last.
-    before = state.cached.end(state.now, state.epoch) or previous
-    available = places(columns, n, min(before, n), rules, shared)
+    cached_end = state.cached.end(state.now, state.epoch)
+    available = places(columns, n, min(cached_end or previous, n), rules, shared)
     wanted = dict(available.named)
-    choice = Choice(columns, n, available, (), (), rules, state, _read_end(previous, n, state))
+    # Where nobody recorded the entries of the last request, all that was sent before is taken to be read.
+    read_end = min(cached_end if state.cached.epoch == state.epoch else previous, n)
+    choice = Choice(columns, n, available, (), (), rules, state, read_end)
     rejected = dict(_below_minimum(choice, wanted))
     options = _lifetime_options(choice, wanted, rejected)
     unpaid = dict(_unpaid(choice, wanted, rejected, options))
@@ -260,14 +262,6 @@ def _n_long(choice: Choice) -> int:
     """Blocks that a live entry with the long lifetime covers."""
     state = choice.state
     return min(state.cached.end(state.now, state.epoch, longer_than=choice.rules.tail_ttl_seconds), choice.n)
-
-
-def _read_end(previous: int, n: int, state: PlanningState) -> int:
-    """Blocks that this request is expected to read: by the entries of the last one, or, where nobody recorded those, all
-    that was sent before.
-    """
-    cached = state.cached
-    return min(cached.end(state.now, state.epoch) if cached.epoch == state.epoch else previous, n)
 
 
 def _below_minimum(choice: Choice, wanted: dict[str, int]) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ one costs nothing; its bytes are joined on demand.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal
@@ -223,7 +223,11 @@ class PromptColumns:
             self._strip("passing_blocks")
         level, opens = _LEVEL_NUMBERS[block.level], self._opens(block)
         body = block.body
-        self._write(self._lead(block, opens) + body)
+        data = self._lead(block, opens) + body
+        try:
+            self.wire += data
+        except BufferError:  # somebody is copying a body out just now, in another thread: the old bytes stay theirs, these begin with them
+            self.wire = self.wire + data
         self.bodies.append(len(self.wire) - len(body))
         self._append_columns(block, level, opens)
         self._count(len(self.ends) - 1, body)
@@ -284,12 +288,6 @@ class PromptColumns:
     def raised(self, n: int) -> tuple[str, ...]:
         """Flags raised by the first `n` blocks, sorted."""
         return tuple(sorted(flag for flag, at in self.flags.items() if at < n))
-
-    def _write(self, data: bytes) -> None:
-        try:
-            self.wire += data
-        except BufferError:  # somebody is copying a body out just now, in another thread: the old bytes stay theirs, these begin with them
-            self.wire = self.wire + data
 
     def _opens(self, block: RenderedBlock) -> bool:
         if not block.role:
@@ -397,28 +395,26 @@ class PromptLayout:
         """Size of the blocks on the wire, breakpoints and closing brackets aside."""
         return self.columns.ends[self.n - 1] if self.n else 0
 
-    def slices(self, start: int = 0) -> Iterator[bytes | memoryview]:
+    def slices(self, start: int = 0) -> list[bytes | memoryview]:
         """The wire bytes from `start` to the last closing bracket: at most one slice more than there are breakpoints."""
         if not self.n:
-            return
-        grammar = self.columns.grammar
+            return []
+        grammar, slices = self.columns.grammar, list[bytes | memoryview]()
         with memoryview(self.columns.wire) as wire:
             for one in self.breakpoints:
                 place = self.columns.breakpoint_offsets[one.segment]
-                yield wire[start:place]
-                yield grammar.marker(one.ttl_seconds)
+                slices += [wire[start:place], grammar.marker(one.ttl_seconds)]
                 start = place
-            yield wire[start : self.n_bytes]
-        yield self.columns.closers[self.n - 1] + grammar.bracket(LEVELS[self.columns.levels[self.n - 1]])[1]
+            slices.append(wire[start : self.n_bytes])
+        closing = grammar.bracket(LEVELS[self.columns.levels[self.n - 1]])[1]
+        return [*slices, self.columns.closers[self.n - 1] + closing]
 
     def body(self, params: bytes) -> bytes:
         """The whole request body. `params` is the JSON object of all other fields."""
         opened = self.columns.grammar.opened
         middle = b"," if self.n and len(params) > 2 else b""
         opening, start = opened(self.columns, self.n, params) if opened else (params[:-1] + middle, 0)
-        parts: list[bytes | memoryview] = [opening]
-        parts.extend(self.slices(start))
-        parts.append(b"}")
+        parts = [opening, *self.slices(start), b"}"]
         try:
             return b"".join(parts)
         finally:

@@ -17,6 +17,7 @@ import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
@@ -57,12 +58,10 @@ class TokenCounter:
         tally = _Tally()
         _walk(value, tally)
         encode = self._encode
-        return tally.n_tokens + (
-            sum(self._n_exact(encode, text) for text in tally.texts) if encode else self._n_by_size(tally)
-        )
-
-    def _n_by_size(self, tally: _Tally) -> int:
-        return math.ceil((_n_bytes("".join(tally.texts)) + tally.n_frame_bytes) / self.bytes_per_token)
+        if encode:
+            return tally.n_tokens + sum(self._n_exact(encode, text) for text in tally.texts)
+        n_bytes = _n_bytes("".join(tally.texts)) + tally.n_frame_bytes
+        return tally.n_tokens + math.ceil(n_bytes / self.bytes_per_token)
 
     def _n_exact(self, encode: Encode, text: str) -> int:
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -100,18 +99,16 @@ def _counter(tokenizer: str, bytes_per_token: float) -> TokenCounter:
     return TokenCounter(tokenizer, bytes_per_token)
 
 
+@dataclass(slots=True)
 class _Tally:
     """What one value holds."""
 
-    __slots__ = ("n_frame_bytes", "n_tokens", "texts")
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        """Leaves that are prompt text."""
-        self.n_tokens = 0
-        """Tokens of what is not text: pictures, files, numbers."""
-        self.n_frame_bytes = 0
-        """Text the provider writes around blocks; counts where text is estimated by size."""
+    texts: list[str] = field(default_factory=list)
+    """Leaves that are prompt text."""
+    n_tokens: int = 0
+    """Tokens of what is not text: pictures, files, numbers."""
+    n_frame_bytes: int = 0
+    """Text the provider writes around blocks; counts where text is estimated by size."""
 
 
 Rule = Callable[[dict[str, Json], _Tally], "str | None"]

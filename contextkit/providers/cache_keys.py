@@ -14,7 +14,6 @@ from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.canonical import Json, canonical
 from contextkit.facts.parameters import MESSAGES, SYSTEM, TOOLS, keying
 from contextkit.prompt.prompt import PromptColumns
-from contextkit.sequence_view import SequenceView
 
 
 def namespaces(endpoint: str, params: Mapping[str, Json], flags: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
@@ -39,8 +38,8 @@ def keyed(
 ) -> Prompt:
     """Return the prompt that a cache sees of the first `n` blocks of `columns`, with these breakpoints."""
     ends = (min(columns.level_ends[0], n), min(columns.level_ends[1], n))
-    views = SequenceView(columns.digests), SequenceView(columns.ends_tokens), SequenceView(columns.positions)
-    return Prompt(namespaces(endpoint, params, flags), ends, *views, marks, n)
+    keys = namespaces(endpoint, params, flags)
+    return Prompt(keys, ends, columns.digests, columns.ends_tokens, columns.positions, marks, n)
 
 
 @lru_cache(maxsize=4096)

@@ -7,7 +7,7 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from contextkit.canonical import Json, canonical
@@ -53,7 +53,10 @@ def apart(given: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, Json], 
     ({'temperature': 1}, {'seed': 7}, {'x-trace': '8'})
     """
     plain = {name: value for name, value in given.items() if name not in (HEADERS, BODY)}
-    headers, extra = (_mapping(name, given.get(name)) for name in (HEADERS, BODY))
+    headers, extra = ({} if given.get(name) is None else given[name] for name in (HEADERS, BODY))
+    for name, value in ((HEADERS, headers), (BODY, extra)):
+        if not isinstance(value, Mapping):
+            raise UsageError(f"{name} is a dict, not {type(value).__name__}")
     return plain, dict(extra), {str(name): str(value) for name, value in headers.items()}
 
 
@@ -86,7 +89,13 @@ def check_fields(params: Mapping[str, Json], wire: str, grammar: Grammar, least:
         raise UsageError(
             f"{', '.join(sorted(foreign))}: the client's business, not the request's; use client.with_options(…)"
         )
-    for name, asked in _lengths(params):
+    lengths = [(name, params.get(name)) for name in OUTPUT_FIELDS]
+    lengths += [
+        (name, held.get(name)) for field, name in NESTED.items() if isinstance(held := params.get(field), Mapping)
+    ]
+    for name, asked in lengths:
+        if asked is None:
+            continue
         if type(asked) is not int:
             raise UsageError(f"{name} is a number of tokens, not {type(asked).__name__}")
         if asked < least:
@@ -109,21 +118,6 @@ def check_names(names: Iterable[str], wire: str) -> None:
             f"{unknown}: {wire} has no parameter of this name{near} A field that its SDK does not declare goes into "
             f"extra_body={{{unknown!r}: …}}"
         )
-
-
-def _lengths(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """Yield the fields that limit the length of a reply, by name."""
-    found = [(name, params.get(name)) for name in OUTPUT_FIELDS]
-    found += [
-        (name, held.get(name)) for field, name in NESTED.items() if isinstance(held := params.get(field), Mapping)
-    ]
-    return ((name, asked) for name, asked in found if asked is not None)
-
-
-def _mapping(name: str, value: Json) -> Mapping[str, Json]:
-    if not isinstance(value, Mapping | None):
-        raise UsageError(f"{name} is a dict, not {type(value).__name__}")
-    return value or {}
 
 
 MODEL_FIELDS = ("model", "modelId")

@@ -56,7 +56,7 @@ def render_block(
     both count and key the same bytes. Raises `NotSerialisable` for what JSON cannot carry.
     """
     global _memo_bytes  # noqa: PLW0603 - the one counter of a process-wide memo
-    if not _budget_bytes:
+    if is_parsed or not _budget_bytes:
         value = block if is_parsed else parse(canonical(block))
         return _render(value, level, role, trait, model, frame, is_turn, entry)
     key = (canonical(block), level, role, trait, model, frame, is_turn, entry)
@@ -75,7 +75,7 @@ def render_block(
 def memoize_blocks(n_bytes: int) -> None:
     """Memoize rendered blocks from now on, up to `n_bytes`: for programs that receive the same conversations again.
 
-    A client renders each block once, so it has no memo.
+    What is rendered from a log is rendered once, so it is not in the memo.
     """
     global _budget_bytes  # noqa: PLW0603 - the one memo of a process
     _budget_bytes = max(_budget_bytes, n_bytes)

@@ -80,7 +80,7 @@ def as_read(request: Request, provider: Provider, withheld: Mapping[str, str]) -
     columns = request.layout.columns.rewound(request.layout.n)
     columns.withhold(found.values())
     layout, other = replace(request.layout, columns=columns), copy(request)
-    other.layout, other.prompt = layout, provider.prompt(layout, request.params)
+    other.layout, other._prompt = layout, provider.prompt(layout, request.params)
     return ReadRequest(other, tuple(found), tuple(dict.fromkeys(whys[name] for name in found)))
 
 
@@ -178,7 +178,7 @@ class PromptStore:
             provider.announcing,
             provider.noticing,
         )
-        key = (*names, str(_strips(provider)))
+        key = (*names, str(strips(provider.wire, provider.model, provider.params)))
         epoch, grown = self._grown.get(key, (-1, None))
         if grown is None or epoch != turns.epoch:
             grown = _headed(log, turns, provider)
@@ -202,10 +202,6 @@ class PromptStore:
             grown.rendered.append(sequence)
             grown.ends.append(len(grown.columns.ends))
         return grown
-
-
-def _strips(provider: Provider) -> bool:
-    return strips(provider.wire, provider.model, provider.params)
 
 
 def _ends(grown: _Grown, turns: Turns, n_shared: int) -> tuple[int, int]:
@@ -240,7 +236,7 @@ def _stands_for(entry: Entry) -> Entry:
 def _headed(log: Sequence[Entry], turns: Turns, provider: Provider) -> _Grown:
     columns = PromptColumns(
         provider.grammar,
-        strips_thinking=_strips(provider),
+        strips_thinking=strips(provider.wire, provider.model, provider.params),
         tool_prompt_tokens=provider.model.tool_prompt_tokens,
     )
     system, tools = parse(log[turns.head_system].body)["system"], parse(log[turns.head_tools].body)["tools"]

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from contextkit.providers.masking import Lowered
 from contextkit.providers.parameters import output_tokens
 from contextkit.providers.sdk_endpoints import ENDPOINTS, load, method_fields
 from contextkit.providers.server_state import Continued
+from contextkit.sequence_view import SequenceView
 
 Fields = dict[str, Any]
 
@@ -166,6 +167,7 @@ class Request(Mapping[str, Json]):
         "_fields",
         "_observe",
         "_observing",
+        "_prompt",
         "_reserve",
         "_sending",
         "after",
@@ -180,7 +182,6 @@ class Request(Mapping[str, Json]):
         "params",
         "path",
         "predicted",
-        "prompt",
         "provider",
         "wire",
     )
@@ -221,8 +222,7 @@ class Request(Mapping[str, Json]):
         self.wire = wire
         self.provider = provider
         self.model = model
-        self.prompt = prompt
-        """What the cache sees of it."""
+        self._prompt = prompt
         self.epoch = epoch
         """Declared breaks before it."""
         self.after = after
@@ -238,6 +238,17 @@ class Request(Mapping[str, Json]):
         self._observe, self._reserve, self._observing = observe, reserve, observing
         self._sending, self._asending = sending, asending
         self._fields: dict[str, Json] | None = None
+
+    @property
+    def prompt(self) -> Prompt:
+        """What the cache sees of it, to read."""
+        sent = self._prompt
+        return replace(
+            sent,
+            digests=SequenceView(sent.digests),
+            ends_tokens=SequenceView(sent.ends_tokens),
+            positions=SequenceView(sent.positions),
+        )
 
     @property
     def body(self) -> bytes:
@@ -393,7 +404,7 @@ class Request(Mapping[str, Json]):
         return self._fields
 
     def __getitem__(self, name: str) -> Json:
-        return self._mapping()[name]
+        return (self._fields or self._mapping())[name]
 
     def __iter__(self) -> Iterator[str]:
         if self._reserve is not None:

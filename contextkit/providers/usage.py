@@ -254,7 +254,13 @@ def read_usage(row: UsageFields, counters: Mapping[str, Any], report: Report = i
     Usage(fresh=12, read=0, writes={}, output=2)
     """
     flat = _flat(counters)
-    counts = {name: _count(flat, paths, report) for name, paths in _paths(row)}
+    counts: dict[str, int | None] = dict.fromkeys(_COUNTS)
+    for name, paths in _paths(row):
+        value = next((flat[path] for path in paths if flat.get(path) is not None), None)
+        if value is not None:
+            counts[name] = natural(value)
+            if counts[name] is None:
+                report(NO_COUNT)
     has_input = counts["total_input"] is not None or counts["uncached_input"] is not None
     if row.omits_zeros and has_input:
         counts.update({name: counts[name] or 0 for name in ("read", "output")})
@@ -319,16 +325,6 @@ _COUNTS = (
 def _paths(row: UsageFields) -> tuple[tuple[str, Paths], ...]:
     """Each counter of a row and its paths."""
     return tuple((name, getattr(row, name)) for name in _COUNTS)
-
-
-def _count(flat: Mapping[str, Any], paths: Paths, report: Report) -> int | None:
-    for path in paths:
-        value = flat.get(path)
-        if value is not None:
-            if natural(value) is None:
-                report(NO_COUNT)
-            return natural(value)
-    return None
 
 
 def _flat(counters: Mapping[str, Any]) -> dict[str, Any]:

@@ -315,7 +315,7 @@ def _report(analysed: AnalyzedCall, begun: _Open) -> Json:
         "list_cost_usd": analysed.list_cost_usd,
         "cost_uncached_usd": analysed.cost_uncached_usd,
         "cause": miss.cause if miss else None,
-        "lost_tokens": miss.lost_tokens if miss and miss.is_loss else 0 if analysed.usage else None,
+        "lost_tokens": miss.lost_tokens if miss else 0 if analysed.usage else None,
         "repairs": list(begun.call.repairs),
         "findings": [
             {

@@ -115,7 +115,7 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
     }
 )
 """Cause → its fix."""
-_UNNAMED = Fix("see docs", "docs/explanation/architecture.md names the causes.", saves=False)
+_UNNAMED = Fix("see docs", "docs/explanation/judge.md names the causes.", saves=False)
 
 
 _UNROUTED = Fix(

@@ -419,7 +419,7 @@ CALLS: tuple[Column[AnalyzedCall], ...] = (
     *_attributes(CSV, *COUNTERS, of="usage"),
     *_attributes(CSV, "cost_usd", "cost_uncached_usd"),
     *_attributes(CSV, "error", of="call"),
-    *_attributes(CSV, "cause", "where", "expected_tokens", "lost_tokens", of="miss"),
+    *_attributes(CSV, "cause", "whose", "is_loss", "where", "expected_tokens", "lost_tokens", of="miss"),
     Column("lost_usd", lambda analyzed: analyzed.miss.cost_usd if analyzed.miss else None, formats=CSV),
     Column("verdict", lambda analyzed: analyzed.diagnosis, formats=CSV),
     *_attributes(CSV, "billed_usd", of="call"),

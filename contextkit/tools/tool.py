@@ -390,28 +390,25 @@ class Call:
     def _begun(self, *, is_awaited: bool) -> Callable[[], Any] | Exception:
         """The call, ready to be made and noted as begun; where it is not to be made, what answers it."""
         try:
-            ready = self._tool()._ready(self.arguments, is_awaited=is_awaited)
+            if self.was_started:
+                raise InvalidCall(INTERRUPTED)
+            if self.is_cut:
+                raise InvalidCall(
+                    "the reply reached its token limit in this call, so it was not run; make it again, with shorter "
+                    "arguments"
+                )
+            if why := self._refusal(self.name):
+                raise InvalidCall(why)
+            if self.tool is None:
+                raise InvalidCall(f"there is no tool named {self.name!r}")
+            ready = self.tool._ready(self.arguments, is_awaited=is_awaited)
         except Exception as error:
             return _answerable(error)
         try:
-            self.begin()
+            self._begin(self.id)
         except InvalidCall as error:  # it was answered meanwhile
             return error
         return ready
-
-    def _tool(self) -> Tool:
-        """The tool. Raises `InvalidCall`, in words for the model, where the call is not to be made."""
-        if self.was_started:
-            raise InvalidCall(INTERRUPTED)
-        if self.is_cut:
-            raise InvalidCall(
-                "the reply reached its token limit in this call, so it was not run; make it again, with shorter arguments"
-            )
-        if why := self.refusal:
-            raise InvalidCall(why)
-        if self.tool is None:
-            raise InvalidCall(f"there is no tool named {self.name!r}")
-        return self.tool
 
 
 async def run_all(calls: Iterable[Call], answer: Callable[[Call, object], T], limit: int, tries: int = 1) -> list[T]:

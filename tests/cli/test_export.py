@@ -62,7 +62,7 @@ def check_against_report(run: Run, rows: list[dict[str, Any]], *arguments: objec
         for row in group:
             check_sums([one for one in rows if one[key] == (row["name"] or None)], row)
     check_sums(rows, report["total"])
-    lost = [row for row in rows if row["lost_tokens"]]
+    lost = [row for row in rows if row["is_loss"]]
     assert len(lost) == report["total"]["n_misses"] == sum(cause["n"] for cause in report["causes"])
     for cause in report["causes"]:
         mine = [row for row in lost if row["miss_cause"] == cause["cause"]]

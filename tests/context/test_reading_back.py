@@ -13,7 +13,7 @@ from contextkit import Context, tool
 from contextkit.cache.usage import Usage
 from contextkit.canonical import parse
 from contextkit.memory import FileMemory, Memory, Offload
-from contextkit.memory.compaction import NEWEST
+from contextkit.memory.opening import NEWEST
 from contextkit.memory.reference import references_of
 from contextkit.memory.search.index import Index
 from tests.context.test_remembering import PROVIDERS

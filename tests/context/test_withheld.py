@@ -93,7 +93,7 @@ def test_reasoning_that_a_reply_says_was_left_out_counts_no_more(desk: Desk, is_
     assert parse(context.log[-1].body)["withheld"] == [thought]
     [remark] = context.ledger.remarks
     assert (remark.kind, remark.about, remark.text) == ("verdict", answer["id"], "reasoning removed: prefix_mismatch")
-    assert [call.verdict for call in analyzed_calls(context.ledger.records)] == [
+    assert [call.diagnosis for call in analyzed_calls(context.ledger.records)] == [
         "",
         "reasoning removed: prefix_mismatch",
     ]

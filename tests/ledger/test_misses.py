@@ -118,7 +118,7 @@ def test_the_cause_is_named(cause: str, where: str, sent: Prompt, more: dict[str
     miss = begun().call(more.pop("at"), billed(0, 1000 * sent.n), sent, **more).last
     assert (miss.cause, where in miss.where) == (cause, True), miss.where
     assert miss.index == 1
-    assert miss.lost_tokens == pytest.approx(min(20_000, 1000 * sent.n + 10), abs=2_000)
+    assert miss.expected_tokens == pytest.approx(min(20_000, 1000 * sent.n + 10), abs=2_000)
     assert miss.is_loss is (cause != "compaction")
     assert miss.certain is (cause != "unknown")
 
@@ -174,7 +174,7 @@ def test_long_writes_live_longer() -> None:
     story = Story().call(0, Usage(10, 0, 0, 20_000, 5)).call(1_000, billed(0, 21_000))
     assert story.last.cause == "unknown"
     late = Story().call(0, Usage(10, 0, 0, 20_000, 5)).call(4_000, billed(0, 21_000)).last
-    assert (late.cause, late.lost_tokens, late.is_loss) == ("cold_start", 20_000, False)  # no lifetime is longer
+    assert (late.cause, late.expected_tokens, late.is_loss) == ("cold_start", 20_000, False)  # no lifetime is longer
 
 
 def test_noise_is_no_miss() -> None:

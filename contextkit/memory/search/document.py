@@ -14,7 +14,8 @@ from hashlib import blake2b
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import LogCorrupt
 from contextkit.log.entry import Entry
-from contextkit.memory.compaction import GOAL, LISTING
+from contextkit.memory.opening import LISTING
+from contextkit.memory.pins import GOAL
 from contextkit.memory.reading import READERS
 from contextkit.memory.reference import Reference
 

@@ -217,17 +217,17 @@ WIRE = "anthropic_messages"
 
 def _flags(value: Mapping[str, Json]) -> tuple[str, ...]:
     """Return what a block holds, at any depth, that some level is keyed on or that changes the prompt elsewhere."""
-    return tuple(sorted(set(_flags_in(value))))
-
-
-def _flags_in(value: Json) -> Iterator[str]:
-    if isinstance(value, dict):
-        yield from _FLAGGED.get(str(value.get("type")), ())
-        citations = value.get("citations")
-        yield from ("citations",) if isinstance(citations, dict) and citations.get("enabled") else ()
-        value = [inner for key, inner in value.items() if key in ("content", "source", "tool_references", "tool")]
-    for inner in value if isinstance(value, list) else ():
-        yield from _flags_in(inner)
+    flags, pending = set[str](), list[Json]([value])
+    for held in pending:
+        if isinstance(held, list):
+            pending.extend(held)
+        elif isinstance(held, dict):
+            flags.update(_FLAGGED.get(str(held.get("type")), ()))
+            citations = held.get("citations")
+            if isinstance(citations, dict) and citations.get("enabled"):
+                flags.add("citations")
+            pending.extend(held[key] for key in ("content", "source", "tool_references", "tool") if key in held)
+    return tuple(sorted(flags))
 
 
 SERVER_RESULTS = (
@@ -279,7 +279,7 @@ def tool_trait(tool: Mapping[str, Json]) -> Trait:
 
 
 _SWITCH_TRAITS = {
-    name: Trait(is_silent=True, flags=lambda block, name=name: (name, *_flags_in(block)))  # type: ignore[misc]
+    name: Trait(is_silent=True, flags=lambda block, name=name: (name, *_flags(block)))  # type: ignore[misc]
     for name in SWITCHES
 }
 
@@ -489,18 +489,19 @@ def prompt(layout: PromptLayout, params: Mapping[str, Json], dropped: Collection
     flags = layout.columns.raised(n)
     marks = _with_automatic(layout, params.get("cache_control"))
     marks = _with_served(columns, n, marks) if SERVED in flags and marks else marks
-    return keyed(
-        "anthropic", dict(_split(params)), tuple(flag for flag in flags if flag not in EFFECTS), columns, n, marks
-    )
+    return keyed("anthropic", _split(params), tuple(flag for flag in flags if flag not in EFFECTS), columns, n, marks)
 
 
-def _split(params: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+def _split(params: Mapping[str, Json]) -> dict[str, Json]:
     """Parameters, the fields that count by themselves apart."""
+    split: dict[str, Json] = {}
     for name, value in params.items():
         fields = _SPLIT.get(name, ()) if isinstance(value, dict) else ()
+        split.update((f"{name}.{field}", value.get(field)) for field in fields)
         rest = {key: inner for key, inner in value.items() if key not in fields} if fields else value
-        yield from ((f"{name}.{field}", value.get(field)) for field in fields)
-        yield from ((name, rest),) if rest or not fields else ()
+        if rest or not fields:
+            split[name] = rest
+    return split
 
 
 def _with_automatic(layout: PromptLayout, marker: Json) -> tuple[Breakpoint, ...]:

@@ -249,7 +249,7 @@ def _miss(session: Session, place: int) -> dict[str, Json]:
         "cause": miss.cause,
         "where": where_text(miss),
         "expected": miss.expected_tokens,
-        "lost": miss.lost_tokens if miss.is_loss else 0,
+        "lost": miss.lost_tokens,
         "usd": miss.cost_usd,
         "provider": provider_says(miss.cause, verdict),
         "fix": fix_of(miss).short,
