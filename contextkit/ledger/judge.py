@@ -689,8 +689,7 @@ class _Gaps:
         holders = [
             one
             for one in trial.earlier
-            if one.sent.row.name == row.name
-            and trial.rounding.down(trial.common_tokens(one)) > self._lengths.readable
+            if one.sent.row.name == row.name and trial.rounding.down(trial.common_tokens(one)) > self._lengths.readable
         ]
         late = self._late(holders, row.default_ttl_seconds) if holders else None
         return late or Gap("nobody", "rules", 0, evidence="the cache keeps whole units")

@@ -33,7 +33,7 @@ from tests.judge.recordings import (
 )
 from tests.scale import n_examples
 
-SEEDS = range(n_examples(60, 2_000))
+SEEDS = range(n_examples(60, 500))
 PLANTED = range(n_examples(12, 200))
 GRANULARITY = 128
 """Of the reads of OpenAI's models here."""
