@@ -25,6 +25,7 @@ from contextkit.terminal import echo_error
 
 COMMANDS = {
     "demo": "contextkit.cli.demo",
+    "explain": "contextkit.cli.explain",
     "explain-edit": "contextkit.cli.explain_edit",
     "export": "contextkit.cli.export",
     "lint": "contextkit.cli.lint",
@@ -88,6 +89,7 @@ def cli() -> None:
     contextkit demo                              one agent, billed four ways: what keeps the cache and what loses it
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
+    contextkit explain session.jsonl 31          one of its calls: what it could have read, what it lost and to what
     contextkit export --out calls.parquet        a row a call, for DuckDB, Spark or pandas
     contextkit whatif session.jsonl              what it would have cost with one thing changed
     contextkit lint src/                         what will break the prefix, in code and in recorded requests

@@ -38,16 +38,13 @@ class Figure:
         return UNKNOWN if self.value is None else f"{'≥ ' if self.is_lower_bound else ''}{self._text()}"
 
     def _text(self) -> str:
-        raise NotImplementedError
+        return f"{self.value:,}"
 
 
 class Count(Figure):
     """A number of calls, tokens or misses."""
 
     __slots__ = ()
-
-    def _text(self) -> str:
-        return f"{self.value:,}"
 
 
 class Dollars(Figure):

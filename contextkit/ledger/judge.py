@@ -23,13 +23,14 @@ from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.facts.observed import ReadStep, read_steps
-from contextkit.ledger.calls import INFERRED_LANE, Bodies, ModelCall, Outline
+from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, ModelCall, Outline
 from contextkit.ledger.prompts import Growing, is_without_head, read_body
 from contextkit.ledger.verdict import Basis, Cause, Gap, Verdict, Whose
 from contextkit.models import Model
 from contextkit.prompt.alignment import Alignment, Unit, align, is_opaque, units_of
 from contextkit.prompt.diff import common_bytes, common_segments, difference, path_of
 from contextkit.prompt.prompt import LEVELS, PromptLayout
+from contextkit.redact import redact
 
 MOST_CANDIDATES = 8
 """Earlier prompts that one call is aligned with."""
@@ -249,8 +250,8 @@ class Judge:
         conversation = self._conversations.setdefault((call.session, call.lane), _Conversation())
         scope.publish(call.at)
         cache = scope.cache(row)
-        hit = cache.lookup(sent.prompt, call.at)
         trial = _Trial(sent, scope, conversation, remarks)
+        hit = cache.lookup(sent.prompt, call.at)
         verdict = trial.verdict(hit)
         conversation.note(trial, verdict)
         if sent.began_at is not None:
@@ -307,6 +308,9 @@ class _Trial:
         self.rounding = scope.roundings.setdefault(sent.row.name, Rounding(sent.row))
         sent.anchors = self._anchors()
         self.ruler = Ruler(sent.prompt.ends_tokens, sent.prompt.n, sent.anchors)
+        if sent.layout is not None and sent.anchors:  # what the cache counts is what was billed
+            ends = [self.ruler.at(blocks) for blocks in range(1, sent.prompt.n + 1)]
+            sent.prompt = replace(sent.prompt, ends_tokens=ends)
 
     # Earlier calls
 
@@ -384,7 +388,13 @@ class _Trial:
             was = one.sent
             is_one_agent = agent_of(was.call.lane) == agent_of(now.call.lane)
             if is_one_agent and (was.layout is None) == (now.layout is None) and (was.layout or one.is_own):
-                pairs = align(self._units(was), self._units(now), weights, one.n_shared, now.row.min_tokens)
+                pairs = align(
+                    self._units(was),
+                    self._units(now),
+                    weights,
+                    one.n_shared,
+                    now.row.min_tokens if one.is_own else None,
+                )
             else:
                 pairs = Alignment(tuple((i, 1.0) for i in range(one.n_shared)), ())
             if one.is_own or self._is_one_head(one, pairs, weights):
@@ -420,7 +430,7 @@ class _Trial:
             self.earlier = [one for _, one, _ in alignments]
         owner = max(
             self.earlier,
-            key=lambda one: (one.n_shared, _partial(one, sent), one.is_own, one.sent.call.at),
+            key=lambda one: (one.n_shared, _partial(one, sent), one.has_keys_of(sent), one.is_own, one.sent.call.at),
             default=None,
         )
         if owner is None:
@@ -445,6 +455,7 @@ class _Trial:
             similar,
             tuple(sorted(gaps, key=lambda gap: (not gap.is_avoidable, -gap.tokens))),
             best.sent.call.id,
+            tuple(one.sent.call.id for one in self.earlier),
             max((read or 0) - predicted, 0),
             predicted,
         )
@@ -460,9 +471,16 @@ class _Trial:
             gaps = (Gap("unexplained", "unknown", readable - found, evidence=text, basis=""),)
         elif not readable:
             gaps = (self._first_gap(size),)
-        rule_error = max((read or 0) - predicted, 0)
         return Verdict(
-            self.sent.call.id, size, read, readable, readable, readable, gaps, "", rule_error, predicted_read=predicted
+            self.sent.call.id,
+            size,
+            read,
+            readable,
+            readable,
+            readable,
+            gaps,
+            rule_error=max((read or 0) - predicted, 0),
+            predicted_read=predicted,
         )
 
     def _first_gap(self, size: int) -> Gap:
@@ -650,7 +668,8 @@ class _Gaps:
             sent.layout.columns.body(n) if sent.layout and n < sent.prompt.n and sent.level(n) == level else b""
             for sent in (was, now)
         )
-        offset, before, after = difference(one, other)
+        offset, *_ = difference(one, other)
+        _, before, after = difference(redact(one), redact(other))  # a secret that is cut is not known for one
         return (f"{path} byte {offset:,}" if one and other else path), before, after, level
 
     def _moved_breakpoint(self, ideal: int) -> Gap | None:
@@ -761,7 +780,7 @@ class _Gaps:
             (prompt.positions[one.segment] - prompt.positions[mark.segment], one.lookback) for one in behind
         )
         if distance < lookback:
-            return Gap("nobody", "rules", 0, evidence="lifetimes are apart")
+            return Gap("nobody", "rules", 0, evidence="the rules of the cache let it be read by nothing here")
         text = f"{distance} positions behind the last breakpoint, a lookup visits {lookback}"
         return Gap("program_use", "out_of_reach", 0, self._path(mark.segment), text)
 
@@ -799,6 +818,9 @@ class _Gaps:
     def _provider(self, tokens: int) -> Gap:
         """The cache should have held what was not read."""
         sent, left, read = self._sent, self._trial.conversation.left, self._lengths.read or 0
+        setting = self._trial.remarks.get("setting", "")
+        if setting.startswith((REROUTED, OTHER_PROJECT)):
+            return Gap("provider", "other_server", tokens, "", setting, "recorded")
         if not self._trial.is_marked and read:
             ago = next((ago for ago, tokens in enumerate(reversed(left), 1) if tokens == read), None)
             if ago:
@@ -822,8 +844,10 @@ class _Gaps:
         last = next((one for one in self._trial.earlier if one.is_own), None)
         if last is None or last.n_shared >= min(last.sent.prompt.n, self._sent.prompt.n):
             return None
-        place, before, after, level = self._difference(last.sent, last.n_shared)
         is_back = last is not self._owner and last.n_shared < self._owner.n_shared
+        if self._trial.is_marked and not is_back:  # an entry in front of a change is none the worse for it
+            return None
+        place, before, after, level = self._difference(last.sent, last.n_shared)
         text = f"{place}, changed back: an older call had it, and the cache did not" if is_back else place
         return Gap("program_bytes", _CHANGED[level], 0, place, text, "associated", before, after)
 

@@ -8,11 +8,12 @@ changed what it need not change. `docs/explanation/judge.md` has the rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
 from contextkit.cache.usage import Usage
+from contextkit.canonical import Json
 
 VERSION = 1
 """Of the form in which verdicts are written."""
@@ -112,9 +113,9 @@ class Gap:
     basis: Basis = "recorded"
     """What supports the cause."""
     was: str = ""
-    """Text of the earlier prompt around the change."""
+    """Text of the earlier prompt around the change, secrets covered."""
     now: str = ""
-    """Text of this prompt around it."""
+    """Text of this prompt around it, secrets covered."""
 
     @property
     def is_avoidable(self) -> bool:
@@ -147,6 +148,8 @@ class Verdict:
     """The differences, the largest loss first."""
     earlier_id: str = ""
     """Id of the earlier call that it is compared with; empty where there is none."""
+    candidates: tuple[str, ...] = ()
+    """Ids of the earlier calls among which that one was chosen."""
     rule_error: int = 0
     """Tokens that were read beyond what the reference cache held."""
     predicted_read: int | None = None
@@ -172,6 +175,17 @@ class Verdict:
     def main(self) -> Gap | None:
         """The gap that lost most, or the first one where none lost anything."""
         return max(self.gaps, key=lambda gap: (gap.is_avoidable, gap.tokens), default=None)
+
+
+def verdict_json(verdict: Verdict) -> dict[str, Json]:
+    """Return a verdict as JSON, with the version of its form."""
+    return {
+        "format": VERSION,
+        **asdict(verdict),
+        "gaps": [asdict(gap) for gap in verdict.gaps],
+        "lost_tokens": verdict.lost_tokens,
+        "is_miss": verdict.is_miss,
+    }
 
 
 def usage_if_read(usage: Usage, tokens: int) -> Usage:

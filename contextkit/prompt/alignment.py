@@ -87,14 +87,17 @@ class Alignment:
 
 
 def align(
-    one: Sequence[Unit], other: Sequence[Unit], weights: Sequence[int], shared: int, least_tokens: int
+    one: Sequence[Unit], other: Sequence[Unit], weights: Sequence[int], shared: int, least_tokens: int | None
 ) -> Alignment:
     """Align `other`, whose blocks weigh `weights` tokens, with the earlier prompt `one`; they share `shared` blocks.
 
     A replaced message counts only where an equal block follows, or where nearly all of it and `least_tokens` are
-    equal: a new question at the end of a prompt is no loss.
+    equal: a new question at the end of a prompt is no loss. None: messages behind the common prefix do not count, as those
+    of another conversation, which are other messages however much they resemble.
     """
     pairs = _heaviest_pairs(one, other, weights, shared)
+    if least_tokens is None:
+        pairs = [(i, j) for i, j in pairs if other[j].level < _MESSAGES]
     kept = [(i, 1.0) for i in range(shared)]
     last = pairs[-1][1] if pairs else -1
     paired = {i for i, _ in pairs}
@@ -104,17 +107,15 @@ def align(
             kept.append((j, 1.0))
         for was, now in zip(range(i + 1, next_i), range(j + 1, next_j), strict=False):
             share = _equal_share(one[was], other[now])
-            is_followed = now < last
-            if share and (
-                other[now].level < _MESSAGES or is_followed or _is_refilled(share, weights[now], least_tokens)
-            ):
+            is_head = other[now].level < _MESSAGES
+            if share and (is_head or now < last or _is_refilled(share, weights[now], least_tokens)):
                 kept.append((now, share))
     removed = tuple(i for i in range(shared, len(one)) if i not in paired and one[i].key)
     return Alignment(tuple(sorted(kept)), removed)
 
 
-def _is_refilled(share: float, tokens: int, least_tokens: int) -> bool:
-    return share >= _REFILLED_SHARE and share * tokens >= least_tokens
+def _is_refilled(share: float, tokens: int, least_tokens: int | None) -> bool:
+    return least_tokens is not None and share >= _REFILLED_SHARE and share * tokens >= least_tokens
 
 
 def _equal_share(was: Unit, now: Unit) -> float:

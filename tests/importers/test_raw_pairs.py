@@ -331,17 +331,17 @@ def test_gemini_and_bedrock_bodies_show_the_place_too(tmp_path: Path) -> None:
     def gemini(number: int, said: list[str], read: int) -> dict[str, Any]:
         roles = ("user", "model")
         contents = [{"role": roles[i % 2], "parts": [{"text": text}]} for i, text in enumerate(said)]
-        usage = {"promptTokenCount": 30_000 + number, "cachedContentTokenCount": read, "candidatesTokenCount": 1}
+        usage = {"promptTokenCount": 10_000 * len(said), "cachedContentTokenCount": read, "candidatesTokenCount": 1}
         answer = {"responseId": f"g{number}", "candidates": [{"finishReason": "STOP"}], "usageMetadata": usage}
         return {"at": AT + number, "model": "gemini-2.5-pro", "request": {"contents": contents}, "response": answer}
 
     edited = copy.copy(texts)
-    edited[2] = "c" * 10 + "C" * 20
-    path = put(tmp_path / "a", gemini(0, texts[:1], 0), gemini(1, texts[:3], 29_000), gemini(2, [*edited, "e"], 9_000))
+    edited[0] = "A" * 10 + "a" * 20
+    path = put(tmp_path / "a", gemini(0, texts[:1], 0), gemini(1, texts[:3], 10_000), gemini(2, [*edited, "e"], 0))
     found = [row.miss for row in analyzed_calls(read(path)) if row.miss]
     assert [(miss.cause, miss.where.split(" byte ")[0]) for miss in found][-1] == (
         "messages_changed",
-        "contents[2].parts[0]",
+        "contents[0].parts[0]",
     )
 
 

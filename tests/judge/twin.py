@@ -224,6 +224,7 @@ class Twin:
             key=lambda one: (
                 common(one, now),
                 partial_share(one, now),
+                has_keys(one, now, n_blocks=common(one, now)),
                 one.conversation == now.conversation,
                 one.call.at,
             ),
@@ -326,6 +327,12 @@ def is_resend(one: Call, after: Call) -> bool:
     return one.call.error is not None and is_same
 
 
+def has_keys(one: Call, now: Call, n_blocks: int) -> bool:
+    """Return whether both key so many blocks alike."""
+    level = now.blocks[n_blocks - 1][0] if n_blocks else -1
+    return one.spaces[: level + 1] == now.spaces[: level + 1]
+
+
 def is_opaque(body: bytes) -> bool:
     return any(mark in body for mark in OPAQUE)
 
@@ -416,9 +423,11 @@ def heaviest_chains(one: Call, now: Call) -> list[list[tuple[int, int]]]:
 def kept_shares(one: Call, now: Call, chain: Sequence[tuple[int, int]]) -> dict[int, float]:
     """Blocks of `now` that `one` has too, each with the share that is equal: those of the common prefix, the pairs of the
     chain, and between two pairs the blocks that replaced one another, in their order. A replaced message counts only where
-    a pair follows, or where nine tenths of it and the least that is cached are equal.
+    a pair follows, or where nine tenths of it and the least that is cached are equal. Of another conversation, no message behind the common
+    prefix counts.
     """
-    start = common(one, now)
+    start, is_own = common(one, now), one.conversation == now.conversation
+    chain = [(i, j) for i, j in chain if is_own or now.blocks[j][0] < MESSAGES]
     kept = dict.fromkeys(range(start), 1.0) | {j: 1.0 for _, j in chain}
     edges = [(start - 1, start - 1), *chain, (len(one.blocks), len(now.blocks))]
     for number, ((i, j), (next_i, next_j)) in enumerate(pairwise(edges)):
@@ -428,7 +437,7 @@ def kept_shares(one: Call, now: Call, chain: Sequence[tuple[int, int]]) -> dict[
             if level != other_level or is_opaque(before) or is_opaque(after):
                 continue
             share = equal_bytes(before, after) / len(after)
-            is_refilled = share >= 0.9 and share * now.size(j + step) >= now.row.min_tokens
+            is_refilled = is_own and share >= 0.9 and share * now.size(j + step) >= now.row.min_tokens
             if share and (level < MESSAGES or is_followed or is_refilled):
                 kept[j + step] = share
     return kept
