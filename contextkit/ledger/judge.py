@@ -120,6 +120,17 @@ class Sent:
         """The breakpoints it wrote an entry at."""
         return (mark for mark in self.prompt.breakpoints if mark.is_written)
 
+    def is_resend_of(self, one: Sent) -> bool:
+        """Return whether it repeats a call of its conversation that failed."""
+        was, now = one.prompt, self.prompt
+        return (
+            one.call.error is not None
+            and (one.call.session, one.call.lane, one.row.name) == (self.call.session, self.call.lane, self.row.name)
+            and was.n == now.n
+            and was.digests[was.n - 1] == now.digests[now.n - 1]
+            and was.namespaces == now.namespaces
+        )
+
     def level(self, segment: int) -> int:
         """Level of a block."""
         tools, system = self.prompt.level_ends
@@ -272,6 +283,8 @@ class Judge:
             scope.index[key] = sent
         while len(scope.index) > MOST_DIGESTS:
             scope.index.popitem(last=False)
+        if conversation.recent and sent.is_resend_of(conversation.recent[-1]):
+            conversation.recent.pop()
         conversation.recent.append(sent)
         heads = scope.heads.setdefault(name, OrderedDict())
         heads.pop((call.session, call.lane), None)
@@ -304,11 +317,13 @@ class _Trial:
     # Earlier calls
 
     def _earlier(self) -> list[_Earlier]:
-        """The calls that this one is compared with: its conversation's last ones first."""
+        """The calls that this one is compared with, its conversation's last ones first; a resend is not compared with the
+        call that it repeats: what that would have lost is counted once.
+        """
         own, seen, found = self.conversation.recent, set[int](), list[_Earlier]()
 
         def add(sent: Sent, *, is_own: bool) -> None:
-            if id(sent) not in seen and len(found) < MOST_CANDIDATES:
+            if id(sent) not in seen and len(found) < MOST_CANDIDATES and not self.sent.is_resend_of(sent):
                 seen.add(id(sent))
                 found.append(_Earlier(sent, _common(sent.prompt, self.sent.prompt), is_own))
 
@@ -339,11 +354,14 @@ class _Trial:
     # Sizes
 
     def _anchors(self) -> tuple[tuple[int, int], ...]:
-        """Places of this prompt whose size bills told: those of the earlier prompts that it begins with, and its own."""
+        """Places of this prompt whose size bills told: those of the earlier prompts of its model that it begins with, and its
+        own.
+        """
         size = self.sent.usage.prompt if self.sent.usage else None
         anchors = {
             blocks: tokens
             for one in reversed(self.earlier)
+            if one.sent.row.name == self.sent.row.name
             for blocks, tokens in one.sent.anchors
             if blocks <= one.n_shared and (size is None or tokens <= size)
         }
@@ -363,12 +381,15 @@ class _Trial:
         return sent.units
 
     def _alignments(self) -> list[tuple[int, _Earlier, Alignment]]:
-        """Tokens that this prompt has in common with each earlier one, with the pairs of their blocks."""
+        """Tokens that this prompt has in common with each earlier one, with the pairs of their blocks; with one of another
+        agent, the common prefix only: agents have prompts of their own.
+        """
         now, result = self.sent, list[tuple[int, _Earlier, Alignment]]()
         weights = [self.ruler.at(i + 1) - self.ruler.at(i) for i in range(now.prompt.n)]
         for one in self.earlier:
             was = one.sent
-            if (was.layout is None) == (now.layout is None) and (was.layout or one.is_own):
+            is_one_agent = agent_of(was.call.lane) == agent_of(now.call.lane)
+            if is_one_agent and (was.layout is None) == (now.layout is None) and (was.layout or one.is_own):
                 pairs = align(
                     self._units(was),
                     self._units(now),
@@ -378,12 +399,14 @@ class _Trial:
                 )
             else:
                 pairs = Alignment(tuple((i, 1.0) for i in range(one.n_shared)), ())
-            if one.is_own or self._is_one_head(pairs, weights):
+            if one.is_own or self._is_one_head(one, pairs, weights):
                 result.append((round(sum(weights[i] * share for i, share in pairs.kept)), one, pairs))
         return result
 
-    def _is_one_head(self, pairs: Alignment, weights: Sequence[int]) -> bool:
-        """Return whether at least half of the tools and half of the system text are equal."""
+    def _is_one_head(self, one: _Earlier, pairs: Alignment, weights: Sequence[int]) -> bool:
+        """Return whether at least half of the tools and half of the system text are equal; where there are neither, whether
+        the first block is.
+        """
         start, has_head = 0, False
         for end in self.sent.prompt.level_ends:
             size = sum(weights[start:end])
@@ -391,7 +414,7 @@ class _Trial:
             if same < _HEAD_SHARE * size:
                 return False
             start, has_head = end, has_head or size > 0
-        return has_head
+        return has_head or one.n_shared > 0
 
     # Lengths and gaps
 
@@ -415,11 +438,11 @@ class _Trial:
         if owner is None:
             return self._alone(size, read, hit)
         whole = ruler.at(owner.n_shared)
-        shared = whole + round(_partial(owner, sent) * (ruler.at(min(owner.n_shared + 1, sent.prompt.n)) - whole))
+        shared = self.common_tokens(owner)
         best, pairs, similar = owner, None, shared
         if alignments:
             similar, best, pairs = max(alignments, key=lambda one: (one[0], one[1].is_own, one[1].n_shared))
-        predicted = self._readable(hit, owner, shared)
+        predicted = self._readable(hit)
         readable = max(predicted, read or 0)
         shared = max(shared, readable)
         similar = max(similar, shared)
@@ -440,19 +463,16 @@ class _Trial:
         )
 
     def _alone(self, size: int, read: int | None, hit: Hit) -> Verdict:
-        """The verdict on a call that nothing earlier resembles."""
-        row, found = self.sent.row, read or 0
-        cause: Cause = "below_minimum" if size < row.min_tokens else "first_write"
-        least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
-        text = (
-            f"{size:,} tokens; the least that is cached is {least}"
-            if cause == "below_minimum"
-            else f"nothing was cached in lane {self.sent.call.lane!r} before"
-        )
-        basis: Basis = "assumed" if row.is_assumed and cause == "below_minimum" else "recorded"
-        gaps = () if found else (Gap("nobody", cause, 0, evidence=text, basis=basis),)
-        predicted = self.ruler.at(hit.segment + 1) if hit.segment is not None else 0
+        """The verdict on a call that nothing earlier resembles; what it begins with may have been cached nevertheless."""
+        predicted = self._readable(hit)
+        found = predicted if read is None else read
         readable = max(found, predicted)
+        gaps: tuple[Gap, ...] = ()
+        if readable > found:
+            text = "a call of another conversation had cached what it begins with"
+            gaps = (Gap("unexplained", "unknown", readable - found, evidence=text, basis=""),)
+        elif not readable:
+            gaps = (self._first_gap(size),)
         return Verdict(
             self.sent.call.id,
             size,
@@ -461,26 +481,47 @@ class _Trial:
             readable,
             readable,
             gaps,
-            "",
-            (),
-            max(found - predicted, 0),
-            predicted,
+            rule_error=max((read or 0) - predicted, 0),
+            predicted_read=predicted,
         )
 
-    def _readable(self, hit: Hit, owner: _Earlier, shared: int) -> int:
+    def _first_gap(self, size: int) -> Gap:
+        """Why a first call had nothing to read."""
+        if size < self.sent.row.min_tokens:
+            basis: Basis = "assumed" if self.sent.row.is_assumed else "recorded"
+            return Gap("nobody", "below_minimum", 0, evidence=self.below_minimum(size), basis=basis)
+        text = f"nothing was cached in lane {self.sent.call.lane!r} before"
+        return Gap("nobody", "first_write", 0, evidence=text)
+
+    def below_minimum(self, tokens: int) -> str:
+        """Say that so many tokens are too few to be cached."""
+        row = self.sent.row
+        least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
+        return f"{tokens:,} tokens; the least that is cached is {least}"
+
+    def _readable(self, hit: Hit) -> int:
         """Tokens that the reference cache held, in billed tokens. A cache that keeps every prompt is read up to the first
         difference, also inside a block.
         """
         end = 0 if hit.segment is None else self.ruler.at(hit.segment + 1)
         if self.is_marked or self.sent.row.cache == "units":
             return end
-        holders = [one for one in self.earlier if one.n_shared >= owner.n_shared and one.has_keys_of(self.sent)]
-        return self.rounding.down(shared if any(map(self._is_there, holders)) else end)
+        return self.rounding.down(max([end, *(self.common_tokens(one) for one in self.earlier if self._holds(one))]))
 
-    def _is_there(self, one: _Earlier) -> bool:
-        """Return whether an earlier prompt has begun to be answered, and lives."""
-        at, began = self.sent.call.at, one.sent.began_at
-        return began is not None and began <= at < one.sent.call.at + self.sent.row.default_ttl_seconds
+    def _holds(self, one: _Earlier) -> bool:
+        """Return whether an earlier prompt of this model has begun to be answered, lives, and is keyed as this one up to
+        the first difference.
+        """
+        was, now = one.sent, self.sent
+        at, began, level = now.call.at, was.began_at, now.level(min(one.n_shared, now.prompt.n - 1))
+        is_there = began is not None and began <= at < was.call.at + now.row.default_ttl_seconds
+        has_keys = was.prompt.namespaces[: level + 1] == now.prompt.namespaces[: level + 1]
+        return is_there and has_keys and was.row.name == now.row.name
+
+    def common_tokens(self, one: _Earlier) -> int:
+        """Tokens of the common prefix with an earlier call, up to the first byte that differs."""
+        whole, n = self.ruler.at(one.n_shared), min(one.n_shared + 1, self.sent.prompt.n)
+        return whole + round(_partial(one, self.sent) * (self.ruler.at(n) - whole))
 
     def ideal(self, tokens: int) -> int:
         """The most that a program could read of a common prefix of so many tokens."""
@@ -556,12 +597,14 @@ class _Gaps:
         trial, lengths = self._trial, self._lengths
         read = lengths.readable if lengths.read is None else lengths.read
         if lengths.similar < self._sent.row.min_tokens:
-            yield Gap("nobody", "below_minimum", lengths.similar - read, evidence=self._below_minimum())
+            yield Gap("nobody", "below_minimum", lengths.similar - read, evidence=trial.below_minimum(lengths.similar))
             return
         if self._best.sent.row.name != self._sent.row.name:
             was, now = self._best.sent.call, self._sent.call
             text = f"{was.provider}/{was.model} → {now.provider}/{now.model}"
             yield Gap("program_use", "model_changed", lengths.similar - lengths.readable, "parameters", text)
+            if lengths.readable > read:
+                yield self._provider(lengths.readable - read)
             return
         ideal = max(trial.ideal(lengths.whole if trial.is_marked else lengths.shared), lengths.readable)
         change = self._change()
@@ -577,11 +620,6 @@ class _Gaps:
             yield Gap("nobody", "rules", lengths.shared - ideal, evidence="rounding, or part of a block")
         if lengths.readable > read:
             yield self._provider(lengths.readable - read)
-
-    def _below_minimum(self) -> str:
-        row = self._sent.row
-        least = f"{row.min_tokens:,}" + (f", {row.source.partition(':')[0]}" if row.is_assumed else "")
-        return f"{self._lengths.similar:,} tokens; the least that is cached is {least}"
 
     # The program's bytes
 
@@ -684,10 +722,14 @@ class _Gaps:
 
     def _use_of_prefix(self) -> Gap | None:
         """Why a cache that keeps every prompt did not hold the common prefix."""
-        holders = [one for one in self._trial.earlier if one.n_shared >= self._owner.n_shared]
-        return self._late(holders, self._sent.row.default_ttl_seconds) or Gap(
-            "nobody", "rules", 0, evidence="the cache keeps whole units"
-        )
+        trial, row = self._trial, self._sent.row
+        holders = [
+            one
+            for one in trial.earlier
+            if one.sent.row.name == row.name and trial.rounding.down(trial.common_tokens(one)) > self._lengths.readable
+        ]
+        late = self._late(holders, row.default_ttl_seconds) if holders else None
+        return late or Gap("nobody", "rules", 0, evidence="the cache keeps whole units")
 
     def _use_of_marks(self, ideal: int) -> Gap | None:
         """Why no breakpoint read the common prefix."""

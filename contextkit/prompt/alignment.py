@@ -145,12 +145,18 @@ later one may have been put in beside."""
 
 def equal_bytes(was: bytes, now: bytes) -> int:
     """Count the bytes that two texts have in common: up to a difference, behind it from the next place where they agree
-    again, and at their ends.
+    again, and at their ends; at least those of their beginning and their end.
 
     >>> text = b" Be careful with what you delete, always."
-    >>> equal_bytes(b"Now 10:31." + text, b"Now 2:40 pm." + text) >= len(b"Now " + text)
-    True
+    >>> equal_bytes(b"Now 10:31." + text, b"Now 2:40 pm." + text), len(b"Now ." + text)
+    (46, 46)
     """
+    start = common_bytes(was, now)
+    rest = min(len(was), len(now)) - start
+    return max(start + _common_end(was[len(was) - rest :], now[len(now) - rest :]), _bytes_in_order(was, now))
+
+
+def _bytes_in_order(was: bytes, now: bytes) -> int:
     i = j = total = 0
     one, other = memoryview(was), memoryview(now)
     while True:
@@ -162,12 +168,17 @@ def equal_bytes(was: bytes, now: bytes) -> int:
             probe = was[i + skip : i + skip + _PROBE]
             at = now.find(probe, j, j + skip + _WINDOW) if len(probe) == _PROBE else -1
             if at >= 0:
-                total += common_bytes(was[i : i + skip][::-1], now[j:at][::-1])
-                i, j = i + skip, at
+                back = _common_end(was[i : i + skip], now[j:at])
+                i, j = i + skip - back, at - back
                 break
         else:
             rest = min(len(was) - i, len(now) - j)
-            return total + common_bytes(was[: -rest - 1 : -1], now[: -rest - 1 : -1])
+            return total + _common_end(was[len(was) - rest :], now[len(now) - rest :])
+
+
+def _common_end(one: bytes, other: bytes) -> int:
+    """Number of trailing bytes that are equal."""
+    return common_bytes(one[::-1], other[::-1])
 
 
 def _heaviest_pairs(
