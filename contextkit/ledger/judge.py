@@ -243,24 +243,28 @@ class Judge:
         `usage` is its bill with every part of the prompt known, None where a part is not; `remarks` are about what
         happened between it and the call before.
         """
+        trial = self._trial(call, row, usage, remarks)
+        if trial is None or call.is_refused:
+            return None
+        verdict = trial.verdict()
+        trial.conversation.note(trial, verdict)
+        trial.begin()
+        self._remember(trial.scope, trial.conversation, trial.sent)
+        return verdict
+
+    def forecast(self, call: ModelCall, row: Model) -> Verdict | None:
+        """Judge a call that is about to be sent; nothing is kept of it. None where its prompt cannot be read."""
+        trial = self._trial(call, row, None, {})
+        return None if trial is None else trial.verdict()
+
+    def _trial(self, call: ModelCall, row: Model, usage: Usage | None, remarks: Mapping[str, str]) -> _Trial | None:
         sent = self._sent(call, row, usage)
-        if sent is None or call.is_refused or is_without_head(call):
+        if sent is None or is_without_head(call):
             return None
         scope = self._scopes.setdefault(call.provider, _Scope())
-        conversation = self._conversations.setdefault((call.session, call.lane), _Conversation())
         scope.publish(call.at)
-        cache = scope.cache(row)
-        trial = _Trial(sent, scope, conversation, remarks)
-        hit = cache.lookup(sent.prompt, call.at)
-        verdict = trial.verdict(hit)
-        if call.usage is None:
-            verdict = replace(verdict, quote=cache.quote(sent.prompt, call.at))
-        conversation.note(trial, verdict)
-        if sent.began_at is not None:
-            scope.pending.append((sent.began_at, cache, cache.begin(sent.prompt, call.at)))
-            scope.pending.sort(key=lambda one: one[0])
-        self._remember(scope, conversation, sent)
-        return verdict
+        conversation = self._conversations.setdefault((call.session, call.lane), _Conversation())
+        return _Trial(sent, scope, conversation, remarks)
 
     def _sent(self, call: ModelCall, row: Model, usage: Usage | None) -> Sent | None:
         bare = replace(call, prompt=None)
@@ -418,8 +422,20 @@ class _Trial:
 
     # Lengths and gaps
 
-    def verdict(self, hit: Hit) -> Verdict:
-        """The verdict on this call, of which the cache found `hit`."""
+    def begin(self) -> None:
+        """Let the cache take the call, from when its response began."""
+        began_at, cache = self.sent.began_at, self.scope.cache(self.sent.row)
+        if began_at is not None:
+            self.scope.pending.append((began_at, cache, cache.begin(self.sent.prompt, self.sent.call.at)))
+            self.scope.pending.sort(key=lambda one: one[0])
+
+    def verdict(self) -> Verdict:
+        """The verdict on this call; without a bill, with what the reference cache would bill."""
+        cache, call = self.scope.cache(self.sent.row), self.sent.call
+        verdict = self._verdict(cache.lookup(self.sent.prompt, call.at))
+        return verdict if call.usage is not None else replace(verdict, quote=cache.quote(self.sent.prompt, call.at))
+
+    def _verdict(self, hit: Hit) -> Verdict:
         sent, ruler, usage = self.sent, self.ruler, self.sent.usage
         size = usage.prompt if usage and usage.prompt is not None else ruler.at(sent.prompt.n)
         read = usage.read if usage else None

@@ -18,6 +18,7 @@ from contextkit.canonical import Json, parse
 from contextkit.errors import NotSerialisable, UnreadableRequest, UsageError
 from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.parsed_call import ParsedCall, compare, parse_call
+from contextkit.ledger.verdict import Verdict
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.requests.judged import CAUSES_OF_LEVELS, Loss, has_kept_all, judge_pair
 from contextkit.lint.requests.naming import UNREADABLE, HazardRule, Rules, evidence_of, finding_of, unnamed
@@ -44,22 +45,30 @@ def step_of(before: ParsedCall, after: ParsedCall, turn: int) -> Step:
 
 
 def broken(
-    step: Step, rules: Rules, session: str = "", caller: str = "", *, is_marked_as_sent: bool = True
+    step: Step,
+    rules: Rules,
+    session: str = "",
+    caller: str = "",
+    verdict: Verdict | None = None,
+    *,
+    is_marked_as_sent: bool = True,
 ) -> list[Finding]:
     """Find what breaks the prefix: the first change in a cached block, then parameters in the cache key, each with its
     cost.
 
+    `verdict` is what the judge expects of the later call; None where it knows nothing but these two.
     `is_marked_as_sent` is False where the blocks of the call before have breakpoints that its body, which the judge
     reads, does not have.
 
     A change behind the last breakpoint does not count, nor one after which everything is still read. A change that no
     rule matches has the code `CK001`.
     """
-    first = next((change for change in step.changes if change.is_first and change.is_cached), None)
+    is_miss = verdict is not None and verdict.is_miss
+    first = next((change for change in step.changes if change.is_first and (change.is_cached or is_miss)), None)
     keyed = list(islice(evidence_of_step(step, rules, _KEYING), _MOST_STEPS))
     if first is None and not keyed:
         return []
-    verdict = judge_pair(step)
+    verdict = verdict or judge_pair(step)
     if verdict is not None and is_marked_as_sent and has_kept_all(verdict):
         first = None
     loss = None if verdict is None else Loss(verdict, step.after)

@@ -33,9 +33,10 @@ from contextkit.ledger.calls import Bodies, ModelCall, Remark
 from contextkit.ledger.failure_names import CUT
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.parsed_call import ParsedCall
-from contextkit.ledger.verdict import is_shortfall
+from contextkit.ledger.verdict import Verdict, is_shortfall
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
+from contextkit.lint.requests.judged import stored_verdict
 from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_of
 from contextkit.models import find_model, model_named
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
@@ -50,6 +51,7 @@ from contextkit.terminal import sanitize
 from contextkit.watcher.breaks import broken, catalogue, evidence_of_step, parsed_body, refused, step_of
 from contextkit.watcher.conversations import RUN, Conversation, Conversations
 from contextkit.watcher.diagnostics import with_diagnostics
+from contextkit.watcher.live_judge import LiveJudge
 from contextkit.watcher.naming import current
 from contextkit.watcher.notify import Caller, Notifier, caller
 from contextkit.watcher.shortfall import Answered, billed, expected_tokens, missing_tokens
@@ -220,11 +222,13 @@ class Guard:
         "_conversations",
         "_has_diagnostics",
         "_histories",
+        "_judge",
         "_lock",
         "_notifier",
         "_recording",
         "_rules",
         "_unlisted",
+        "_unmarked",
     )
 
     def __init__(
@@ -243,8 +247,10 @@ class Guard:
         """
         self._notifier, self._recording, self._has_diagnostics, self._clock = notifier, recording, asks, clock
         self._rules = None if hazards is None else Rules(hazards)
-        self._lock, self._histories = Lock(), ResponseHistories()
+        self._lock, self._histories, self._judge = Lock(), ResponseHistories(), LiveJudge()
         self._unlisted = UnlistedFields()
+        self._unmarked: set[str] = set()
+        """Models whose requests were reported to mark nothing."""
         # A ledger may hold several runs; conversations of different runs get different names.
         run = RUN if recording is None else f"{RUN}-{token_hex(4)}"
         self._conversations = Conversations(run) if conversations is None else conversations
@@ -253,6 +259,7 @@ class Guard:
         """Forget every conversation; the next request starts a new one."""
         with self._lock:
             self._conversations.forget()
+            self._judge = LiveJudge()
 
     def close(self) -> None:
         """Close the ledger."""
@@ -321,7 +328,9 @@ class Guard:
             is_apart = before is None or (is_retry and not label and not has_same_head(before, call))
             own = None if is_apart else past
             name, turn = past.name if past else conversations.new_name(wire, label), past.turn + 1 if past else 1
-        findings = self._findings(before, call, turn, name, where)
+        forecast = self._judge.forecast(_call_of(wire, call.model, name, turn, at), body) if stored is None else None
+        earlier = self._compared_with(forecast, wire, label) if own is None else None
+        findings = self._findings(earlier or before, call, turn, name, where, forecast)
         for finding in findings:
             self._notifier.before(finding, where)
         conversation = own or Conversation(name, wire, "", prefix, at, turn - 1, label=label)
@@ -330,8 +339,25 @@ class Guard:
             conversations.store(conversation, lambda one: _advance(one, prefix, at, call, stored))
             return conversation, _sent_request(conversation, body, at, where, findings)
 
+    def _compared_with(self, forecast: Verdict | None, wire: str, label: str) -> ParsedCall | None:
+        """The last call of another conversation that a request resembles, where it will pay again for what that one left:
+        its system text holds a clock, say, and each question is a conversation of its own.
+        """
+        if forecast is None or not forecast.is_miss:
+            return None
+        name = forecast.earlier_id.rpartition(_TURN)[0]
+        with self._lock:
+            one = next((one for one in self._conversations.of(wire, label) if one.name == name), None)
+            return None if one is None else _read(one)
+
     def _findings(
-        self, before: ParsedCall | None, after: ParsedCall, turn: int, name: str, where: Caller
+        self,
+        before: ParsedCall | None,
+        after: ParsedCall,
+        turn: int,
+        name: str,
+        where: Caller,
+        forecast: Verdict | None,
     ) -> tuple[Finding, ...]:
         """Find what breaks the prefix, with its cost, and markers that providers refuse.
 
@@ -339,7 +365,8 @@ class Guard:
         """
         try:
             rules, caller_ = self._all_rules(), str(where)
-            broke = broken(step_of(replace(before, index=0), after, turn), rules, name, caller_) if before else []
+            step = step_of(replace(before, index=0), after, turn) if before else None
+            broke = broken(step, rules, name, caller_, forecast) if step else []
             return (*broke, *refused(after, turn, rules, name, caller_))
         except Exception as error:  # noqa: BLE001 - an internal error must not stop the caller's request
             warnings.warn(
@@ -377,6 +404,9 @@ class Guard:
             if answered is not None and (conversation.answered is None or conversation.answered.at <= answered.at):
                 conversation.answered = answered
             conversation.previous = bill.id or conversation.previous
+        told = replace(call, id=_id_of(sent_request.name, sent_request.turn), session=sent_request.name)
+        if call.usage is not None or call.error is None:
+            self._judge.answered(told, watched.whole)
         if self._recording is not None:
             if bill.items is not None:
                 with self._lock:
@@ -384,13 +414,17 @@ class Guard:
             if bill.verdict:
                 self._recording.remark(Remark("verdict", call.id, bill.verdict))
             self._recording.append(call, watched.whole)
-        for finding in self._findings_after(sent_request, answered, bill.verdict):
+        for finding in self._findings_after(sent_request, answered, bill.verdict, told):
             self._notifier.after(finding, sent_request.where)
 
-    def _findings_after(self, sent_request: SentRequest, answered: Answered | None, verdict: str) -> list[Finding]:
+    def _findings_after(
+        self, sent_request: SentRequest, answered: Answered | None, verdict: str, call: ModelCall
+    ) -> list[Finding]:
         if verdict:
             return [self._verdict_finding(sent_request, verdict)]
-        short = self._shortfall(sent_request, answered) if answered is not None else None
+        if answered is None:
+            return []
+        short = self._unmarked_finding(sent_request, answered, call) or self._shortfall(sent_request, answered, call)
         return [] if short is None else [short]
 
     def _verdict_finding(self, sent_request: SentRequest, verdict: str) -> Finding:
@@ -418,10 +452,24 @@ class Guard:
             verdict=verdict,
         )
 
-    def _shortfall(self, sent_request: SentRequest, answered: Answered) -> Finding | None:
+    def _unmarked_finding(self, sent_request: SentRequest, answered: Answered, call: ModelCall) -> Finding | None:
+        """Report once for each model that its requests mark nothing, so that nothing is cached."""
+        row, usage = find_model(call.model), answered.usage
+        is_cacheable = row is not None and row.cache == "breakpoints" and (usage.prompt or 0) >= row.min_tokens
+        if not is_cacheable or usage.read or usage.written or call.model in self._unmarked:
+            return None
+        verdict = self._judge.verdict(call)
+        main = verdict.main if verdict and verdict.is_miss else None
+        if main is None or main.cause != "no_breakpoint":
+            return None
+        self._unmarked.add(call.model)
+        message = f"{main.tokens:,} tokens were sent again and nothing is cached: no block is marked"
+        return Finding(_NOTHING_MARKED, message, _place(sent_request), "provider", cost_tokens=main.tokens)
+
+    def _shortfall(self, sent_request: SentRequest, answered: Answered, call: ModelCall) -> Finding | None:
         """Compare the bill with the prediction.
 
-        The reference cache runs only where the last bill promised more, or where the prefix broke.
+        The judge is asked only where the last bill promised more, or where the prefix broke.
         """
         before, read = sent_request.before, answered.usage.read or 0
         should = expected_tokens(before, sent_request.model, sent_request.at)
@@ -440,10 +488,32 @@ class Guard:
         if explained is not None:
             finding = finding_of(*explained, other, sent_request.name, sent_request.turn, None, should - read)
             return replace(finding, detector="provider", place=replace(finding.place, caller=str(sent_request.where)))  # type: ignore[arg-type]
-        missing = missing_tokens(step) if not (sent_request.findings and named_in(other.params)) else 0
+        verdict = stored_verdict(step) if named_in(other.params) else self._judge.verdict(call)
+        missing = missing_tokens(verdict) if verdict and not (sent_request.findings and named_in(other.params)) else 0
         message = f"{read:,} tokens were read where {read + missing:,} were in the cache, and nothing in the request explains it"
         code = _UNEXPLAINED.get(model_named(sent_request.model).cache, _BEST_EFFORT)
         return Finding(code, message, _place(sent_request), "provider", cost_tokens=missing) if missing else None
+
+
+_NOTHING_MARKED = "CKB01"
+"""The hazard of a request without breakpoints."""
+_TURN = "/"
+"""Divides the name of a conversation from the number of a call in it."""
+
+
+def _id_of(name: str, turn: int) -> str:
+    """The name under which the judge knows a call: ids of responses may be missing, or be the same."""
+    return f"{name}{_TURN}{turn}"
+
+
+def _call_of(wire: str, model: str, name: str, turn: int, at: float) -> ModelCall:
+    """A call that is about to be sent."""
+    return ModelCall(_id_of(name, turn), name, at=at, provider=_provider_of(model, wire), model=model)
+
+
+def _provider_of(model: str, wire: str) -> str:
+    row = find_model(model)
+    return row.provider if row else wire.partition("_")[0]
 
 
 _MARKERS = 4
@@ -529,14 +599,13 @@ class WatchedCall:
             bill = ResponseSummary()  # a refused request has no usage, whatever its body holds
         failed = refused or (None if bill.is_complete else bill.error or error or CUT)
         sent_request, now = self._sent_request, self._guard._clock()
-        row = find_model(sent_request.model)
         call = ModelCall(
             id=bill.id or f"{sent_request.name}-{sent_request.turn}",
             session=sent_request.name,
             at=sent_request.at,
             first_byte_at=None if refused else self._first_byte_at,
             ended_at=now,
-            provider=row.provider if row else sent_request.wire.partition("_")[0],
+            provider=_provider_of(sent_request.model, sent_request.wire),
             model=sent_request.model,
             usage=bill.usage,
             error=failed,

@@ -1,6 +1,6 @@
 """Compares what a call read from the cache with what the call before left there.
 
-`expected_tokens` uses the bills only. Where they disagree, `missing_tokens` asks the judge about both calls.
+`expected_tokens` uses the bills only. Where they disagree, `missing_tokens` takes the judge's verdict.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from dataclasses import dataclass
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.judge import left_tokens, lifetime_seconds
-from contextkit.ledger.verdict import is_shortfall
-from contextkit.lint.requests.judged import judge_pair
-from contextkit.lint.requests.rule import Step
+from contextkit.ledger.verdict import Verdict, is_shortfall
 from contextkit.models import find_model
 
 
@@ -55,8 +53,8 @@ def expected_tokens(before: Answered | None, model: str, at: float) -> int:
     return left_tokens(before.usage, row) if at - before.at < lifetime_seconds(before.usage, row) else 0
 
 
-def missing_tokens(step: Step) -> int:
-    """Tokens that a call read less than the cache held for it, as the judge says; 0 within noise or without a verdict."""
-    verdict, read = judge_pair(step), step.after.usage.read or 0 if step.after.usage else 0
-    lost = sum(gap.tokens for gap in verdict.gaps if gap.whose in ("provider", "unexplained")) if verdict else 0
+def missing_tokens(verdict: Verdict) -> int:
+    """Tokens that a call read less than the cache held for it; 0 within noise."""
+    lost = sum(gap.tokens for gap in verdict.gaps if gap.whose in ("provider", "unexplained"))
+    read = verdict.read or 0
     return lost if is_shortfall(read + lost, read) else 0

@@ -54,7 +54,7 @@ def test_another_history_under_a_name_is_a_break_and_a_question_asked_anew_is_no
     client, talk = watch(claude(server), on_break=told, hazards=HAZARDS), worked()
     replaced = Talk("What was said: the index was wrong. " * 20).say("What now?")
     client.messages.create(**talk.claude())
-    client.messages.create(**replaced.claude())
+    client.messages.create(**Talk("Who wrote this? " * 20).say("What now?").claude())
     assert told == []  # the words have nothing in common
     with conversation("coder"):
         client.messages.create(**talk.claude())
@@ -92,8 +92,9 @@ def test_tasks_and_threads_of_asyncio_keep_the_name_they_were_started_under(serv
         await asyncio.gather(ask(watched, "coder", talk), ask(watched, "reviewer", reviewed(talk)))
         assert told == []
         with conversation("coder"):
-            await watched.messages.create(**reviewed(talk).claude())
-            await asyncio.to_thread(plain.messages.create, **reviewed(talk).claude())
+            other = Talk("What was said: the index was wrong. " * 20).say("What now?")
+            await watched.messages.create(**other.claude())
+            await asyncio.to_thread(plain.messages.create, **other.claude())
         await watched.close()
 
     asyncio.run(run())
