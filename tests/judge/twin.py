@@ -384,9 +384,14 @@ def similar_tokens(one: Call, now: Call) -> set[int]:
 
 
 def heaviest_chains(one: Call, now: Call) -> list[list[tuple[int, int]]]:
-    """The weighted longest common subsequences behind the common prefix: textbook dynamic programming, O(n·m)."""
+    """The weighted longest common subsequences behind the common prefix: textbook dynamic programming, O(n·m).
+
+    What both end with is paired first: one text weighs more where it opens a message, and of two places for it in this
+    prompt the last one is as good.
+    """
     start = common(one, now)
     rows, columns = len(one.blocks), len(now.blocks)
+    tail = list[tuple[int, int]]()
 
     def is_equal(i: int, j: int) -> bool:
         return one.blocks[i][0] == now.blocks[j][0] and one.blocks[i][2] == now.blocks[j][2]
@@ -394,6 +399,9 @@ def heaviest_chains(one: Call, now: Call) -> list[list[tuple[int, int]]]:
     def weight(j: int) -> int:
         return max(now.size(j), 1)
 
+    while min(rows, columns) > start and is_equal(rows - 1, columns - 1):
+        rows, columns = rows - 1, columns - 1
+        tail.insert(0, (rows, columns))
     best = [[0] * (columns + 1) for _ in range(rows + 1)]
     for i in range(rows - 1, start - 1, -1):
         for j in range(columns - 1, start - 1, -1):
@@ -414,7 +422,7 @@ def heaviest_chains(one: Call, now: Call) -> list[list[tuple[int, int]]]:
 
     found = []
     for chain in chains(start, start):
-        found.append(chain)
+        found.append([*chain, *tail])
         if len(found) == MOST_CHAINS:
             break
     return found
