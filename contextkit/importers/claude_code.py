@@ -288,6 +288,8 @@ class Transcript:
         progress = near.find(b'"type":"progress"')
         if progress >= 0:
             if near.startswith(_STATUS, progress):
+                if _CLEARED in near:
+                    self.replies.cleared(line, near)
                 self._note(number, line, near)
                 return ()
             if b'"type":"agent_progress"' in line:
@@ -397,6 +399,8 @@ def _has_line(file: str, uuid: str) -> bool:
 _OPEN = ord("{")
 _STATUS = tuple(b'"type":"progress","data":{"type":"%b_progress"' % kind for kind in (b"bash", b"hook", b"mcp"))
 """How a command, a hook or a server says that it is still at work: about a line in three."""
+_CLEARED = b'"hookName":"SessionStart:clear"'
+"""Stands in the progress of a hook that runs since the session was cleared."""
 read = by_line(Transcript)
 _TITLE_LINE = re.compile(rb'"type":"(custom-title|ai-title|summary)"')
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
@@ -611,6 +615,10 @@ class _Replies:
         """
         is_error = b'"isApiErrorMessage":true' in line
         self.lane(self.side.of_line(line, near)).note_event("API error" if is_error else "resume")
+
+    def cleared(self, line: bytes, near: bytes) -> None:
+        """The user has cleared the session: the hooks of its start run again."""
+        self.lane(self.side.of_line(line, near)).notes["compaction"] = "the session was cleared"
 
     def compacted(self, line: bytes) -> None:
         record = object_of(line)

@@ -839,7 +839,7 @@ class _Gaps:
             text = f"the breakpoint stood behind block {owner.n_shared}, {block}"
             return Gap("program_use", "breakpoint_place", 0, self._path(last), text)
         text = f"the last breakpoint stays at block {last}, and the prompt grows behind it"
-        return Gap("program_use", "breakpoint_place", 0, self._path(last), text)
+        return Gap("program_use", "breakpoint_place", 0, self._path(owner.n_shared - 1), text)
 
     def _path(self, segment: int) -> str:
         layout = self._sent.layout

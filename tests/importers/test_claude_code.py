@@ -364,6 +364,21 @@ def test_a_compaction_before_an_error_of_claude_code_is_not_forgotten(tmp_path: 
     assert said == {"compaction": "compact_boundary, auto", "event": "API error: "}
 
 
+def test_a_session_that_was_cleared_starts_anew(tmp_path: Path) -> None:
+    data = {"type": "hook_progress", "hookEvent": "SessionStart", "hookName": "SessionStart:clear", "command": "true"}
+    rows = [
+        reply(1, "2026-02-01T10:00:05Z", USED),
+        other("progress", data=data),
+        reply(2, "2026-02-01T10:01:05Z", USED),
+    ]
+    said = [
+        (remark.about, remark.text)
+        for remark in remarks(put(tmp_path / "s.jsonl", rows))
+        if remark.kind == "compaction"
+    ]
+    assert said == [("msg_2", "the session was cleared")]
+
+
 def test_thinking_in_a_reply_contradicts_a_prompt_that_asks_for_none(tmp_path: Path) -> None:
     thought = {"content": [{"type": "thinking", "thinking": "", "signature": "s"}]}
     rows = [
