@@ -51,10 +51,14 @@ from contextkit.models import Model, find_model, model_named
 class Prediction:
     """What a call was expected to read before its bill was looked at."""
 
-    pair: CallPair
-    """The call and the one before it."""
+    now: CallFacts
+    """The call."""
+    pair: CallPair | None
+    """The call and the one before it in its lane; None for the first of a lane, that shares a prefix with other lanes."""
+    trivial_tokens: int
+    """What it would read if all that was sent before were read."""
     expected_tokens: int
-    """What the calls before it had left in the cache, by their bills."""
+    """What the calls before it had left in the cache, by their bills; by the judge for the first of a lane."""
     read_tokens: int
     """What it was predicted to read."""
     cause: Cause | None
@@ -163,12 +167,18 @@ class MissDetector:
         """Judge a call by the bills, and say whether it read less than they promised; `told` is what its prompt tells."""
         row, read = self._row_of(now.call), now.usage.read or 0
         if lane.before is None or not lane.high_tokens:
+            shared = told.shared or 0 if told and told.earlier_id and lane.before is None else 0
+            if self._examine is not None and told is not None and shared:
+                predicted = told.predicted_read or 0
+                why = told.main.cause if is_shortfall(shared, predicted) and told.main else None
+                self._examine(Prediction(now, None, shared, shared, predicted, why))
             return by_bills(now, 0, None if told else _first_call(now, row)), False
         expected = min(lane.high_tokens, now.prompt_tokens)
         is_shorter = is_shortfall(expected, read)
         pair = CallPair(lane, lane.before, now, row, messages)
         if self._examine is not None:
-            self._examine(Prediction(pair, expected, *_predicted(pair, expected, told)))
+            trivial = min(lane.before.prompt_tokens, now.prompt_tokens)
+            self._examine(Prediction(now, pair, trivial, expected, *_predicted(pair, expected, told)))
         cause = cause_of_miss(pair, expected) if is_shorter and told is None else None
         return by_bills(now, max(0, expected - read), cause), is_shorter
 

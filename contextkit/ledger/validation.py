@@ -221,10 +221,10 @@ class Validation:
 
     def _examine(self, prediction: Prediction) -> None:
         pair, expected = prediction.pair, prediction.expected_tokens
-        call, read = pair.now.call, pair.now.usage.read or 0
+        call, read = prediction.now.call, prediction.now.usage.read or 0
         source = self._programs.get(call.session, self._source)
         predicted, cause = prediction.read_tokens, prediction.cause
-        trivial = min(pair.before.prompt_tokens, pair.now.prompt_tokens)
+        trivial = prediction.trivial_tokens
         is_miss, is_predicted = is_shortfall(expected, read), is_shortfall(expected, predicted)
         month = datetime.fromtimestamp(call.at, UTC).strftime("%Y-%m")
         for key in (
@@ -240,9 +240,9 @@ class Validation:
             sums.errors_trivial.append(abs(trivial - read) / (read or trivial or 1))
         if is_miss != is_predicted:
             kind = "missed, hit predicted" if is_miss else "hit, miss predicted"
-            told = cause_of_miss(pair, expected)[0] if is_miss else str(cause)
+            told = cause_of_miss(pair, expected)[0] if is_miss and pair else str(cause)
             self._deviations[source, kind, told].update(calls=1, tokens=abs(predicted - read))
-        if cause in (None, "ttl_expired"):
+        if pair and cause in (None, "ttl_expired"):
             self._add_lifetime(source, pair, is_miss=is_miss)
 
     def _add_lifetime(self, source: str, pair: CallPair, *, is_miss: bool) -> None:

@@ -71,6 +71,8 @@ class _Work:
     def predict(self, prediction: Prediction) -> None:
         """Price the prediction of a call, and compare."""
         pair, read = prediction.pair, prediction.read_tokens
+        if pair is None:
+            return
         call, usage = pair.now.call, pair.now.usage
         billed = list_cost_usd(call, usage)
         is_same = read == (usage.read or 0)

@@ -226,6 +226,7 @@ def predictions(session: Session) -> Iterator[tuple[int, str | None]]:
 
     def examine(prediction: Prediction) -> None:
         pair, expected = prediction.pair, prediction.expected_tokens
+        assert pair is not None
         blind = replace(pair, now=replace(pair.now, usage=Usage()))
         assert predicted_read(blind, expected) == predicted_read(pair, expected)
         found.append((prediction.read_tokens, prediction.cause))
