@@ -150,7 +150,7 @@ class MissDetector:
         if remarks:
             lane.remarks = {**lane.remarks, **remarks}
         row, usage = self._row_of(call), complete_usage(call)
-        told = self._judge.feed(call, row, judged_usage(call), lane.remarks)
+        told = self._judge.feed(call, row, complete_usage(call), lane.remarks)
         self.verdict, messages = told, self._messages.feed(call, is_billed=usage is not None)
         if usage is None:
             lane.unbilled += 1
@@ -226,16 +226,6 @@ def _predicted(pair: CallPair, expected: int, verdict: Verdict | None) -> tuple[
     return verdict.predicted_read, verdict.main.cause if is_less and verdict.main else None
 
 
-def judged_usage(call: ModelCall) -> Usage | None:
-    """The bill by which a call is judged: that of `complete_usage`; where only the count of writes is lacking and the input
-    count of its host includes them, the size of the prompt is known all the same, though not its price.
-    """
-    usage = complete_usage(call)
-    if usage is not None or call.usage is None or call.usage.fresh is None or call.usage.read is None:
-        return usage
-    return None if call.provider in _REPORTING else call.usage.with_unknown_writes_as_zero()
-
-
 def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:
     """The miss that a verdict tells of; None where nothing was missed, or no bill says what was read."""
     main = verdict.main
@@ -263,13 +253,18 @@ def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:
 def complete_usage(call: ModelCall) -> Usage | None:
     """Usage of `call` where every part of the prompt is known, else None.
 
-    Unreported writes count as 0 where writing to the cache is free.
+    Unreported writes count as 0 where writing to the cache is free. Where it is not, and the input count of the host
+    includes them, the size of the prompt is known, and its price is a lower bound.
     """
     usage = call.usage
     if usage is None or usage.prompt is not None:
         return usage
     if is_free_to_write(call.provider, call.model):
         usage = usage.with_unknown_writes_as_zero()
+    elif (
+        usage.fresh is not None and usage.read is not None and usage.writes is None and call.provider not in _REPORTING
+    ):
+        usage = usage.with_unreported_writes()
     return usage if usage.prompt is not None else None
 
 

@@ -13,7 +13,7 @@ from threading import Lock
 from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.causes import NO_REMARKS
 from contextkit.ledger.judge import Judge
-from contextkit.ledger.misses import judged_usage
+from contextkit.ledger.misses import complete_usage
 from contextkit.ledger.verdict import Verdict
 from contextkit.models import find_model
 
@@ -64,4 +64,4 @@ class LiveJudge:
 
     def _feed(self, call: ModelCall) -> Verdict | None:
         row = find_model(call.model)
-        return None if row is None else self._judge.feed(call, row, judged_usage(call), NO_REMARKS)
+        return None if row is None else self._judge.feed(call, row, complete_usage(call), NO_REMARKS)

@@ -13,7 +13,7 @@ from functools import partial
 from contextkit.cache.usage import Usage
 from contextkit.ledger.causes import NO_REMARKS
 from contextkit.ledger.judge import Judge, left_tokens, lifetime_seconds
-from contextkit.ledger.misses import complete_usage, judged_usage, list_cost_usd, row_of_call
+from contextkit.ledger.misses import complete_usage, list_cost_usd, row_of_call
 from contextkit.ledger.parsed_call import ParsedCall, is_one_model
 from contextkit.ledger.verdict import Basis, Cause, Gap, Verdict, Whose, loss_usd
 from contextkit.lint.requests.rule import Step
@@ -40,10 +40,19 @@ _BEHIND_CHANGE: Cause = "breakpoint_place"
 """Cause of a loss up to a breakpoint on a block that is another one now, at the end of the earlier prompt."""
 
 
+_LEAST_TOKENS = 100
+"""A smaller gap may be one of estimated sizes."""
+
+
 def has_kept_all(verdict: Verdict) -> bool:
-    """Return whether a call has lost nothing to what it changed, however it is spelled and marked now."""
+    """Return whether a call has lost nothing to what it changed, however it is spelled and marked now; beside a bill, a
+    difference within the error of estimated sizes is nothing.
+    """
+    least = 0 if verdict.read is None else _LEAST_TOKENS
     return not any(
-        gap.whose == "program_bytes" or gap.cause in _HIDING or (gap.cause == _BEHIND_CHANGE and gap.tokens)
+        (gap.whose == "program_bytes" and gap.tokens >= least)
+        or gap.cause in _HIDING
+        or (gap.cause == _BEHIND_CHANGE and gap.tokens)
         for gap in verdict.gaps
     )
 
@@ -90,7 +99,7 @@ class RequestJudge:
         The ids in the verdict are indexes of calls (`ParsedCall.index`): recorded ids may be missing, or be the same.
         """
         call = replace(sent.call, id=str(sent.index), session=conversation)
-        row, usage = row_of_call(call), judged_usage(call)
+        row, usage = row_of_call(call), complete_usage(call)
         verdict = self._judge.feed(call, row, usage, remarks)
         has_rules = bool(row.provider and sent.row.provider)
         return verdict if has_rules or usage is not None else None
