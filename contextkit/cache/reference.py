@@ -12,7 +12,7 @@ from contextkit.cache.hosted.unit_cache import UnitCache
 from contextkit.cache.implicit_cache import ImplicitCache, NamedContents
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.cache.prompt import Prompt
-from contextkit.facts.rules import MIXED_LIFETIMES, CacheRule, rule_at, rule_holds
+from contextkit.facts.rules import MIXED_LIFETIMES, WRITTEN_HEAD, CacheRule, rule_at, rule_holds
 from contextkit.models import Model
 
 
@@ -61,12 +61,16 @@ def reference_cache(model: Model, *, mixed_lifetimes: bool | None = None) -> Pre
 def rules_of(model: Model) -> list[CacheRule]:
     """The rules of `facts/rules.toml` that the reference cache of a model goes by, as the user's files leave them.
 
-    `mixed_lifetimes` is one of a cache whose breakpoints may ask for more than one lifetime. Raises `UsageError` for a
+    `mixed_lifetimes` is one of a cache whose breakpoints may ask for more than one lifetime, `written_head` one of OpenAI's.
+    Raises `UsageError` for a
     fault in a user's file.
 
     >>> from contextkit.models import model_named
     >>> [rule.name for rule in rules_of(model_named("claude-sonnet-5-5"))], rules_of(model_named("gemini-3-pro"))
     (['mixed_lifetimes'], [])
     """
-    has_lifetimes = model.cache == "breakpoints" and len(model.ttls_seconds) > 1
-    return [rule_at(MIXED_LIFETIMES, model.provider)] if has_lifetimes else []
+    if model.cache != "breakpoints":
+        return []
+    names = [MIXED_LIFETIMES] if len(model.ttls_seconds) > 1 else []
+    names += [WRITTEN_HEAD] if model.provider == "openai" else []
+    return [rule_at(name, model.provider) for name in names]

@@ -46,6 +46,7 @@ EXPLAINED = {
     "compaction",
     "below_minimum",
     "ttl_expired",
+    "breakpoint_place",
 }
 CLIENTS = ("claude-code-2.1.197", "codex-0.169.0", "gemini-cli-0.61.0", "opencode-1.18.33", "pi-0.74.2", "qwen-code")
 
