@@ -49,8 +49,9 @@ def test_the_candidates_that_the_judge_chooses_show_nearly_all() -> None:
         for call, verdict, twin in zip(calls, verdicts(calls), measured(calls, is_limited=False), strict=True):
             if verdict is None or twin is None:
                 continue
-            n, n_equal = n + 1, n_equal + (verdict.shared == twin.shared and verdict.similar in twin.similar)
-            assert verdict.readable == twin.readable, (seed, call.id)
+            is_equal = lengths_of(verdict)[1:] == (twin.readable, twin.shared) and verdict.similar in twin.similar
+            n, n_equal = n + 1, n_equal + is_equal
+            assert (verdict.readable or 0) <= twin.readable, (seed, call.id)
             assert (verdict.shared or 0) <= twin.shared, (seed, call.id)
             assert (verdict.similar or 0) <= max(twin.similar), (seed, call.id)
     assert n_equal >= LEAST_EQUAL * n

@@ -430,9 +430,10 @@ def heaviest_chains(one: Call, now: Call) -> list[list[tuple[int, int]]]:
 
 def kept_shares(one: Call, now: Call, chain: Sequence[tuple[int, int]]) -> dict[int, float]:
     """Blocks of `now` that `one` has too, each with the share that is equal: those of the common prefix, the pairs of the
-    chain, and between two pairs the blocks that replaced one another, in their order. A replaced message counts only where
-    a pair follows, or where nine tenths of it and the least that is cached are equal. Of another conversation, no message behind the common
-    prefix counts.
+    chain, and between two pairs the blocks that replaced one another.
+
+    A replaced message counts only where a pair follows, or where nine tenths of it and the least that is cached are equal.
+    Of another conversation, no message behind the common prefix counts.
     """
     start, is_own = common(one, now), one.conversation == now.conversation
     chain = [(i, j) for i, j in chain if is_own or now.blocks[j][0] < MESSAGES]
@@ -440,12 +441,20 @@ def kept_shares(one: Call, now: Call, chain: Sequence[tuple[int, int]]) -> dict[
     edges = [(start - 1, start - 1), *chain, (len(one.blocks), len(now.blocks))]
     for number, ((i, j), (next_i, next_j)) in enumerate(pairwise(edges)):
         is_followed = number < len(chain)
-        for step in range(1, min(next_i - i, next_j - j)):
-            (level, _, before), (other_level, _, after) = one.blocks[i + step], now.blocks[j + step]
-            if level != other_level or is_opaque(before) or is_opaque(after):
+        for was, block in replaced(one, range(i + 1, next_i), now, range(j + 1, next_j)):
+            (level, _, before), (_, _, after) = one.blocks[was], now.blocks[block]
+            if is_opaque(before) or is_opaque(after):
                 continue
             share = equal_bytes(before, after) / len(after)
-            is_refilled = is_own and share >= 0.9 and share * now.size(j + step) >= now.row.min_tokens
+            is_refilled = is_own and share >= 0.9 and share * now.size(block) >= now.row.min_tokens
             if share and (level < MESSAGES or is_followed or is_refilled):
-                kept[j + step] = share
+                kept[block] = share
     return kept
+
+
+def replaced(one: Call, was: range, now: Call, blocks: range) -> Iterator[tuple[int, int]]:
+    """The first block of a level with the first of the same level, the second with the second, and so on."""
+    for level in range(MESSAGES + 1):
+        before = [i for i in was if one.blocks[i][0] == level]
+        after = [i for i in blocks if now.blocks[i][0] == level]
+        yield from zip(before, after, strict=False)
