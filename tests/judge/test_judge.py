@@ -7,7 +7,7 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.judge import Judge
-from contextkit.ledger.misses import judged_usage, row_of_call
+from contextkit.ledger.misses import complete_usage, row_of_call
 from contextkit.ledger.verdict import Verdict
 from tests.lint.trace.calls import WORDS, anthropic, assistant, call, tool, user
 
@@ -19,7 +19,7 @@ def judged(*bodies: Any, usages: tuple[Usage | None, ...] = ()) -> Verdict:
     judge, verdict = Judge(), None
     for number, body in enumerate(bodies):
         sent = replace(call(body, number), usage=usages[number] if usages else None)
-        verdict = judge.feed(sent, row_of_call(sent), judged_usage(sent), {})
+        verdict = judge.feed(sent, row_of_call(sent), complete_usage(sent), {})
     assert verdict is not None
     return verdict
 
