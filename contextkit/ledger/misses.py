@@ -121,7 +121,7 @@ class MissDetector:
     what is remarked of them. Each call costs time linear in what it added.
     """
 
-    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows", "verdict")
+    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_reporting", "_roundings", "_rows", "verdict")
 
     def __init__(self, examine: Callable[[Prediction], None] | None = None) -> None:
         """`examine` is shown the prediction of each call that has one before it in its lane, whether it missed or not."""
@@ -130,6 +130,8 @@ class MissDetector:
         self._roundings: dict[tuple[str, str], Rounding] = {}
         self._rows: dict[tuple[str, str], Model] = {}
         """(provider, model) → its row, looked up once."""
+        self._reporting: set[tuple[str, str]] = set()
+        """Providers and models that have reported a read or a write."""
         self._index = -1
         self._examine = examine
         self.verdict: Verdict | None = None
@@ -150,7 +152,11 @@ class MissDetector:
         if remarks:
             lane.remarks = {**lane.remarks, **remarks}
         row, usage = self._row_of(call), complete_usage(call)
-        told = self._judge.feed(call, row, complete_usage(call), lane.remarks)
+        told = self._judge.feed(call, row, usage, lane.remarks)
+        if usage is not None and (usage.read or usage.written):
+            self._reporting.add((call.provider, call.model))
+        if told is not None and self._is_silent(call):
+            told = replace(told, gaps=tuple(gap for gap in told.gaps if gap.whose not in ("provider", "unexplained")))
         self.verdict, messages = told, self._messages.feed(call, is_billed=usage is not None)
         if usage is None:
             lane.unbilled += 1
@@ -174,7 +180,7 @@ class MissDetector:
                 self._examine(Prediction(now, None, shared, shared, predicted, why))
             return by_bills(now, 0, None if told else _first_call(now, row)), False
         expected = min(lane.high_tokens, now.prompt_tokens)
-        is_shorter = is_shortfall(expected, read)
+        is_shorter = is_shortfall(expected, read) and not self._is_silent(now.call)
         pair = CallPair(lane, lane.before, now, row, messages)
         if self._examine is not None:
             trivial = min(lane.before.prompt_tokens, now.prompt_tokens)
@@ -204,6 +210,10 @@ class MissDetector:
         if is_first or is_cut:
             lane.first_tokens = now.prompt_tokens
         lane.before, lane.unbilled, lane.remarks = now, 0, NO_REMARKS
+
+    def _is_silent(self, call: ModelCall) -> bool:
+        """Return whether nothing has shown so far that a host reports what is read: it may, and not say so."""
+        return call.provider not in _ALWAYS_REPORTING and (call.provider, call.model) not in self._reporting
 
     def _row_of(self, call: ModelCall) -> Model:
         key = call.provider, call.model
@@ -279,6 +289,8 @@ def is_free_to_write(provider: str, model: str) -> bool:
 
 _FREE = ("implicit", "units")
 """Kinds of cache that are free to write."""
+_ALWAYS_REPORTING = ("anthropic", "aws", "azure", "deepseek", "google", "openai")
+"""Hosts that say of each call what was read."""
 _REPORTING = ("anthropic", "aws")
 """Hosts whose input count excludes written tokens: without a count of writes the prompt size is unknown."""
 

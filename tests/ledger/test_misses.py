@@ -267,3 +267,13 @@ def test_each_part_of_a_loss_has_its_own_cause() -> None:
         ("unknown", 30_000, ""),
         ("messages_changed", 10_000, "messages block 35, entry 135"),
     ]
+
+
+def test_a_host_that_never_reports_a_read_has_no_misses() -> None:
+    silent = {"provider": "our-host", "model": "glm-5.2"}
+    story = Story()
+    for number in range(3):
+        story.call(30 * number, Usage(20_000 + 1_000 * number, 0, None, None, 50), **silent)
+    assert not [miss for miss in story.misses if miss.is_loss]
+    story.call(90, Usage(1_000, 22_000, None, None, 50), **silent).call(120, Usage(24_000, 0, None, None, 50), **silent)
+    assert [miss.cause for miss in story.misses if miss.is_loss] == ["unknown"]
