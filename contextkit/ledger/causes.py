@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.facts.observed import EventRates, event_rates, measured_lifetime, miss_share
-from contextkit.ledger.calls import ModelCall, Outline
+from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, ModelCall, Outline
 from contextkit.ledger.prompts import Growing, is_without_head
 from contextkit.ledger.verdict import WHOSE, Basis, Cause, Gap, Verdict, is_shortfall
 from contextkit.models import Model
@@ -200,6 +200,12 @@ def _params_changed(pair: CallPair) -> Evidence | None:
     return Evidence(remark) if remark else None
 
 
+def _rerouted(pair: CallPair) -> Evidence | None:
+    """An aggregator has moved to another host, or the address names another project: its cache is another one."""
+    remark = pair.lane.remarks.get("setting", "")
+    return Evidence(remark) if remark.startswith((REROUTED, OTHER_PROJECT)) else None
+
+
 def _messages_changed(pair: CallPair) -> Evidence | None:
     if pair.messages is None or not pair.messages.place:
         return None
@@ -348,6 +354,7 @@ def _read_of_older_call(pair: CallPair) -> str:
 CAUSES: tuple[tuple[Cause, Callable[[CallPair], Evidence | None]], ...] = (
     ("compaction", _compaction),
     ("model_changed", _model_changed),
+    ("other_server", _rerouted),
     ("params_changed", _params_changed),
     ("messages_changed", _messages_changed),
     ("cold_start", _cold_start),
