@@ -251,8 +251,9 @@ class Pairs:
         if ended is not None and ended < at:
             self.source.fault(pair.line, "ended before it started; when it ended is unknown")
             ended = None
-        if first is not None and not at <= first <= (ended or first):
-            first = None
+        is_refused = bool(answer.error) and not answer.is_stream and not answer.counts
+        if first is not None and (is_refused or not at <= first <= (ended or first)):
+            first = None  # an error that is the whole answer begins no response
         lane.at = self.at = at
         return at, first, ended
 

@@ -145,13 +145,24 @@ class ModelCall:
 
     @property
     def is_refused(self) -> bool:
-        """Return whether the provider answered with an error status and no bill: such a call costs nothing."""
-        has_bill = self.usage is not None or self.billed_usd is not None
-        return not has_bill and self.error is not None and _ERROR_STATUS.match(self.error) is not None
+        """Return whether the provider answered with an error and no bill: such a call costs nothing.
+
+        A named error that came within a response, behind its first byte, is no refusal.
+        """
+        if self.error is None or self.usage is not None or self.billed_usd is not None:
+            return False
+        if _ERROR_STATUS.match(self.error):
+            return True
+        return self.first_byte_at is None and _ERROR_NAME.fullmatch(self.error) is not None
 
 
-_ERROR_STATUS = re.compile(r"[45][0-9][0-9]\b")
-"""Begins the error of a call that was answered with that status: `529 overloaded_error`."""
+_ERROR_STATUS = re.compile(r"(?:http_)?[45][0-9][0-9]\b")
+"""Begins the error of a call that was answered with that status: `529 overloaded_error`, `http_529`."""
+_ERROR_NAME = re.compile(
+    r"(?!.*(?:abort|cancel|time_?out|timed_out))(?:[a-z]+(?:_[a-z]+)+|[A-Z]+(?:_[A-Z]+)*|[A-Za-z]+Exception)"
+)
+"""A provider's name of an error: `overloaded_error`, `rate_limit_exceeded`, `RESOURCE_EXHAUSTED`, `ThrottlingException`; not
+`cut`, `aborted`, or an error of a client."""
 
 
 RemarkKind = Literal[

@@ -897,7 +897,7 @@ _SHORT = 40
 
 
 def _short(value: Json) -> str:
-    text = canonical(value).decode()
+    text = redact(canonical(value)).decode()  # a secret that is cut is not known for one
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
 
 

@@ -6,7 +6,9 @@ the last few of each conversation, until a verdict is asked for, so that the usu
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import replace
 from threading import Lock
 
@@ -21,15 +23,17 @@ _WAITING = 4
 """Calls of a conversation that wait: the latest, which hold what the others held."""
 _MOST_WAITING = 64
 """Conversations of which calls wait."""
+_MOST_WAITING_BYTES = 32 << 20
+"""Bodies of the calls that wait."""
 
 
 class LiveJudge:
     """Judges the calls of one client; safe to use from several threads."""
 
-    __slots__ = ("_judge", "_lock", "_waiting")
+    __slots__ = ("_judge", "_lock", "_n_bytes", "_waiting")
 
     def __init__(self) -> None:
-        self._judge, self._lock = Judge(), Lock()
+        self._judge, self._lock, self._n_bytes = Judge(), Lock(), 0
         self._waiting: OrderedDict[str, deque[ModelCall]] = OrderedDict()
 
     def forecast(self, call: ModelCall, body: bytes) -> Verdict | None:
@@ -39,16 +43,22 @@ class LiveJudge:
             return None
         with self._lock:
             self._catch_up()
-            return self._judge.forecast(replace(call, prompt=Bodies(body)), row)
+            return _checked(lambda: self._judge.forecast(replace(call, prompt=Bodies(body)), row))
 
     def answered(self, call: ModelCall, body: bytes) -> None:
         """Take a call that was answered."""
         with self._lock:
-            waiting = self._waiting.setdefault(call.session, deque(maxlen=_WAITING))
+            waiting = self._waiting.setdefault(call.session, deque())
             self._waiting.move_to_end(call.session)
             waiting.append(replace(call, prompt=Bodies(body)))
-            if len(self._waiting) > _MOST_WAITING:
+            self._n_bytes += len(body)
+            if len(waiting) > _WAITING:
+                self._n_bytes -= _n_bytes(waiting.popleft())
+            while len(self._waiting) > 1 and (
+                len(self._waiting) > _MOST_WAITING or self._n_bytes > _MOST_WAITING_BYTES
+            ):
                 for one in self._waiting.popitem(last=False)[1]:
+                    self._n_bytes -= _n_bytes(one)
                     self._feed(one)
 
     def verdict(self, call: ModelCall) -> Verdict | None:
@@ -60,8 +70,24 @@ class LiveJudge:
         """Judge the calls that wait, in the order in which they began; gives id → verdict."""
         waiting = sorted((call for calls in self._waiting.values() for call in calls), key=lambda call: call.at)
         self._waiting.clear()
+        self._n_bytes = 0
         return {call.id: self._feed(call) for call in waiting}
 
     def _feed(self, call: ModelCall) -> Verdict | None:
         row = find_model(call.model)
-        return None if row is None else self._judge.feed(call, row, complete_usage(call), NO_REMARKS)
+        if row is None:
+            return None
+        return _checked(lambda: self._judge.feed(call, row, complete_usage(call), NO_REMARKS))
+
+
+def _checked(judge: Callable[[], Verdict | None]) -> Verdict | None:
+    """The verdict; None, with a line in the log, where an internal error prevents it: that must not stop the client."""
+    try:
+        return judge()
+    except Exception as error:  # noqa: BLE001 - the caller's request or reply must not be lost to it
+        logging.getLogger("contextkit.watch").warning("a call was not judged (%s)", type(error).__name__)
+        return None
+
+
+def _n_bytes(call: ModelCall) -> int:
+    return len(call.prompt.request) if isinstance(call.prompt, Bodies) else 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from contextkit.cache.usage import Usage
 from contextkit.ledger.judge import Judge
 from contextkit.ledger.misses import complete_usage, row_of_call
@@ -37,3 +39,30 @@ def test_a_call_without_a_bill_has_the_reference_cache_s_and_a_billed_one_has_no
     quote = judged(body).quote
     assert quote is not None and quote.read == 0 and (quote.written or 0) > 3_000
     assert judged(body, usages=(Usage(4, 0, 3_100, 0, 9),)).quote is None
+
+
+@pytest.mark.parametrize("error", ["overloaded_error", "http_529", "529", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"])
+def test_a_refused_call_is_not_compared_with_however_its_error_is_named(error: str) -> None:
+    refused = replace(call(anthropic(*FIRST, system="It was " + WORDS), 0), error=error, first_byte_at=None)
+    after = replace(call(anthropic(*FIRST, system="It is " + WORDS), 1), usage=Usage(5, 0, 4_000, 0, 9))
+    judge = Judge()
+    assert judge.feed(refused, row_of_call(refused), None, {}) is None
+    verdict = judge.feed(after, row_of_call(after), after.usage, {})
+    assert verdict is not None and not verdict.lost_tokens
+
+
+@pytest.mark.parametrize(
+    ("error", "first_byte_at"), [("aborted", None), ("ReadTimeout", None), ("overloaded_error", 1.0)]
+)
+def test_a_call_that_broke_off_was_not_refused(error: str, first_byte_at: float | None) -> None:
+    assert not replace(call(anthropic(*FIRST), 0), error=error, first_byte_at=first_byte_at).is_refused
+
+
+def test_a_secret_in_a_setting_is_covered_before_it_is_cut() -> None:
+    secrets = ["sk-ant-api03-" + letter * 60 for letter in "AB"]
+    was, now = (
+        anthropic(*FIRST, tools=[tool("x")], tool_choice={"type": "tool", "name": secret}) for secret in secrets
+    )
+    bill = Usage(5, 0, 4_000, 0, 9)
+    evidence = " ".join(gap.evidence for gap in judged(was, now, usages=(bill, bill)).gaps)
+    assert "tool_choice" in evidence and "ant-api03" not in evidence
