@@ -43,6 +43,8 @@ from contextkit.prompt.alignment import units_of
 from contextkit.prompt.diff import common_segments
 from contextkit.prompt.prompt import PromptLayout
 
+REFUSED = "refused_error"
+"""Stands for the name of an error with which a provider refused a call."""
 COMPACTED = "the history was compacted"
 """Stands for what a recording says of a compaction."""
 VERDICTS = frozenset(
@@ -174,7 +176,7 @@ class Anonymizer:
             prompt=self._prompt(replace(call, usage=usage)),
             usage=usage,
             predicted=self._usage(call.predicted),
-            error=None if call.error is None else error[0] if error else "error",
+            error=None if call.error is None else error[0] if error else REFUSED if call.is_refused else "error",
             billed_usd=_number(call.billed_usd),
             output_estimate=_count(call.output_estimate),
             computed_usd=computed_usd,
