@@ -106,7 +106,7 @@ def _gaps(analyzed: AnalyzedCall, verdict: Verdict) -> list[str]:
             else loss_usd(analyzed.usage, gap.tokens, lambda usage: list_cost_usd(analyzed.call, usage))
         )
         cost = "" if usd is None else f", {Dollars(usd)}"
-        word = "lost" if gap.is_avoidable else "not read"
+        word = "not read" if not gap.is_avoidable else "lost" if verdict.read is not None else "would lose"
         lines.append(f"{word:<{_WIDTH}}{gap.tokens:,} tokens{cost} · {gap.cause} · {_WHOSE[gap.whose]}")
         lines += [f"{'':<{_WIDTH}}{text}" for text in dict.fromkeys((gap.place, gap.evidence)) if text]
         lines += [f"{'':<{_WIDTH}}{side} {text!r}" for side, text in (("was", gap.was), ("now", gap.now)) if text]
@@ -123,4 +123,4 @@ def _named(call_id: str, numbers: dict[str, int]) -> str:
 
 
 def _row(name: str, tokens: int | None, text: str) -> str:
-    return f"{name:<{_WIDTH}}{'unknown' if tokens is None else f'{tokens:,}':<12}{text}".rstrip()
+    return f"{name:<{_WIDTH}}{'unknown' if tokens is None else f'{tokens:,}':<11} {text}".rstrip()

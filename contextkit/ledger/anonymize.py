@@ -36,6 +36,7 @@ from contextkit.ledger.calls import (
     Record,
     Remark,
 )
+from contextkit.ledger.failure_names import REFUSED
 from contextkit.ledger.misses import complete_usage
 from contextkit.ledger.prompts import Growing, Lane, outline, read_body
 from contextkit.models import built_in_models, find_model, model_named
@@ -80,7 +81,7 @@ PUBLIC_WORDS = frozenset(
 )
 """Words that hosts, routers and clients put around the name of a model."""
 _RELEASE = re.compile(r"20\d{6}|20\d\d|0\d\d\d|1[0-2]\d\d|[0-3]?\d|00\d")
-_ERROR = re.compile(r"[1-5]\d\d(?=\b)|aborted|cut|cancelled|timeout")
+_ERROR = re.compile(r"(?:http_)?[1-5]\d\d(?=\b)|aborted|cut|cancelled|timeout")
 _SETTING = re.compile(r"(effort|speed) (.+) → (.+)")
 _NUMBERED_LANE = re.compile(rf"{INFERRED_LANE}[1-9]\d{{0,5}}")
 _COUNTERS = ("fresh", "read", "writes", "output")

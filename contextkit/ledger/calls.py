@@ -159,7 +159,7 @@ class ModelCall:
 _ERROR_STATUS = re.compile(r"(?:http_)?[45][0-9][0-9]\b")
 """Begins the error of a call that was answered with that status: `529 overloaded_error`, `http_529`."""
 _ERROR_NAME = re.compile(
-    r"(?!.*(?:abort|cancel|time_?out|timed_out))(?:[a-z]+(?:_[a-z]+)+|[A-Z]+(?:_[A-Z]+)*|[A-Za-z]+Exception)"
+    r"(?!.*(?:abort|cancel|time_?out|timed_out))(?:refused|[a-z]+(?:_[a-z]+)+|[A-Z]+(?:_[A-Z]+)*|[A-Za-z]+Exception)"
 )
 """A provider's name of an error: `overloaded_error`, `rate_limit_exceeded`, `RESOURCE_EXHAUSTED`, `ThrottlingException`; not
 `cut`, `aborted`, or an error of a client."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 CUT, ABORTED, UNREACHABLE = "cut", "aborted", "unreachable"
 """The provider ended the response early; the caller ended the call; the provider did not answer."""
+REFUSED = "refused"
+"""The provider answered with an error whose name was anonymized."""
 _CALLER_LEFT = (
     "CancelledError",
     "KeyboardInterrupt",

@@ -50,6 +50,8 @@ _MOST_LEFT = 4_096
 """Calls of a conversation of which it is remembered what they left in the cache."""
 MOST_DIGESTS = 1 << 19
 """Running digests in the index."""
+MOST_CONVERSATIONS = 1 << 16
+"""Conversations of which the last calls are kept; of those not used for longest, the index knows what it holds."""
 
 
 class Ruler:
@@ -231,7 +233,7 @@ class Judge:
 
     def __init__(self) -> None:
         self._scopes: dict[str, _Scope] = {}
-        self._conversations: dict[tuple[str, str], _Conversation] = {}
+        self._conversations: OrderedDict[tuple[str, str], _Conversation] = OrderedDict()
         self._growing = Growing()
         self._entries: dict[tuple[str, str], list[int]] = {}
         self._kept: OrderedDict[int, Sent] = OrderedDict()
@@ -279,6 +281,8 @@ class Judge:
         return Sent(bare, row, prompt, None, usage, {}, call.prompt.epoch, tuple(entries))
 
     def _remember(self, scope: _Scope, conversation: _Conversation, sent: Sent) -> None:
+        if sent.layout is not None:
+            sent.prompt = _sharing(sent.prompt, conversation.recent[-1].prompt if conversation.recent else None)
         call, prompt, name = sent.call, sent.prompt, sent.row.name
         for segment in range(prompt.n - 1, -1, -1):
             key = name, prompt.digests[segment]
@@ -290,6 +294,9 @@ class Judge:
         if conversation.recent and sent.is_resend_of(conversation.recent[-1]):
             conversation.recent.pop()
         conversation.recent.append(sent)
+        self._conversations.move_to_end((call.session, call.lane))
+        while len(self._conversations) > MOST_CONVERSATIONS:
+            self._conversations.popitem(last=False)
         heads = scope.heads.setdefault(name, OrderedDict())
         heads.pop((call.session, call.lane), None)
         heads[call.session, call.lane] = sent
@@ -297,10 +304,10 @@ class Judge:
             heads.popitem(last=False)
         if sent.layout is not None:
             self._kept[id(sent)] = sent
-            self._n_bytes += sent.layout.n_bytes
+            self._n_bytes += _n_bytes(sent)
             while self._n_bytes > MOST_BYTES and len(self._kept) > 1:
                 old = self._kept.popitem(last=False)[1]
-                self._n_bytes -= old.layout.n_bytes if old.layout else 0
+                self._n_bytes -= _n_bytes(old)
                 old.layout = old.units = None
 
 
@@ -544,6 +551,40 @@ class _Trial:
         if self.is_marked:
             return tokens if tokens >= self.sent.row.min_tokens else 0
         return self.rounding.down(tokens)
+
+
+_BLOCK_BYTES = 320
+"""Memory of a block beside its body."""
+
+
+def _n_bytes(sent: Sent) -> int:
+    """Memory that the blocks of a call take."""
+    return sent.layout.n_bytes + _BLOCK_BYTES * sent.layout.n if sent.layout else 0
+
+
+def _sharing(prompt: Prompt, before: Prompt | None) -> Prompt:
+    """The prompt on the columns of the one before, as far as it continues that: the index keeps the prompts of all calls,
+    and a long conversation would otherwise take the square of its length.
+    """
+    ends = array("q", prompt.ends_tokens)
+    shared = _common(before, prompt) if before else 0
+    if before is None or not shared:
+        digests = [*prompt.digests[: prompt.n]]
+        return replace(prompt, digests=digests, ends_tokens=ends, positions=array("q", prompt.positions))
+    positions = before.positions
+    if (
+        shared == before.n == len(before.digests) == len(positions)
+        and isinstance(before.digests, list)
+        and isinstance(positions, array)
+        and positions == array("q", prompt.positions[:shared])
+    ):  # what the prompt before has borrowed grows behind it
+        digests = before.digests
+        digests.extend(prompt.digests[shared : prompt.n])
+        positions.extend(prompt.positions[shared : prompt.n])
+    else:
+        digests = [*before.digests[:shared], *prompt.digests[shared : prompt.n]]
+        positions = array("q", prompt.positions)
+    return replace(prompt, digests=digests, positions=positions, ends_tokens=ends)
 
 
 def _billed_places(sent: Sent) -> dict[int, int]:

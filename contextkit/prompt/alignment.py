@@ -7,6 +7,7 @@ pairs, blocks that replaced one another are compared byte by byte. The common pr
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -20,6 +21,9 @@ _MESSAGES = 2
 _REFILLED_SHARE = 0.9
 """Least share of a last message that is equal, for it to be the message before with a value replaced: a program's questions
 have more in common than half of their words."""
+_NEAR = 8
+"""Of a block that stands in a prompt often, the n-th is weighed with those up to so many before and behind the n-th of the
+other prompt, counted from the beginning and from the end."""
 _MOST_PAIRS = 1 << 20
 """Pairs of equal blocks that are weighed; of a prompt that repeats one block more often, only the beginning and the end
 are compared."""
@@ -194,8 +198,24 @@ def _heaviest_pairs(
     for j in range(shared, end_other):
         if other[j].key:
             places.setdefault(other[j].key, []).append(j)
-    matches = [(i, j) for i in range(shared, end_one) for j in reversed(places.get(one[i].key, ()))]
+    totals = Counter(unit.key for unit in one[shared:end_one] if unit.key in places)
+    ranks = Counter[bytes]()
+    matches = []
+    for i in range(shared, end_one):
+        key = one[i].key
+        if key in places:
+            matches += [(i, j) for j in _near(places[key], ranks[key], totals[key])]
+            ranks[key] += 1
     return _rising(matches if len(matches) <= _MOST_PAIRS else [], weights) + tail[::-1]
+
+
+def _near(places: Sequence[int], rank: int, total: int) -> list[int]:
+    """The places, falling, of those equal blocks that the block of a rank among `total` is weighed with."""
+    if len(places) <= 4 * _NEAR:
+        return [*reversed(places)]
+    starts = {min(max(at, 0), len(places)) for at in (rank, len(places) - total + rank)}
+    near = {place for at in starts for place in places[max(at - _NEAR, 0) : at + _NEAR + 1]}
+    return sorted(near, reverse=True)
 
 
 def _rising(matches: list[tuple[int, int]], weights: Sequence[int]) -> list[tuple[int, int]]:

@@ -78,3 +78,11 @@ def test_secrets_in_the_texts_are_covered(run: Run, recording: Path) -> None:
     recording.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     for options in ((), ("--json",)):
         assert "a1B2c3D4a1B2c3D4" not in run("explain", recording, 3, *options).out
+
+
+def test_a_call_without_a_bill_has_lost_nothing_yet(run: Run, recording: Path) -> None:
+    rows = [json.loads(text) for text in recording.read_text("utf-8").splitlines()]
+    del rows[2]["response"]["usage"]
+    recording.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    ended = run("explain", recording, 3)
+    assert "no bill" in ended.out and "would lose" in ended.out and "\nlost" not in ended.out

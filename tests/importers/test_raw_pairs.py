@@ -403,3 +403,16 @@ def test_gemini_interactions_are_named_as_a_format_that_is_not_read(more: dict[s
 )
 def test_responses_bodies_for_a_gateway_are_read(body: dict[str, Any]) -> None:
     assert endpoint_of(body, "") == "openai_responses"
+
+
+def test_a_system_text_longer_than_the_head_of_the_file_hides_no_format(tmp_path: Path) -> None:
+    row = pair(0, [])
+    row["request"] = {"model": "claude-sonnet-4-6", "system": "s" * (1 << 17), "messages": [user("Hi")]}
+    assert len(calls(put(tmp_path / "a", row))) == 1
+
+
+def test_an_error_that_is_the_whole_answer_refuses_the_call(tmp_path: Path) -> None:
+    row = {**pair(0, [user("Hi")]), "first_byte_at": AT + 1, "ended_at": AT + 2, "status": 529}
+    row["response"] = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    (call,) = calls(put(tmp_path / "a", row))
+    assert call.is_refused and call.first_byte_at is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -66,3 +67,28 @@ def test_a_secret_in_a_setting_is_covered_before_it_is_cut() -> None:
     bill = Usage(5, 0, 4_000, 0, 9)
     evidence = " ".join(gap.evidence for gap in judged(was, now, usages=(bill, bill)).gaps)
     assert "tool_choice" in evidence and "ant-api03" not in evidence
+
+
+def test_a_long_conversation_takes_no_square_of_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of prompts whose blocks are not kept any more, each has the sizes of its own and shares the rest."""
+    monkeypatch.setattr("contextkit.ledger.judge.MOST_BYTES", 1 << 18)
+    judge, messages = Judge(), [user("a")]
+    tracemalloc.start()
+    try:
+        for number in range(150):
+            messages += [assistant(f"b {number}"), user(f"c {number}"), assistant("d"), user(f"e {number}")]
+            sent = call(anthropic(*messages), number)
+            judge.feed(sent, row_of_call(sent), None, {})
+        n_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert n_bytes < 5 << 20
+
+
+def test_conversations_that_were_not_used_for_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contextkit.ledger.judge.MOST_CONVERSATIONS", 3)
+    judge = Judge()
+    for number, session in enumerate("abcada"):
+        sent = replace(call(anthropic(user(f"Question {number}")), number), session=session)
+        judge.feed(sent, row_of_call(sent), None, {})
+    assert [session for session, _ in judge._conversations] == ["c", "d", "a"]
