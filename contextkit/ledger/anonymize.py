@@ -44,8 +44,6 @@ from contextkit.prompt.alignment import units_of
 from contextkit.prompt.diff import common_segments
 from contextkit.prompt.prompt import PromptLayout
 
-REFUSED = "refused_error"
-"""Stands for the name of an error with which a provider refused a call."""
 COMPACTED = "the history was compacted"
 """Stands for what a recording says of a compaction."""
 VERDICTS = frozenset(
