@@ -18,6 +18,7 @@ from contextkit.ledger.judge import Judge
 from contextkit.ledger.misses import complete_usage
 from contextkit.ledger.verdict import Verdict
 from contextkit.models import find_model
+from contextkit.terminal import sanitize
 
 _WAITING = 4
 """Calls of a conversation that wait: the latest, which hold what the others held."""
@@ -85,7 +86,7 @@ def _checked(judge: Callable[[], Verdict | None]) -> Verdict | None:
     try:
         return judge()
     except Exception as error:  # noqa: BLE001 - the caller's request or reply must not be lost to it
-        logging.getLogger("contextkit.watch").warning("a call was not judged (%s)", type(error).__name__)
+        logging.getLogger("contextkit.watch").warning("%s", sanitize(f"a call was not judged ({type(error).__name__})"))
         return None
 
 
