@@ -87,7 +87,9 @@ def _lengths(verdict: Verdict, numbers: dict[str, int]) -> list[str]:
     lines = [
         _row("read", verdict.read, "billed" if verdict.read is not None else "no bill"),
         _row("readable", verdict.readable, f"what the cache held under the provider's rules{over}"),
-        _row("shared", verdict.shared, "equal to an earlier prompt from its start" if earlier else "with no earlier call"),
+        _row(
+            "shared", verdict.shared, "equal to an earlier prompt from its start" if earlier else "with no earlier call"
+        ),
         _row("similar", verdict.similar, f"in common with {earlier}, wherever it stands" if earlier else ""),
     ]
     others = [_named(name, numbers) for name in verdict.candidates if name != verdict.earlier_id]
