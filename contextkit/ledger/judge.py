@@ -50,6 +50,8 @@ _MOST_LEFT = 4_096
 """Calls of a conversation of which it is remembered what they left in the cache."""
 MOST_DIGESTS = 1 << 19
 """Running digests in the index."""
+_ALWAYS_REPORTING = ("anthropic", "aws", "azure", "deepseek", "google", "openai")
+"""Hosts that say of each call what was read."""
 MOST_CONVERSATIONS = 1 << 16
 """Conversations of which the last calls are kept; of those not used for longest, the index knows what it holds."""
 
@@ -211,6 +213,8 @@ class _Scope:
     heads: dict[str, OrderedDict[tuple[str, str], Sent]] = field(default_factory=dict)
     """Model → conversation → its last call, the one used last at the end."""
     roundings: dict[str, Rounding] = field(default_factory=dict)
+    reporting: set[str] = field(default_factory=set)
+    """Models of which a read or a write was billed."""
 
     def cache(self, row: Model) -> PrefixCache[Prompt]:
         """The cache of a model."""
@@ -245,6 +249,8 @@ class Judge:
         `usage` is its bill with every part of the prompt known, None where a part is not; `remarks` are about what
         happened between it and the call before.
         """
+        if usage is not None and (usage.read or usage.written):
+            self._scopes.setdefault(call.provider, _Scope()).reporting.add(call.model)
         trial = self._trial(call, row, usage, remarks)
         if trial is None or call.is_refused:
             return None
@@ -253,6 +259,11 @@ class Judge:
         trial.begin()
         self._remember(trial.scope, trial.conversation, trial.sent)
         return verdict
+
+    def is_silent(self, call: ModelCall) -> bool:
+        """Return whether nothing has shown so far that a host reports what is read: it may, and not say so."""
+        scope = self._scopes.get(call.provider)
+        return call.provider not in _ALWAYS_REPORTING and (scope is None or call.model not in scope.reporting)
 
     def forecast(self, call: ModelCall, row: Model) -> Verdict | None:
         """Judge a call that is about to be sent; nothing is kept of it. None where its prompt cannot be read."""
@@ -266,7 +277,7 @@ class Judge:
         scope = self._scopes.setdefault(call.provider, _Scope())
         scope.publish(call.at)
         conversation = self._conversations.setdefault((call.session, call.lane), _Conversation())
-        return _Trial(sent, scope, conversation, remarks)
+        return _Trial(sent, scope, conversation, remarks, is_silent=self.is_silent(call))
 
     def _sent(self, call: ModelCall, row: Model, usage: Usage | None) -> Sent | None:
         bare = replace(call, prompt=None)
@@ -314,8 +325,17 @@ class Judge:
 class _Trial:
     """The judgement of one call."""
 
-    def __init__(self, sent: Sent, scope: _Scope, conversation: _Conversation, remarks: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        sent: Sent,
+        scope: _Scope,
+        conversation: _Conversation,
+        remarks: Mapping[str, str],
+        *,
+        is_silent: bool,
+    ) -> None:
         self.sent, self.scope, self.conversation, self.remarks = sent, scope, conversation, remarks
+        self.is_silent = is_silent
         self.is_marked = sent.row.cache == "breakpoints"
         self.earlier = self._earlier()
         self.rounding = scope.roundings.setdefault(sent.row.name, Rounding(sent.row))
@@ -437,7 +457,7 @@ class _Trial:
             self.scope.pending.sort(key=lambda one: one[0])
 
     def verdict(self) -> Verdict:
-        """The verdict on this call; without a bill, with what the reference cache would bill."""
+        """Return the verdict on this call; without a bill, with what the reference cache would bill."""
         cache, call = self.scope.cache(self.sent.row), self.sent.call
         verdict = self._verdict(cache.lookup(self.sent.prompt, call.at))
         return verdict if call.usage is not None else replace(verdict, quote=cache.quote(self.sent.prompt, call.at))
@@ -470,7 +490,9 @@ class _Trial:
         shared = max(shared, readable)
         similar = max(similar, shared)
         lengths = _Lengths(whole, shared, readable, similar, read)
-        gaps = _Gaps(self, owner, best, pairs, lengths).all()
+        gaps = [
+            gap for gap in _Gaps(self, owner, best, pairs, lengths).all() if not (self.is_silent and gap.is_unproven)
+        ]
         return Verdict(
             sent.call.id,
             size,
@@ -486,12 +508,12 @@ class _Trial:
         )
 
     def _alone(self, size: int, read: int | None, hit: Hit) -> Verdict:
-        """The verdict on a call that nothing earlier resembles; what it begins with may have been cached nevertheless."""
+        """Return the verdict on a call that nothing earlier resembles; what it begins with may have been cached nevertheless."""
         predicted = self._readable(hit)
         found = predicted if read is None else read
         readable = max(found, predicted)
         gaps: tuple[Gap, ...] = ()
-        if readable > found:
+        if readable > found and not self.is_silent:
             text = "a call of another conversation had cached what it begins with"
             gaps = (Gap("unexplained", "unknown", readable - found, evidence=text, basis=""),)
         elif not readable:
@@ -509,7 +531,7 @@ class _Trial:
         )
 
     def _first_gap(self, size: int) -> Gap:
-        """Why a first call had nothing to read."""
+        """Name the reason why a first call had nothing to read."""
         if size < self.sent.row.min_tokens:
             basis: Basis = "assumed" if self.sent.row.is_assumed else "recorded"
             return Gap("nobody", "below_minimum", 0, evidence=self.below_minimum(size), basis=basis)
@@ -729,7 +751,7 @@ class _Gaps:
         return Gap("nobody", "compaction", 0, place, text)
 
     def _difference(self, was: Sent, n: int) -> tuple[str, str, str, int]:
-        """Where both differ first, the texts around that, and the level."""
+        """Locate the first difference: its place, the texts around it, and its level."""
         now = self._sent
         is_removed = n >= now.prompt.n or (n < was.prompt.n and was.level(n) < now.level(n))
         side = was if is_removed else now
@@ -748,7 +770,9 @@ class _Gaps:
         return (f"{path} byte {offset:,}" if one and other else path), before, after, level
 
     def _moved_breakpoint(self, ideal: int) -> Gap | None:
-        """A breakpoint in front of the change alone would let nearly everything be read; None where it would not."""
+        """Return the gap of a breakpoint that, moved in front of the change, would let nearly everything be read; None where it
+        would not.
+        """
         lengths = self._lengths
         if lengths.similar - ideal > _CLOSED_SHARE * (lengths.similar - lengths.readable):
             return None
@@ -759,7 +783,7 @@ class _Gaps:
     # The program's use of the cache
 
     def _use(self, ideal: int) -> Gap | None:
-        """Why the common prefix was not readable; None where its entry was only written behind a change."""
+        """Name the reason why the common prefix was not readable; None where its entry was only written behind a change."""
         owner, sent = self._owner, self._sent
         whose: Whose = "program_use" if owner.is_own else "nobody"
         level = next((i for i in range(sent.level(owner.n_shared - 1) + 1) if not self._is_same_key(owner, i)), None)
@@ -778,7 +802,7 @@ class _Gaps:
         return one.sent.prompt.namespaces[level] == self._sent.prompt.namespaces[level]
 
     def _use_of_prefix(self) -> Gap | None:
-        """Why a cache that keeps every prompt did not hold the common prefix."""
+        """Name the reason why a cache that keeps every prompt did not hold the common prefix."""
         trial, row = self._trial, self._sent.row
         holders = [
             one
@@ -789,7 +813,7 @@ class _Gaps:
         return late or Gap("nobody", "rules", 0, evidence="the cache keeps whole units")
 
     def _use_of_marks(self, ideal: int) -> Gap | None:
-        """Why no breakpoint read the common prefix."""
+        """Name the reason why no breakpoint read the common prefix."""
         sent, ruler, readable = self._sent, self._trial.ruler, self._lengths.readable
         written = [
             (mark, one)
@@ -812,7 +836,7 @@ class _Gaps:
         return late or self._unreached(mark)
 
     def _late(self, holders: Sequence[_Earlier], ttl_seconds: int) -> Gap | None:
-        """Why what earlier calls had was not there any more, or not yet; None where it was there."""
+        """Name the reason why a prefix of earlier calls was not cached yet, or no more; None where it was."""
         at, row = self._sent.call.at, self._sent.row
         basis: Basis
         begun = [one for one in holders if one.sent.began_at is not None and one.sent.began_at <= at]
@@ -844,7 +868,7 @@ class _Gaps:
         return Gap("program_use", "ttl_expired", 0, "pause", f"gap {seconds} s > {ttl_seconds} s", basis)
 
     def _unreached(self, mark: Breakpoint) -> Gap:
-        """No breakpoint of this call finds the entry at `mark`."""
+        """Name the reason why no breakpoint of this call finds the entry at `mark`."""
         prompt = self._sent.prompt
         behind = [one for one in prompt.breakpoints if one.segment >= mark.segment]
         if not behind:
@@ -860,7 +884,7 @@ class _Gaps:
         return Gap("program_use", "out_of_reach", 0, self._path(mark.segment), text)
 
     def _unwritten(self) -> Gap | None:
-        """No earlier call wrote the common prefix."""
+        """Name the reason why no earlier call wrote the common prefix."""
         owner = self._owner
         marks = [*owner.sent.written()]
         if not marks:
@@ -891,7 +915,7 @@ class _Gaps:
     # The provider
 
     def _provider(self, tokens: int) -> Gap:
-        """The cache should have held what was not read."""
+        """Attribute tokens that the cache should have held and that were not read."""
         sent, left, read = self._sent, self._trial.conversation.left, self._lengths.read or 0
         setting = self._trial.remarks.get("setting", "")
         if setting.startswith((REROUTED, OTHER_PROJECT)):

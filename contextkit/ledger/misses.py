@@ -33,6 +33,7 @@ from contextkit.ledger.causes import (
     predicted_read,
     recorded,
 )
+from contextkit.ledger.cold import as_read
 from contextkit.ledger.judge import Judge, Rounding
 from contextkit.ledger.verdict import (
     NOTHING_TO_READ,
@@ -42,7 +43,6 @@ from contextkit.ledger.verdict import (
     Whose,
     is_shortfall,
     loss_usd,
-    usage_if_read,
 )
 from contextkit.models import Model, find_model, model_named
 
@@ -121,7 +121,7 @@ class MissDetector:
     what is remarked of them. Each call costs time linear in what it added.
     """
 
-    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_reporting", "_roundings", "_rows", "verdict")
+    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows", "verdict")
 
     def __init__(self, examine: Callable[[Prediction], None] | None = None) -> None:
         """`examine` is shown the prediction of each call that has one before it in its lane, whether it missed or not."""
@@ -130,8 +130,6 @@ class MissDetector:
         self._roundings: dict[tuple[str, str], Rounding] = {}
         self._rows: dict[tuple[str, str], Model] = {}
         """(provider, model) → its row, looked up once."""
-        self._reporting: set[tuple[str, str]] = set()
-        """Providers and models that have reported a read or a write."""
         self._index = -1
         self._examine = examine
         self.verdict: Verdict | None = None
@@ -153,17 +151,13 @@ class MissDetector:
             lane.remarks = {**lane.remarks, **remarks}
         row, usage = self._row_of(call), complete_usage(call)
         told = self._judge.feed(call, row, usage, lane.remarks)
-        if usage is not None and (usage.read or usage.written):
-            self._reporting.add((call.provider, call.model))
-        if told is not None and self._is_silent(call):
-            told = replace(told, gaps=tuple(gap for gap in told.gaps if gap.whose not in ("provider", "unexplained")))
         self.verdict, messages = told, self._messages.feed(call, is_billed=usage is not None)
         if usage is None:
             lane.unbilled += 1
         else:
             now = call_facts(call, usage)
-            by_bills, is_shorter = self._by_bills(lane, now, told, messages)
-            self.verdict = told or by_bills
+            verdict, is_shorter = self._by_bills(lane, now, told, messages)
+            self.verdict = told or verdict
             self._advance(lane, now, is_miss=is_shorter)
         return None if self.verdict is None else _miss(self.verdict, call, self._index)
 
@@ -180,7 +174,7 @@ class MissDetector:
                 self._examine(Prediction(now, None, shared, shared, predicted, why))
             return by_bills(now, 0, None if told else _first_call(now, row)), False
         expected = min(lane.high_tokens, now.prompt_tokens)
-        is_shorter = is_shortfall(expected, read) and not self._is_silent(now.call)
+        is_shorter = is_shortfall(expected, read) and not self._judge.is_silent(now.call)
         pair = CallPair(lane, lane.before, now, row, messages)
         if self._examine is not None:
             trivial = min(lane.before.prompt_tokens, now.prompt_tokens)
@@ -210,10 +204,6 @@ class MissDetector:
         if is_first or is_cut:
             lane.first_tokens = now.prompt_tokens
         lane.before, lane.unbilled, lane.remarks = now, 0, NO_REMARKS
-
-    def _is_silent(self, call: ModelCall) -> bool:
-        """Return whether nothing has shown so far that a host reports what is read: it may, and not say so."""
-        return call.provider not in _ALWAYS_REPORTING and (call.provider, call.model) not in self._reporting
 
     def _row_of(self, call: ModelCall) -> Model:
         key = call.provider, call.model
@@ -289,8 +279,6 @@ def is_free_to_write(provider: str, model: str) -> bool:
 
 _FREE = ("implicit", "units")
 """Kinds of cache that are free to write."""
-_ALWAYS_REPORTING = ("anthropic", "aws", "azure", "deepseek", "google", "openai")
-"""Hosts that say of each call what was read."""
 _REPORTING = ("anthropic", "aws")
 """Hosts whose input count excludes written tokens: without a count of writes the prompt size is unknown."""
 
@@ -339,7 +327,7 @@ def predicted_usage(pair: CallPair, read_tokens: int) -> Usage:
     usage = pair.now.usage
     more = read_tokens - (usage.read or 0)
     if more >= 0:
-        return replace(usage_if_read(usage, more), output=usage.output)
+        return as_read(usage, more)
     rest = replace(usage, read=read_tokens)
     if pair.row is None or pair.row.cache in _FREE:
         return replace(rest, fresh=(usage.fresh or 0) - more)

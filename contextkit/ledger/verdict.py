@@ -14,6 +14,7 @@ from typing import Literal
 
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
+from contextkit.ledger.cold import as_read
 
 VERSION = 1
 """Of the form in which verdicts are written."""
@@ -123,6 +124,11 @@ class Gap:
         return self.whose != "nobody"
 
     @property
+    def is_unproven(self) -> bool:
+        """Return whether it rests on a bill that reports too little read, and on nothing that the program did."""
+        return self.whose in ("provider", "unexplained")
+
+    @property
     def is_costly(self) -> bool:
         """Return whether it has a price that is worth showing, though nothing was lost: a rewrite, or a cold start."""
         return self.cause in ("compaction", "cold_start") and is_shortfall(self.tokens, 0)
@@ -190,20 +196,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Json]:
     }
 
 
-def usage_if_read(usage: Usage, tokens: int) -> Usage:
-    """The bill, had `tokens` more been read: they follow what was read, so those written for longest go first, then the
-    other writes, then uncached input. The output is left out.
-    """
-    left, writes = tokens, dict(usage.writes or ())
-    for ttl in sorted(writes, reverse=True):
-        moved = min(left, writes[ttl] or 0)
-        writes[ttl] = (writes[ttl] or 0) - moved
-        left -= moved
-    fresh = max((usage.fresh or 0) - left, 0)
-    return replace(usage, fresh=fresh, read=(usage.read or 0) + tokens, writes=tuple(sorted(writes.items())), output=0)
-
-
 def loss_usd(usage: Usage, tokens: int, price: Callable[[Usage], float | None]) -> float | None:
-    """What `tokens` that were not read cost above the price of reading them; None where a price is unknown."""
-    paid, if_read = price(replace(usage, output=0)), price(usage_if_read(usage, tokens))
+    """Return what `tokens` that were not read cost above the price of reading them; None where a price is unknown."""
+    paid, if_read = price(replace(usage, output=0)), price(replace(as_read(usage, tokens), output=0))
     return None if paid is None or if_read is None else paid - if_read

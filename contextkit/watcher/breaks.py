@@ -20,7 +20,7 @@ from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.parsed_call import ParsedCall, compare, parse_call
 from contextkit.ledger.verdict import Verdict
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.requests.judged import CAUSES_OF_LEVELS, Loss, has_kept_all, judge_pair
+from contextkit.lint.requests.judged import CAUSES_OF_LEVELS, Loss, has_lost_nothing, judge_pair
 from contextkit.lint.requests.naming import UNREADABLE, HazardRule, Rules, evidence_of, finding_of, unnamed
 from contextkit.lint.requests.rule import Change, Evidence, Step
 from contextkit.providers.client_names import NO_NAMES, ClientNames
@@ -69,7 +69,7 @@ def broken(
     if first is None and not keyed:
         return []
     verdict = verdict or judge_pair(step)
-    if verdict is not None and is_marked_as_sent and has_kept_all(verdict):
+    if verdict is not None and is_marked_as_sent and has_lost_nothing(verdict):
         first = None
     loss = None if verdict is None else Loss(verdict, step.after)
     findings: list[Finding] = []

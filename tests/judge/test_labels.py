@@ -330,9 +330,10 @@ def test_the_open_half_of_the_group_of_public_repositories(opened: dict[str, Sco
 
 
 def test_the_kept_half(opened: dict[str, Score], shared: Path, folder: Path) -> None:
-    """Print sums; nothing of a single call, or of a group."""
+    """Print sums, and check that they stay; nothing of a single call, or of a group."""
     kept = total(scores("kept", shared, folder))
     print(f"\nkept: {kept}\nboth: {total({'open': total(opened), 'kept': kept}, ('open', 'kept'))}")
+    assert kept.n >= 94 and min(kept.whose, kept.lost) >= 0.85 * kept.n
 
 
 def check_at_least(score: Score, least: Score) -> None:

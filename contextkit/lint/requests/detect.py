@@ -17,7 +17,7 @@ from contextkit.ledger.parsed_call import RECENT, ParsedCall, compare, nearest, 
 from contextkit.ledger.verdict import Verdict
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.judged import CAUSES_OF_LEVELS, Loss, RequestJudge, has_kept_all, stored_verdict
+from contextkit.lint.requests.judged import CAUSES_OF_LEVELS, Loss, RequestJudge, has_lost_nothing, stored_verdict
 from contextkit.lint.requests.naming import (
     Group,
     HazardRule,
@@ -125,11 +125,11 @@ class Detector:
         place = _name_of(*pool, conversation.number), conversation.n_calls
         self._places[call.index] = place
         yield from self._of_call(call, *place)
-        told = self._told(call, step, place[0])
+        told = self._verdict_on(call, step, place[0])
         step = None if step is None else replace(step, verdict=told)
         loss = None if told is None else Loss(told, call)
         compared = self._compared(call, step, told, place[1])
-        named = [] if compared is None or (told is not None and has_kept_all(told)) else self._named(compared)
+        named = [] if compared is None or (told is not None and has_lost_nothing(told)) else self._named(compared)
         rules = () if step is None else self._rules.on("step")
         evidence = [(rule, one) for rule in rules for one in evidence_of(rule, step)]
         if compared is not None:
@@ -137,8 +137,8 @@ class Detector:
         if step is not None:
             yield from self._of_step(step, evidence, place[0], loss, is_counted=bool(named))
 
-    def _told(self, call: ParsedCall, step: Step | None, conversation: str) -> Verdict | None:
-        """What the judge says of a call; None where nothing says what it could have read."""
+    def _verdict_on(self, call: ParsedCall, step: Step | None, conversation: str) -> Verdict | None:
+        """Return the verdict on a call; None where nothing says what it could have read."""
         if self._judge is None:
             return None
         if named_in(call.params) is not None:

@@ -44,7 +44,7 @@ _LEAST_TOKENS = 100
 """A smaller gap may be one of estimated sizes."""
 
 
-def has_kept_all(verdict: Verdict) -> bool:
+def has_lost_nothing(verdict: Verdict) -> bool:
     """Return whether a call has lost nothing to what it changed, however it is spelled and marked now; beside a bill, a
     difference within the error of estimated sizes is nothing.
     """
