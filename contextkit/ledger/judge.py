@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 from contextkit.cache.prefix_cache import Hit, Lease, PrefixCache
@@ -30,6 +31,7 @@ from contextkit.models import Model
 from contextkit.prompt.alignment import Alignment, Unit, align, is_opaque, units_of
 from contextkit.prompt.diff import common_bytes, common_segments, difference, path_of
 from contextkit.prompt.prompt import LEVELS, PromptLayout
+from contextkit.providers.body_items import RenderedItems, n_leading
 from contextkit.redact import redact
 
 MOST_CANDIDATES = 8
@@ -81,6 +83,10 @@ class Ruler:
             return low + round((high - low) * (end - start) / whole) if whole else low
         return low + round((end - start) * (low / start if start else 1.0))
 
+    def n_same(self, other: Ruler) -> int:
+        """Blocks up to which both measure alike, where their estimates are equal."""
+        return self._places[n_leading(self._places, other._places) - 1][0]
+
     def _estimate(self, blocks: int) -> int:
         return self._ends[blocks - 1] if blocks else 0
 
@@ -109,6 +115,8 @@ class Sent:
     """(blocks, tokens) that bills told of it."""
     units: list[Unit] | None = None
     """Its blocks as an alignment sees them, once that was asked."""
+    items: RenderedItems | None = None
+    """The items of its body, where no later call of its conversation has come and they were not evicted."""
 
     @property
     def began_at(self) -> float | None:
@@ -282,14 +290,25 @@ class Judge:
     def _sent(self, call: ModelCall, row: Model, usage: Usage | None) -> Sent | None:
         bare = replace(call, prompt=None)
         if isinstance(call.prompt, Bodies):
-            read = read_body(call.prompt.request, call.provider, call.model)
-            return Sent(bare, row, read.prompt, read.layout, usage, read.params) if read and read.prompt.n else None
+            read = read_body(call.prompt.request, call.provider, call.model, self._near(call, row))
+            if read is None or not read.prompt.n:
+                return None
+            return Sent(bare, row, read.prompt, read.layout, usage, read.params, items=read.items)
         prompt = self._growing.prompt(call)
         if prompt is None or not isinstance(call.prompt, Outline) or not prompt.n:
             return None
         entries = self._entries.setdefault((call.session, call.lane), [])
         entries[call.prompt.keep :] = call.prompt.entries
         return Sent(bare, row, prompt, None, usage, {}, call.prompt.epoch, tuple(entries))
+
+    def _near(self, call: ModelCall, row: Model) -> list[RenderedItems]:
+        """The items of bodies that the body of `call` is likely to begin with: of its own conversation, and of others of its
+        model.
+        """
+        conversation, scope = self._conversations.get((call.session, call.lane)), self._scopes.get(call.provider)
+        last = [conversation.recent[-1]] if conversation and conversation.recent else []
+        heads = reversed(scope.heads.get(row.name, {}).values()) if scope else ()
+        return [sent.items for sent in (*last, *islice(heads, _HEADS)) if sent.items is not None]
 
     def _remember(self, scope: _Scope, conversation: _Conversation, sent: Sent) -> None:
         if sent.layout is not None:
@@ -302,8 +321,10 @@ class Judge:
             scope.index[key] = sent
         while len(scope.index) > MOST_DIGESTS:
             scope.index.popitem(last=False)
-        if conversation.recent and sent.is_resend_of(conversation.recent[-1]):
-            conversation.recent.pop()
+        if conversation.recent:
+            self._drop_items(conversation.recent[-1])
+            if sent.is_resend_of(conversation.recent[-1]):
+                conversation.recent.pop()
         conversation.recent.append(sent)
         self._conversations.move_to_end((call.session, call.lane))
         while len(self._conversations) > MOST_CONVERSATIONS:
@@ -319,7 +340,12 @@ class Judge:
             while self._n_bytes > MOST_BYTES and len(self._kept) > 1:
                 old = self._kept.popitem(last=False)[1]
                 self._n_bytes -= _n_bytes(old)
-                old.layout = old.units = None
+                old.layout = old.units = old.items = None
+
+    def _drop_items(self, sent: Sent) -> None:
+        """Drop what only the next call of a conversation needs of the one before."""
+        self._n_bytes -= sent.items.n_bytes if sent.items else 0
+        sent.items = None
 
 
 class _Trial:
@@ -342,8 +368,7 @@ class _Trial:
         sent.anchors = self._anchors()
         self.ruler = Ruler(sent.prompt.ends_tokens, sent.prompt.n, sent.anchors)
         if sent.layout is not None and sent.anchors:  # what the cache counts is what was billed
-            ends = [self.ruler.at(blocks) for blocks in range(1, sent.prompt.n + 1)]
-            sent.prompt = replace(sent.prompt, ends_tokens=ends)
+            sent.prompt = replace(sent.prompt, ends_tokens=self._billed_ends(sent.layout))
 
     # Earlier calls
 
@@ -397,6 +422,18 @@ class _Trial:
             if blocks <= one.n_shared and (size is None or tokens <= size)
         }
         return tuple(sorted((anchors | _billed_places(self.sent)).items()))
+
+    def _billed_ends(self, layout: PromptLayout) -> array[int]:
+        """Tokens at every block end as bills tell them; those of the last call as far as they tell the same of both."""
+        was = self.earlier[0] if self.earlier else None
+        ends = array("q")
+        if was is not None and was.sent.layout is not None:
+            before = was.sent.prompt
+            n = min(self.ruler.n_same(Ruler(before.ends_tokens, before.n, was.sent.anchors)), was.n_shared)
+            if was.sent.layout.columns.sizes[:n] == layout.columns.sizes[:n]:
+                ends.extend(before.ends_tokens[:n])
+        ends.extend(self.ruler.at(blocks) for blocks in range(len(ends) + 1, self.sent.prompt.n + 1))
+        return ends
 
     def _units(self, sent: Sent) -> list[Unit]:
         if sent.units is None:
@@ -581,7 +618,8 @@ _BLOCK_BYTES = 320
 
 def _n_bytes(sent: Sent) -> int:
     """Memory that the blocks of a call take."""
-    return sent.layout.n_bytes + _BLOCK_BYTES * sent.layout.n if sent.layout else 0
+    n_bytes = sent.items.n_bytes if sent.items else 0
+    return n_bytes + (sent.layout.n_bytes + _BLOCK_BYTES * sent.layout.n if sent.layout else 0)
 
 
 def _sharing(prompt: Prompt, before: Prompt | None) -> Prompt:

@@ -23,6 +23,8 @@ from contextkit.prompt.prompt import PromptLayout
 
 if TYPE_CHECKING:
     from contextkit.providers.body import BodyReader
+    from contextkit.providers.body_items import RenderedItems
+    from contextkit.providers.endpoints import ParseBody
     from contextkit.providers.provider import Parsed
 
 MOST_BYTES = 64 << 20
@@ -41,10 +43,15 @@ class Read:
     """What the cache sees."""
     params: Mapping[str, Json]
     """Fields of the body that key a cache."""
+    items: RenderedItems
+    """What a body that continues it need not render again."""
 
 
-def read_body(raw: bytes, provider: str, model: str) -> Read | None:
-    """The prompt of a request body; None where it is no model call, or cannot be read."""
+def read_body(raw: bytes, provider: str, model: str, near: Iterable[RenderedItems] = ()) -> Read | None:
+    """The prompt of a request body; None where it is no model call, or cannot be read.
+
+    Leading items that it shares with an earlier body of `near` are not rendered again.
+    """
     from contextkit.providers.endpoints import reader_of  # most recordings hold no bodies
     from contextkit.providers.rendered_blocks import memoize_blocks
 
@@ -54,16 +61,17 @@ def read_body(raw: bytes, provider: str, model: str) -> Read | None:
     try:
         fields = parse(raw)
         body = reader_of(fields, f"{provider} {model}".lower()) if isinstance(fields, dict) else None
-        parsed = _parser(body, model)(_with_row(fields, body, model)) if body else None
+        parsed = _parser(body, model)(_with_row(fields, body, model), near=near) if body else None
     except (UnreadableRequest, UnknownModel, NotSerialisable, *_MISFITS):
         return None  # a body that nobody can read proves nothing
     if parsed is None or body is None:
         return None
     keys = {name.partition(".")[0] for table in TABLES[body.endpoint] for name in keying(table).levels}
-    return Read(parsed.layout, parsed.prompt, {name: value for name, value in parsed.params.items() if name in keys})
+    params = {name: value for name, value in parsed.params.items() if name in keys}
+    return Read(parsed.layout, parsed.prompt, params, parsed.items)
 
 
-def _parser(body: BodyReader, model: str) -> Callable[[Json], Parsed]:
+def _parser(body: BodyReader, model: str) -> ParseBody:
     """The parser of a body; only Claude's own hosts take the billing header out of the prompt."""
     from contextkit.providers.endpoints import PARSERS, has_billing_header_in_prompt
 

@@ -5,19 +5,31 @@ What reads recordings needs the reader of a body, seldom its parser: each is imp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from contextkit.canonical import Json
 from contextkit.providers.body import BodyReader, has_chat_messages
 
 if TYPE_CHECKING:
+    from contextkit.providers.body_items import RenderedItems
     from contextkit.providers.provider import Parsed
 
-__all__ = ["BODIES", "PARSERS", "endpoint_of", "has_billing_header_in_prompt", "reader_for", "reader_of"]
+__all__ = ["BODIES", "PARSERS", "ParseBody", "endpoint_of", "has_billing_header_in_prompt", "reader_for", "reader_of"]
 
 T = TypeVar("T")
+
+
+class ParseBody(Protocol):
+    """Parses a request body of one endpoint."""
+
+    def __call__(self, body: Json, *, near: Iterable[RenderedItems] = ()) -> Parsed:
+        """Parse `body`; leading items that it shares with an earlier body of `near` are not rendered again.
+
+        Raises `UnreadableRequest` where it is not of the endpoint.
+        """
+        ...
 
 
 class _Loaded(Mapping[str, T]):
@@ -53,7 +65,7 @@ BODIES: Mapping[str, BodyReader] = _Loaded(
 )
 """Endpoint → what recognises and cuts its bodies, in the order their `is_body` is asked: any other body with `messages`
 is OpenAI Chat's."""
-PARSERS: Mapping[str, Callable[[Json], Parsed]] = _Loaded(
+PARSERS: Mapping[str, ParseBody] = _Loaded(
     anthropic_messages="anthropic.messages:parse",
     openai_chat="openai.chat:parse",
     openai_responses="openai.responses:parse",

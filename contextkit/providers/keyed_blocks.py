@@ -22,6 +22,7 @@ from contextkit.prompt.breakpoints import LOOKBACK, Plan
 from contextkit.prompt.normal_form import VERBATIM, normal
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
+from contextkit.providers.body_items import BodyItem, RenderedItems, render_items
 from contextkit.providers.cache_keys import keyed
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.neutral import JsonObject, Parts, Tools, announcement, reminder, user_content
@@ -266,8 +267,8 @@ def parse_blocks(
     return Native(format.wire, model, canonical(plain)), "".join(map(format.text_of, plain)), tuple(calls)
 
 
-def parse_body(format: KeyedFormat, body: Json) -> Parsed:
-    """Parse a request body into its blocks, breakpoints and parameters.
+def parse_body(format: KeyedFormat, body: Json, near: Iterable[RenderedItems] = ()) -> Parsed:
+    """Parse a request body into its blocks, breakpoints and parameters; `near` as in `render_items`.
 
     Raises `UnreadableRequest` where it is not one.
     """
@@ -276,17 +277,23 @@ def parse_body(format: KeyedFormat, body: Json) -> Parsed:
     columns = PromptColumns(
         format.grammar, strips_thinking=model.strips_thinking, tool_prompt_tokens=model.tool_prompt_tokens
     )
-    breakpoints: dict[int, Breakpoint] = {}
+    blocks: list[BodyItem] = []
+    markers: dict[int, Json] = {}
     for part in format.body_parts(fields):
         if part.type != MARKER:
-            role = "" if part.level == "system" else part.role
-            columns.append(format.render(part.level, role, part.value, model))
-            continue
-        seconds = format.marker_seconds(part.value)
-        if len(columns) and columns.breakpoint_offsets[-1] >= 0:
-            breakpoints[len(columns) - 1] = Breakpoint(len(columns) - 1, seconds, LOOKBACK)
-    layout, params = PromptLayout(columns, len(columns), tuple(breakpoints.values())), format.params(fields)
-    return Parsed(model.name, params, layout, _prompt(format, layout, params))
+            blocks.append(BodyItem(part.level, part.value, "" if part.level == "system" else part.role))
+        elif blocks:
+            markers[len(blocks) - 1] = part.value
+    items = render_items(
+        blocks, lambda item: [format.render(item.level, item.role, item.value, model)], columns, (model,), near
+    )
+    breakpoints = tuple(
+        Breakpoint(index, format.marker_seconds(marker), LOOKBACK)
+        for index, marker in markers.items()
+        if items.columns.breakpoint_offsets[index] >= 0
+    )
+    layout, params = PromptLayout(items.columns, len(blocks), breakpoints), format.params(fields)
+    return Parsed(model.name, params, layout, _prompt(format, layout, params), items)
 
 
 def _prompt(format: KeyedFormat, layout: PromptLayout, params: Mapping[str, Json]) -> Prompt:

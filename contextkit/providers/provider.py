@@ -16,6 +16,7 @@ from contextkit.log.entry import Entry, Kind, Native
 from contextkit.models import Model
 from contextkit.prompt.breakpoints import Plan
 from contextkit.prompt.prompt import Grammar, PromptLayout, RenderedBlock
+from contextkit.providers.body_items import RenderedItems
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class Parsed:
     """Its blocks and explicit breakpoints."""
     prompt: Prompt
     """The prompt that the cache sees."""
+    items: RenderedItems
+    """What a body that continues it need not render again."""
 
 
 class Provider(Protocol):

@@ -33,6 +33,7 @@ from contextkit.providers.anthropic.blocks import (
     tidied,
 )
 from contextkit.providers.anthropic.body import BODY, api_path, head_parts, message_parts
+from contextkit.providers.body_items import BodyItem, RenderedItems, render_items
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.notices import lacking, set_by, settings_for
 from contextkit.providers.parameters import BETA
@@ -165,47 +166,64 @@ def _check_thread(params: Mapping[str, Json]) -> None:
         )
 
 
-def parse(body: Json, *, billing_header: BillingHeader = "neutral") -> Parsed:
-    """A `/v1/messages` body: its blocks, breakpoints and parameters; `billing_header` as in `BillingHeader`.
+def parse(body: Json, *, billing_header: BillingHeader = "neutral", near: Iterable[RenderedItems] = ()) -> Parsed:
+    """A `/v1/messages` body: its blocks, breakpoints and parameters; `billing_header` as in `BillingHeader`, `near` as in
+    `render_items`.
 
     Raises `UnreadableRequest` where it is not one.
     """
     fields = expect(body, dict, "body", "an object")
     model = model_named(expect(fields.get("model"), str, "model", "a valid string"), "anthropic")
     columns = PromptColumns(GRAMMAR, strips_thinking=model.strips_thinking, tool_prompt_tokens=model.tool_prompt_tokens)
-    marks: list[Breakpoint] = []
     try:
-        for block in _rendered(fields, model.name, billing_header):
-            columns.append(block)
-            if block.marker is not None and block.can_hold_breakpoint:
-                marks.append(Breakpoint(len(columns) - 1, lifetime(block.marker), LOOKBACK))
+        items = render_items(
+            list(_items(fields)),
+            lambda item: _rendered(item, model.name, billing_header),
+            columns,
+            (model, billing_header),
+            near,
+        )
+        columns = items.columns
+        marks = tuple(
+            Breakpoint(index, lifetime(marker), LOOKBACK)
+            for index, marker in items.markers.items()
+            if columns.breakpoint_offsets[index] >= 0
+        )
     except UnreadableRequest as error:
         raise UnreadableRequest(api_path(error.path), error.what) from None
     params = BODY.params(fields)
-    layout = PromptLayout(columns, len(columns), tuple(marks))
-    return Parsed(model.name, params, layout, prompt(layout, params))
+    layout = PromptLayout(columns, len(columns), marks)
+    return Parsed(model.name, params, layout, prompt(layout, params), items)
 
 
-def _rendered(fields: Mapping[str, Json], model: str, billing_header: BillingHeader) -> Iterator[RenderedBlock]:
+def _items(fields: Mapping[str, Json]) -> Iterator[BodyItem]:
     for part in head_parts(fields):
-        if part.level == "tools":
-            yield _tool(part.value, model)
-        else:
-            yield _system(_block(part), model, billing_header)
+        yield BodyItem(part.level, part.value, path=part.path)
     for index, message in enumerate(expect(fields.get("messages"), list, "messages", "a valid array")):
-        parts = list(message_parts(message, index))
-        role = expect(message.get("role"), str, f"messages[{index}].role", "a valid string")
-        expect(_FRAMES.get(role), tuple, f"messages[{index}].role", "'user', 'assistant' or 'system'")
-        extras = _settings(message)
-        if message.get("content") is None and not extras:
-            raise UnreadableRequest(f"messages[{index}].content", "Input should be a valid string or array")
-        for part in parts:
-            yield _message(_block(part), role, model, extras)
-        if extras and not parts:
-            yield _message(None, role, model, extras)
+        yield BodyItem("messages", message, index=index)
 
 
-def _block(part: Block) -> Json:
+def _rendered(item: BodyItem, model: str, billing_header: BillingHeader) -> Iterator[RenderedBlock]:
+    if item.level == "tools":
+        yield _tool(item.value, model)
+        return
+    if item.level == "system":
+        yield _system(_block(item), model, billing_header)
+        return
+    message, index = item.value, item.index
+    parts = list(message_parts(message, index))
+    role = expect(message.get("role"), str, f"messages[{index}].role", "a valid string")
+    expect(_FRAMES.get(role), tuple, f"messages[{index}].role", "'user', 'assistant' or 'system'")
+    extras = _settings(message)
+    if message.get("content") is None and not extras:
+        raise UnreadableRequest(f"messages[{index}].content", "Input should be a valid string or array")
+    for part in parts:
+        yield _message(_block(part), role, model, extras)
+    if extras and not parts:
+        yield _message(None, role, model, extras)
+
+
+def _block(part: Block | BodyItem) -> Json:
     """A part as a content block: a text is a block of type text."""
     if isinstance(part.value, str):
         return {"type": "text", "text": part.value}

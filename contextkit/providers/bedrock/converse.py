@@ -23,6 +23,7 @@ from contextkit.providers.bedrock import blocks
 from contextkit.providers.bedrock import response as reply
 from contextkit.providers.bedrock.blocks import WIRE
 from contextkit.providers.bedrock.body import BODY, head_parts, message_parts
+from contextkit.providers.body_items import RenderedItems
 from contextkit.providers.keyed_blocks import RESULT, KeyedAdapter, KeyedFormat, objects_in, parse_body
 from contextkit.providers.neutral import JsonObject
 from contextkit.providers.provider import Parsed
@@ -197,6 +198,6 @@ class BedrockConverse(KeyedAdapter):
         return {**answer, "usage": streamed_counters(usage, self.model.name)} if isinstance(usage, Mapping) else answer
 
 
-def parse(body: Json) -> Parsed:
+def parse(body: Json, *, near: Iterable[RenderedItems] = ()) -> Parsed:
     """The keyword arguments of a call: its segments, marks and parameters; raises as `parse_body`."""
-    return parse_body(FORMAT, body)
+    return parse_body(FORMAT, body, near)

@@ -7,7 +7,7 @@ segments of the content that a request names are left out of its body.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from contextkit.prompt.block import Block
 from contextkit.prompt.breakpoints import Plan
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
+from contextkit.providers.body_items import RenderedItems
 from contextkit.providers.gemini import parts
 from contextkit.providers.gemini import response as reply
 from contextkit.providers.gemini.body import BODY, DECLARATIONS, head_parts, message_parts
@@ -224,8 +225,8 @@ class Gemini(KeyedAdapter):
             )
 
 
-def parse(body: Json) -> Parsed:
+def parse(body: Json, *, near: Iterable[RenderedItems] = ()) -> Parsed:
     """Parse a body into its segments and parameters; raises as `parse_body`. Segments of the content that it names are not
     in it.
     """
-    return parse_body(FORMAT, body)
+    return parse_body(FORMAT, body, near)

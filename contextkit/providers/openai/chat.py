@@ -24,6 +24,7 @@ from contextkit.prompt.breakpoints import AUTO_TTL
 from contextkit.prompt.normal_form import marker_of, normal
 from contextkit.prompt.prompt import RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
+from contextkit.providers.body_items import RenderedItems
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.neutral import Parts, Tools, block_text, verbatim
 from contextkit.providers.openai import shared
@@ -443,9 +444,9 @@ class OpenAIChat(OpenAIAdapter):
             self._kinds = {**self._kinds, "assistant": lambda body: render_reply(body, {})}
 
 
-def parse(body: Json) -> Parsed:
-    """Parse a `/chat/completions` body into its segments, breakpoints and parameters.
+def parse(body: Json, *, near: Iterable[RenderedItems] = ()) -> Parsed:
+    """Parse a `/chat/completions` body into its segments, breakpoints and parameters; `near` as in `render_items`.
 
     Raises `UnreadableRequest` where it is not one.
     """
-    return parse_body(FORMAT, body)
+    return parse_body(FORMAT, body, near)

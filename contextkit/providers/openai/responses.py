@@ -26,6 +26,7 @@ from contextkit.prompt.breakpoints import AUTO_TTL
 from contextkit.prompt.normal_form import VERBATIM, marker_of, normal
 from contextkit.prompt.prompt import RenderedBlock
 from contextkit.providers.adapter import Answering, chosen_model
+from contextkit.providers.body_items import RenderedItems
 from contextkit.providers.histories import CONVERSATION, PREVIOUS
 from contextkit.providers.late_tools import SEARCHES_SEARCH as SEARCH
 from contextkit.providers.late_tools import TOOL, answers_search, is_ours, search_result
@@ -508,9 +509,9 @@ class OpenAIResponses(OpenAIAdapter):
         super().__init__(Endpoint(WIRE, chosen_model(model, "openai")), ttl, fields)
 
 
-def parse(body: Json) -> Parsed:
-    """Parse a `/responses` body into its segments, breakpoints and parameters.
+def parse(body: Json, *, near: Iterable[RenderedItems] = ()) -> Parsed:
+    """Parse a `/responses` body into its segments, breakpoints and parameters; `near` as in `render_items`.
 
     Raises `UnreadableRequest` where it is not one or refers to state on the server.
     """
-    return parse_body(FORMAT, body)
+    return parse_body(FORMAT, body, near)

@@ -29,6 +29,7 @@ from contextkit.prompt.breakpoints import AUTO_TTL, Plan
 from contextkit.prompt.prompt import Grammar, Level, PromptColumns, PromptLayout, RenderedBlock
 from contextkit.providers.adapter import Adapter
 from contextkit.providers.body import BodyReader
+from contextkit.providers.body_items import BodyItem, RenderedItems, render_items
 from contextkit.providers.cache_keys import keyed
 from contextkit.providers.masking import Endpoint
 from contextkit.providers.neutral import Tools, announcement, definition_for, reminder, user_content
@@ -205,13 +206,15 @@ def plan_of(model: Model, ttl: str, params: Mapping[str, Json]) -> Plan:
     )
 
 
-def marks_of(blocks: list[RenderedBlock], params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
-    """The explicit breakpoints of all blocks of a prompt; a breakpoint's own lifetime wins over the request's."""
+def marks_of(markers: Mapping[int, Json], params: Mapping[str, Json]) -> tuple[Breakpoint, ...]:
+    """The explicit breakpoints of a prompt, whose blocks came with `markers`; a breakpoint's own lifetime wins over the
+    request's.
+    """
     default = _seconds(_options(params))
     return tuple(
-        Breakpoint(index, TTLS.get(str(block.marker.get("ttl")), default), 1)
-        for index, block in enumerate(blocks)
-        if isinstance(block.marker, dict) and block.marker.get("mode") == "explicit"
+        Breakpoint(index, TTLS.get(str(marker.get("ttl")), default), 1)
+        for index, marker in markers.items()
+        if isinstance(marker, dict) and marker.get("mode") == "explicit"
     )
 
 
@@ -416,8 +419,8 @@ def _kinds(format: MessageFormat, telling: str, announcing: str, noticing: str) 
     }
 
 
-def parse_body(format: MessageFormat, body: Json) -> Parsed:
-    """Parse a request body into its segments, breakpoints and parameters.
+def parse_body(format: MessageFormat, body: Json, near: Iterable[RenderedItems] = ()) -> Parsed:
+    """Parse a request body into its segments, breakpoints and parameters; `near` as in `render_items`.
 
     Raises `UnreadableRequest` where it is not one.
     """
@@ -425,25 +428,33 @@ def parse_body(format: MessageFormat, body: Json) -> Parsed:
     model = model_named(expect(fields.get("model"), str, "model", "a string"), "openai")
     params = format.body.params(fields)
     columns = PromptColumns(format.grammar, strips_thinking=strips(format.wire, model, params))
-    blocks = list(_rendered(format, fields, model.name))
-    columns.extend(blocks)
-    marks = marks_of(blocks, params)
-    layout = layout_of(columns, marks, model)
-    return Parsed(model.name, params, layout, prompt_of(layout, marks, params, model))
+    items = render_items(
+        list(_items(format, fields)), lambda item: _rendered(format, item, model.name), columns, (model,), near
+    )
+    marks = marks_of(items.markers, params)
+    layout = layout_of(items.columns, marks, model)
+    return Parsed(model.name, params, layout, prompt_of(layout, marks, params, model), items)
 
 
-def _rendered(format: MessageFormat, fields: Mapping[str, Json], model: str) -> Iterator[RenderedBlock]:
+def _items(format: MessageFormat, fields: Mapping[str, Json]) -> Iterator[BodyItem]:
     format.check(fields)
     parts = list(format.body.head_parts(fields))
     for part in parts:
         if part.level == "tools":
-            yield _tool(format, part.value, model)
+            yield BodyItem("tools", part.value)
     for message in _instructions(parts):
-        yield from _message(format, message, -1, "system", model)
+        yield BodyItem("system", message)
     messages = format.body.messages(fields)
     n_system = _n_system(format, messages)
     for index, message in enumerate(messages):
-        yield from _message(format, message, index, "system" if index < n_system else "messages", model)
+        yield BodyItem("system" if index < n_system else "messages", message, index=index)
+
+
+def _rendered(format: MessageFormat, item: BodyItem, model: str) -> Iterator[RenderedBlock]:
+    if item.level == "tools":
+        yield _tool(format, item.value, model)
+    else:
+        yield from _message(format, item.value, item.index, item.level, model)
 
 
 def _n_system(format: MessageFormat, messages: list[Json]) -> int:
