@@ -25,13 +25,13 @@ from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
 from contextkit.facts.observed import ReadStep, read_steps
 from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, ModelCall, Outline
-from contextkit.ledger.prompts import Growing, is_without_head, read_body
+from contextkit.ledger.prompts import Growing, Read, is_without_head, read_body
 from contextkit.ledger.verdict import Basis, Cause, Gap, Verdict, Whose
 from contextkit.models import Model
 from contextkit.prompt.alignment import Alignment, Unit, align, is_opaque, units_of
 from contextkit.prompt.diff import common_bytes, common_segments, difference, path_of
 from contextkit.prompt.prompt import LEVELS, PromptLayout
-from contextkit.providers.body_items import RenderedItems, n_leading
+from contextkit.providers.body_items import n_leading
 from contextkit.redact import redact
 
 MOST_CANDIDATES = 8
@@ -115,8 +115,8 @@ class Sent:
     """(blocks, tokens) that bills told of it."""
     units: list[Unit] | None = None
     """Its blocks as an alignment sees them, once that was asked."""
-    items: RenderedItems | None = None
-    """The items of its body, where no later call of its conversation has come and they were not evicted."""
+    read: Read | None = None
+    """Its body, for one that continues it; None where a later call of its conversation has come, or it was evicted."""
 
     @property
     def began_at(self) -> float | None:
@@ -293,7 +293,7 @@ class Judge:
             read = read_body(call.prompt.request, call.provider, call.model, self._near(call, row))
             if read is None or not read.prompt.n:
                 return None
-            return Sent(bare, row, read.prompt, read.layout, usage, read.params, items=read.items)
+            return Sent(bare, row, read.prompt, read.layout, usage, read.params, read=read)
         prompt = self._growing.prompt(call)
         if prompt is None or not isinstance(call.prompt, Outline) or not prompt.n:
             return None
@@ -301,14 +301,15 @@ class Judge:
         entries[call.prompt.keep :] = call.prompt.entries
         return Sent(bare, row, prompt, None, usage, {}, call.prompt.epoch, tuple(entries))
 
-    def _near(self, call: ModelCall, row: Model) -> list[RenderedItems]:
-        """The items of bodies that the body of `call` is likely to begin with: of its own conversation, and of others of its
-        model.
-        """
+    def _near(self, call: ModelCall, row: Model) -> list[Read]:
+        """Bodies that the body of `call` is likely to begin with: the last of its conversation, and of others of its model."""
         conversation, scope = self._conversations.get((call.session, call.lane)), self._scopes.get(call.provider)
-        last = [conversation.recent[-1]] if conversation and conversation.recent else []
+        last = conversation.recent[-1] if conversation and conversation.recent else None
         heads = reversed(scope.heads.get(row.name, {}).values()) if scope else ()
-        return [sent.items for sent in (*last, *islice(heads, _HEADS)) if sent.items is not None]
+        bodies = {
+            id(sent): sent.read for sent in (last, *islice(heads, _HEADS)) if sent is not None and sent.read is not None
+        }
+        return list(bodies.values())
 
     def _remember(self, scope: _Scope, conversation: _Conversation, sent: Sent) -> None:
         if sent.layout is not None:
@@ -322,7 +323,7 @@ class Judge:
         while len(scope.index) > MOST_DIGESTS:
             scope.index.popitem(last=False)
         if conversation.recent:
-            self._drop_items(conversation.recent[-1])
+            self._drop_body(conversation.recent[-1])
             if sent.is_resend_of(conversation.recent[-1]):
                 conversation.recent.pop()
         conversation.recent.append(sent)
@@ -340,12 +341,13 @@ class Judge:
             while self._n_bytes > MOST_BYTES and len(self._kept) > 1:
                 old = self._kept.popitem(last=False)[1]
                 self._n_bytes -= _n_bytes(old)
-                old.layout = old.units = old.items = None
+                old.layout = old.units = old.read = None
 
-    def _drop_items(self, sent: Sent) -> None:
+    def _drop_body(self, sent: Sent) -> None:
         """Drop what only the next call of a conversation needs of the one before."""
-        self._n_bytes -= sent.items.n_bytes if sent.items else 0
-        sent.items = None
+        self._n_bytes -= _n_bytes(sent)
+        sent.read = None
+        self._n_bytes += _n_bytes(sent)
 
 
 class _Trial:
@@ -614,11 +616,13 @@ class _Trial:
 
 _BLOCK_BYTES = 320
 """Memory of a block beside its body."""
+_READ_BYTES = 4
+"""Memory of a body that can be continued, its values included, for each of its bytes."""
 
 
 def _n_bytes(sent: Sent) -> int:
     """Memory that the blocks of a call take."""
-    n_bytes = sent.items.n_bytes if sent.items else 0
+    n_bytes = _READ_BYTES * len(sent.read.body.raw) if sent.read else 0
     return n_bytes + (sent.layout.n_bytes + _BLOCK_BYTES * sent.layout.n if sent.layout else 0)
 
 

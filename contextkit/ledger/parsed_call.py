@@ -7,12 +7,10 @@ the messages that a recent body had before.
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
-from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -22,9 +20,10 @@ import orjson
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest
+from contextkit.ledger.body_json import BodyJson, continued_body, whole_body
 from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.models import MODELS, Model, find_model, model_named
-from contextkit.prompt.block import Block, json_bytes
+from contextkit.prompt.block import Block
 from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
 from contextkit.providers.client_names import NO_NAMES, ClientNames, client_names
@@ -38,12 +37,10 @@ https://platform.claude.com/docs/en/api/overview)."""
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the messages of a body stand in its bytes."""
+    """Where the blocks of a body's messages stand."""
 
-    start: int
-    """Of the first one, behind the bracket."""
-    ends: array[int]
-    """Byte behind each message."""
+    body: BodyJson
+    """The body, with the ends of its messages."""
     blocks: array[int]
     """Blocks of system text and messages up to each message."""
     first: int
@@ -259,41 +256,31 @@ def _whole(call: ModelCall, raw: bytes) -> ParsedCall | None:
     head = list(shape.head_blocks(fields))
     cuts = _cut_messages(shape, messages, 0, shape.n_system_messages(messages))
     counts = list(map(len, cuts))
-    ends = _located(raw, shape.message_field, messages) if isinstance(fields.get(shape.message_field), list) else None
-    places = Places(ends[0], ends[1], array("q", accumulate(counts)), len(head)) if ends else None
+    body = whole_body(raw, fields, shape.message_field)
+    places = Places(body, array("q", accumulate(counts)), len(head)) if body.ends else None
     return _made(call, raw, shape, fields, [*head, *(block for blocks in cuts for block in blocks)], places)
 
 
 def _continued(call: ModelCall, raw: bytes, before: ParsedCall | None) -> ParsedCall | None:
     """Return `call` parsed from where its bytes leave those of `before`; None where they share no message."""
-    if before is None or before.places is None or not before.raw:
+    if before is None or before.places is None:
         return None
     places = before.places
-    n_shared = bisect_right(places.ends, common_bytes(before.raw, raw))
-    if not n_shared or raw[places.ends[n_shared - 1] : places.ends[n_shared - 1] + 1] not in (b",", b"]"):
+    body = continued_body(raw, places.body, _parsed)
+    if body is None:
         return None
-    at = places.ends[n_shared - 1]
-    fields = _parsed(raw[: places.start] + raw[at + (raw[at] == 44) :])
+    fields, n_shared = body.fields, body.n_shared
     shape = reader_for(before.endpoint, _named_model(call, fields))
-    new = fields.get(shape.message_field)
-    if not isinstance(new, list):
-        return None  # the array's name stands elsewhere once more
-    old = before.body[shape.message_field]
-    fields[shape.message_field] = messages = [*old[:n_shared], *new]
+    messages = fields[shape.message_field]
     head = _reused_head(shape, fields, before, places)
-    cuts = _cut_messages(shape, new, n_shared, shape.n_system_messages(messages))
+    cuts = _cut_messages(shape, messages[n_shared:], n_shared, shape.n_system_messages(messages))
     blocks = [
         *head,
         *before.blocks[places.first : places.first + places.blocks[n_shared - 1]],
         *(block for part in cuts for block in part),
     ]
-    tail = _tail_ends(raw, at, new)
     counts = accumulate(map(len, cuts), initial=places.blocks[n_shared - 1])
-    if tail is None:
-        return _made(call, raw, shape, fields, blocks, None)
-    grown = Places(
-        places.start, places.ends[:n_shared] + tail, places.blocks[: n_shared - 1] + array("q", counts), len(head)
-    )
+    grown = Places(body, places.blocks[: n_shared - 1] + array("q", counts), len(head))
     return _made(call, raw, shape, fields, blocks, grown)
 
 
@@ -315,58 +302,6 @@ def _cut_messages(shape: BodyReader, messages: list[Json], first: int, head: int
         list(shape.message_blocks(one, i, "system" if i < head else "messages"))
         for i, one in enumerate(messages, first)
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _JsonStyle:
-    """One way clients write JSON."""
-
-    opening: str
-    """Between the array's name and its first message."""
-    comma: bytes
-    """Between two messages."""
-    dumps: Callable[[Json], bytes]
-    """A message."""
-
-
-_SPELLINGS = (
-    _JsonStyle('":[', b",", json_bytes),  # the SDKs of Anthropic and OpenAI, JavaScript
-    _JsonStyle('": [', b", ", lambda value: json.dumps(value).encode()),  # requests, aiohttp
-    _JsonStyle('":[', b",", lambda value: json.dumps(value, separators=(",", ":")).encode()),
-)
-
-
-def _located(raw: bytes, name: str, messages: list[Json]) -> tuple[int, array[int]] | None:
-    """Return the byte of the first message and the end of each.
-
-    None where they are spelled in no way we know, so that nothing can be said.
-    """
-    for style in _SPELLINGS:
-        opening = f'"{name}{style.opening}'.encode()
-        start = raw.find(opening) + len(opening)
-        ends = _ends(raw, start, messages, style) if start >= len(opening) else None
-        if ends is not None:
-            return start, ends
-    return None
-
-
-def _ends(raw: bytes, start: int, messages: list[Json], style: _JsonStyle) -> array[int] | None:
-    at, ends = start, array("q")
-    for message in messages:
-        body = style.dumps(message)
-        if not raw.startswith(body, at):
-            return None
-        ends.append(at + len(body))
-        at += len(body) + len(style.comma)
-    return ends if ends and raw[ends[-1] : ends[-1] + 1] == b"]" else None
-
-
-def _tail_ends(raw: bytes, at: int, messages: list[Json]) -> array[int] | None:
-    """Return the ends of the messages that follow the one that ends at `at`."""
-    if not messages:
-        return array("q")
-    spelled_so = (_ends(raw, at + len(one.comma), messages, one) for one in _SPELLINGS if raw.startswith(one.comma, at))
-    return next((ends for ends in spelled_so if ends is not None), None)
 
 
 def _made(

@@ -16,9 +16,10 @@ from contextkit.cache.prompt import Prompt
 from contextkit.canonical import Json, parse
 from contextkit.errors import LogCorrupt, NotSerialisable, UnknownModel, UnreadableRequest
 from contextkit.facts.parameters import TABLES, keying
+from contextkit.ledger.body_json import BodyJson, continued_body, whole_body
 from contextkit.ledger.calls import ModelCall, Outline
 from contextkit.models import find_model
-from contextkit.prompt.diff import common_segments
+from contextkit.prompt.diff import common_bytes, common_segments
 from contextkit.prompt.prompt import PromptLayout
 
 if TYPE_CHECKING:
@@ -43,14 +44,16 @@ class Read:
     """What the cache sees."""
     params: Mapping[str, Json]
     """Fields of the body that key a cache."""
+    body: BodyJson
+    """The body, for one that continues it."""
     items: RenderedItems
-    """What a body that continues it need not render again."""
+    """Its tools, system parts and messages, for a body that continues it."""
 
 
-def read_body(raw: bytes, provider: str, model: str, near: Iterable[RenderedItems] = ()) -> Read | None:
+def read_body(raw: bytes, provider: str, model: str, near: Sequence[Read] = ()) -> Read | None:
     """The prompt of a request body; None where it is no model call, or cannot be read.
 
-    Leading items that it shares with an earlier body of `near` are not rendered again.
+    What it has in front in common with an earlier body of `near` is neither read nor rendered again.
     """
     from contextkit.providers.endpoints import reader_of  # most recordings hold no bodies
     from contextkit.providers.rendered_blocks import memoize_blocks
@@ -58,17 +61,23 @@ def read_body(raw: bytes, provider: str, model: str, near: Iterable[RenderedItem
     if len(raw) > MOST_BYTES:
         return None
     memoize_blocks(MEMO_BYTES)
+    if len(near) > 1:
+        near = sorted(near, key=lambda read: -common_bytes(read.body.raw, raw))
     try:
-        fields = parse(raw)
+        grown = continued_body(raw, near[0].body, parse) if near else None
+        fields = grown.fields if grown else parse(raw)
         body = reader_of(fields, f"{provider} {model}".lower()) if isinstance(fields, dict) else None
-        parsed = _parser(body, model)(_with_row(fields, body, model), near=near) if body else None
+        items = [read.items for read in near]
+        parsed = _parser(body, model)(_with_row(fields, body, model), near=items) if body else None
     except (UnreadableRequest, UnknownModel, NotSerialisable, *_MISFITS):
         return None  # a body that nobody can read proves nothing
     if parsed is None or body is None:
         return None
     keys = {name.partition(".")[0] for table in TABLES[body.endpoint] for name in keying(table).levels}
     params = {name: value for name, value in parsed.params.items() if name in keys}
-    return Read(parsed.layout, parsed.prompt, params, parsed.items)
+    return Read(
+        parsed.layout, parsed.prompt, params, grown or whole_body(raw, fields, body.message_field), parsed.items
+    )
 
 
 def _parser(body: BodyReader, model: str) -> ParseBody:

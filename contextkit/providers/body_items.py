@@ -10,14 +10,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import count, takewhile
-from operator import eq
+from itertools import chain, count, takewhile
+from operator import eq, is_
 from typing import Any, NamedTuple
 
 import orjson
 
 from contextkit.canonical import Json
 from contextkit.prompt.prompt import Level, PromptColumns, RenderedBlock
+
 
 class BodyItem(NamedTuple):
     """One tool, system part or message of a body; its blocks depend on nothing else of the body."""
@@ -42,44 +43,48 @@ class RenderedItems:
     """What the blocks depend on besides the items: the model, and options of the parser."""
     keys: Sequence[bytes]
     """Level, role and value of each item, as `spelled`."""
+    messages: Sequence[Json]
+    """Values of the last items, which are messages of the level `messages`."""
     ends: array[int]
     """Blocks up to and including each item."""
     markers: dict[int, Json]
     """Block → the cache marker it came with."""
     columns: PromptColumns
     """Their blocks; never appended to."""
-    n_bytes: int
-    """Size of the keys."""
 
 
 def render_items(
-    items: Sequence[BodyItem],
+    head: Sequence[BodyItem],
+    messages: Sequence[Json],
     render: Callable[[BodyItem], Iterable[RenderedBlock]],
     columns: PromptColumns,
     rules: tuple[object, ...],
+    *,
     near: Iterable[RenderedItems] = (),
+    n_before: int = 0,
 ) -> RenderedItems:
-    """Render `items` behind one another; leading ones that a body of `near` has too are copied from it.
+    """Render `head` and, behind it, `messages`; leading items that a body of `near` has too are copied from it.
 
-    `columns` are empty; `rules` are all that `render` depends on besides an item.
+    `columns` are empty; `rules` are all that `render` depends on besides an item; `n_before` messages of the body stand in
+    `head`. Messages that are the same objects as in the first body of `near` are not even compared.
     """
-    keys = [spelled((item.level, item.role, item.value)) for item in items]
-    ends, markers, n = array("q"), dict[int, Json](), 0
-    for one in near:
-        shared = n_leading(keys, one.keys) if _has_rules(one, columns, rules) else 0
-        if shared > n:
-            best, n = one, shared
-    if n:
+    alike = [one for one in near if _has_rules(one, columns, rules)]
+    keys = [*(spelled((item.level, item.role, item.value)) for item in head), *_keys(messages, alike)]
+    n, best = max(((n_leading(keys, one.keys), one) for one in alike), key=lambda pair: pair[0], default=(0, None))
+    ends, markers = array("q"), dict[int, Json]()
+    if best and n:
         n_blocks = best.ends[n - 1]
         ends, columns = best.ends[:n], best.columns.rewound(n_blocks)
         markers = {index: marker for index, marker in best.markers.items() if index < n_blocks}
-    for item in items[n:]:
+    first = max(n - len(head), 0)
+    new = (BodyItem("messages", one, index=n_before + index) for index, one in enumerate(messages[first:], first))
+    for item in chain(head[n:], new):
         for block in render(item):
             if block.marker is not None:
                 markers[len(columns)] = block.marker
             columns.append(block)
         ends.append(len(columns))
-    return RenderedItems(rules, keys, ends, markers, columns, sum(map(len, keys)))
+    return RenderedItems(rules, keys, messages, ends, markers, columns)
 
 
 def _has_rules(one: RenderedItems, columns: PromptColumns, rules: tuple[object, ...]) -> bool:
@@ -91,6 +96,15 @@ def _has_rules(one: RenderedItems, columns: PromptColumns, rules: tuple[object, 
         and was.strips_thinking == columns.strips_thinking
         and was.tool_prompt_tokens == columns.tool_prompt_tokens
     )
+
+
+def _keys(messages: Sequence[Json], near: Sequence[RenderedItems]) -> list[bytes]:
+    """The keys of messages."""
+    before = near[0] if near else None
+    n = sum(1 for _ in takewhile(bool, map(is_, messages, before.messages))) if before else 0
+    n_head = len(before.keys) - len(before.messages) if before else 0
+    keys = list(before.keys[n_head : n_head + n]) if before else []
+    return [*keys, *(spelled(("messages", "", message)) for message in messages[n:])]
 
 
 def spelled(value: Json) -> bytes:

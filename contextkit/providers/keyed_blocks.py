@@ -285,7 +285,7 @@ def parse_body(format: KeyedFormat, body: Json, near: Iterable[RenderedItems] = 
         elif blocks:
             markers[len(blocks) - 1] = part.value
     items = render_items(
-        blocks, lambda item: [format.render(item.level, item.role, item.value, model)], columns, (model,), near
+        blocks, [], lambda item: [format.render(item.level, item.role, item.value, model)], columns, (model,), near=near
     )
     breakpoints = tuple(
         Breakpoint(index, format.marker_seconds(marker), LOOKBACK)

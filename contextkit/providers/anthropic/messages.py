@@ -177,11 +177,12 @@ def parse(body: Json, *, billing_header: BillingHeader = "neutral", near: Iterab
     columns = PromptColumns(GRAMMAR, strips_thinking=model.strips_thinking, tool_prompt_tokens=model.tool_prompt_tokens)
     try:
         items = render_items(
-            list(_items(fields)),
+            [BodyItem(part.level, part.value, path=part.path) for part in head_parts(fields)],
+            expect(fields.get("messages"), list, "messages", "a valid array"),
             lambda item: _rendered(item, model.name, billing_header),
             columns,
             (model, billing_header),
-            near,
+            near=near,
         )
         columns = items.columns
         marks = tuple(
@@ -194,13 +195,6 @@ def parse(body: Json, *, billing_header: BillingHeader = "neutral", near: Iterab
     params = BODY.params(fields)
     layout = PromptLayout(columns, len(columns), marks)
     return Parsed(model.name, params, layout, prompt(layout, params), items)
-
-
-def _items(fields: Mapping[str, Json]) -> Iterator[BodyItem]:
-    for part in head_parts(fields):
-        yield BodyItem(part.level, part.value, path=part.path)
-    for index, message in enumerate(expect(fields.get("messages"), list, "messages", "a valid array")):
-        yield BodyItem("messages", message, index=index)
 
 
 def _rendered(item: BodyItem, model: str, billing_header: BillingHeader) -> Iterator[RenderedBlock]:

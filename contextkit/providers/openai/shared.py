@@ -428,26 +428,32 @@ def parse_body(format: MessageFormat, body: Json, near: Iterable[RenderedItems] 
     model = model_named(expect(fields.get("model"), str, "model", "a string"), "openai")
     params = format.body.params(fields)
     columns = PromptColumns(format.grammar, strips_thinking=strips(format.wire, model, params))
+    format.check(fields)
+    messages = format.body.messages(fields)
+    n_system = _n_system(format, messages)
     items = render_items(
-        list(_items(format, fields)), lambda item: _rendered(format, item, model.name), columns, (model,), near
+        list(_head(format, fields, messages[:n_system])),
+        messages[n_system:],
+        lambda item: _rendered(format, item, model.name),
+        columns,
+        (model,),
+        near=near,
+        n_before=n_system,
     )
     marks = marks_of(items.markers, params)
     layout = layout_of(items.columns, marks, model)
     return Parsed(model.name, params, layout, prompt_of(layout, marks, params, model), items)
 
 
-def _items(format: MessageFormat, fields: Mapping[str, Json]) -> Iterator[BodyItem]:
-    format.check(fields)
+def _head(format: MessageFormat, fields: Mapping[str, Json], system: list[Json]) -> Iterator[BodyItem]:
     parts = list(format.body.head_parts(fields))
     for part in parts:
         if part.level == "tools":
             yield BodyItem("tools", part.value)
     for message in _instructions(parts):
         yield BodyItem("system", message)
-    messages = format.body.messages(fields)
-    n_system = _n_system(format, messages)
-    for index, message in enumerate(messages):
-        yield BodyItem("system" if index < n_system else "messages", message, index=index)
+    for index, message in enumerate(system):
+        yield BodyItem("system", message, index=index)
 
 
 def _rendered(format: MessageFormat, item: BodyItem, model: str) -> Iterator[RenderedBlock]:
