@@ -11,8 +11,9 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import orjson
+
 from contextkit.canonical import Json
-from contextkit.prompt.block import json_bytes
 from contextkit.prompt.diff import common_bytes
 
 
@@ -51,9 +52,8 @@ def continued_body(raw: bytes, before: BodyJson, parse: Callable[[bytes], Json])
     at = before.ends[n - 1]
     fields = parse(raw[: before.start] + raw[at + (raw[at] == 44) :])
     new = fields.get(before.message_field) if isinstance(fields, dict) else None
-    tail = _tail_ends(raw, at, new) if isinstance(new, list) else None
-    if tail is None:  # or the array's name stands elsewhere once more
-        return None
+    if not isinstance(new, list) or (tail := _tail_ends(raw, at, new)) is None:
+        return None  # the array's name stands elsewhere once more, or it is spelled otherwise
     fields[before.message_field] = [*before.fields[before.message_field][:n], *new]
     return BodyJson(raw, fields, before.message_field, before.start, before.ends[:n] + tail, n)
 
@@ -71,7 +71,7 @@ class _JsonStyle:
 
 
 _SPELLINGS = (
-    _JsonStyle('":[', b",", json_bytes),  # the SDKs of Anthropic and OpenAI, JavaScript
+    _JsonStyle('":[', b",", orjson.dumps),  # the SDKs of Anthropic and OpenAI, JavaScript
     _JsonStyle('": [', b", ", lambda value: json.dumps(value).encode()),  # requests, aiohttp
     _JsonStyle('":[', b",", lambda value: json.dumps(value, separators=(",", ":")).encode()),
 )
@@ -94,7 +94,10 @@ def _located(raw: bytes, name: str, messages: list[Json]) -> tuple[int, array[in
 def _ends(raw: bytes, start: int, messages: list[Json], style: _JsonStyle) -> array[int] | None:
     at, ends = start, array("q")
     for message in messages:
-        body = style.dumps(message)
+        try:
+            body = style.dumps(message)
+        except (TypeError, RecursionError):  # nested too deep, or a number that orjson does not write
+            return None
         if not raw.startswith(body, at):
             return None
         ends.append(at + len(body))

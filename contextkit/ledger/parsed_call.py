@@ -23,7 +23,7 @@ from contextkit.errors import UnreadableRequest
 from contextkit.ledger.body_json import BodyJson, continued_body, whole_body
 from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.models import MODELS, Model, find_model, model_named
-from contextkit.prompt.block import Block
+from contextkit.prompt.block import Block, json_bytes
 from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
 from contextkit.providers.client_names import NO_NAMES, ClientNames, client_names
@@ -297,7 +297,11 @@ def _reused_head(shape: BodyReader, fields: Mapping[str, Json], before: ParsedCa
 
 
 def _cut_messages(shape: BodyReader, messages: list[Json], first: int, head: int) -> list[list[Block]]:
-    """Return the blocks of each of `messages`, of which the first is number `first` and all before number `head` are system text."""
+    """Return the blocks of each of `messages`, of which the first is number `first` and all before number `head` are system text.
+
+    Raises `UnreadableRequest` where they are nested too deep to be compared.
+    """
+    json_bytes(messages)
     return [
         list(shape.message_blocks(one, i, "system" if i < head else "messages"))
         for i, one in enumerate(messages, first)

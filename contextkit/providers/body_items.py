@@ -31,7 +31,7 @@ class BodyItem(NamedTuple):
     """Role, where the value does not hold it."""
     path: str = ""
     """Where it stands, for errors."""
-    index: int = -1
+    number: int = -1
     """Its place among the messages, for errors; -1 for an item that is none."""
 
 
@@ -77,7 +77,7 @@ def render_items(
         ends, columns = best.ends[:n], best.columns.rewound(n_blocks)
         markers = {index: marker for index, marker in best.markers.items() if index < n_blocks}
     first = max(n - len(head), 0)
-    new = (BodyItem("messages", one, index=n_before + index) for index, one in enumerate(messages[first:], first))
+    new = (BodyItem("messages", one, number=n_before + index) for index, one in enumerate(messages[first:], first))
     for item in chain(head[n:], new):
         for block in render(item):
             if block.marker is not None:

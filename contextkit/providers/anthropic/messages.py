@@ -204,7 +204,7 @@ def _rendered(item: BodyItem, model: str, billing_header: BillingHeader) -> Iter
     if item.level == "system":
         yield _system(_block(item), model, billing_header)
         return
-    message, index = item.value, item.index
+    message, index = item.value, item.number
     parts = list(message_parts(message, index))
     role = expect(message.get("role"), str, f"messages[{index}].role", "a valid string")
     expect(_FRAMES.get(role), tuple, f"messages[{index}].role", "'user', 'assistant' or 'system'")

@@ -452,15 +452,15 @@ def _head(format: MessageFormat, fields: Mapping[str, Json], system: list[Json])
             yield BodyItem("tools", part.value)
     for message in _instructions(parts):
         yield BodyItem("system", message)
-    for index, message in enumerate(system):
-        yield BodyItem("system", message, index=index)
+    for number, message in enumerate(system):
+        yield BodyItem("system", message, number=number)
 
 
 def _rendered(format: MessageFormat, item: BodyItem, model: str) -> Iterator[RenderedBlock]:
     if item.level == "tools":
         yield _tool(format, item.value, model)
     else:
-        yield from _message(format, item.value, item.index, item.level, model)
+        yield from _message(format, item.value, item.number, item.level, model)
 
 
 def _n_system(format: MessageFormat, messages: list[Json]) -> int:
