@@ -26,6 +26,7 @@ from contextkit.models import MODELS, Model, find_model, model_named
 from contextkit.prompt.block import Block, json_bytes
 from contextkit.prompt.diff import Change, changes, common_bytes
 from contextkit.providers.body import BodyReader
+from contextkit.providers.body_items import n_leading, spelled
 from contextkit.providers.client_names import NO_NAMES, ClientNames, client_names
 from contextkit.providers.endpoints import BODIES, reader_for, reader_of
 from contextkit.providers.histories import named_in
@@ -337,7 +338,8 @@ _NOT_A_REQUEST = (AttributeError, IndexError, KeyError, RecursionError, TypeErro
 class _Messages:
     """The messages of a recent body."""
 
-    values: list[Any]
+    keys: list[bytes]
+    """Endpoint and value of each message, as `spelled`."""
     blocks: list[list[Block]]
     """The blocks of each message."""
     sizes: list[int]
@@ -374,26 +376,17 @@ class BodyParser:
     def _blocks(self, reader: BodyReader, fields: Mapping[str, Any]) -> tuple[tuple[Block, ...], int]:
         messages = reader.messages(fields)
         n_system = reader.n_system_messages(messages)
+        keys = [spelled((reader.endpoint, message)) for message in messages]
         nearest, n = 0, 0
         for number, earlier in self._recent.items():
-            same = _n_same(messages, earlier.values)
+            same = n_leading(keys, earlier.keys)
             if same > n:
                 nearest, n = number, same
         known = self._recent.pop(nearest) if n else _Messages([], [], [])
         blocks = known.blocks[:n] + _cut_messages(reader, messages[n:], n, n_system)
         sizes = known.sizes[:n] + [sum(len(block.body) for block in of_one) for of_one in blocks[n:]]
         self._number += 1
-        self._recent[self._number] = _Messages(messages, blocks, sizes)
+        self._recent[self._number] = _Messages(keys, blocks, sizes)
         if len(self._recent) > _RECENT:
             self._recent.popitem(last=False)
         return (*reader.head_blocks(fields), *(block for of_one in blocks for block in of_one)), sum(sizes)
-
-
-def _n_same(one: list[Any], other: list[Any]) -> int:
-    """Count the leading messages that are equal."""
-    most = min(len(one), len(other))
-    if not most or one[0] != other[0]:
-        return 0
-    if one[: most - 1] == other[: most - 1]:  # the usual case, at once: a marker that moved changes the last message
-        return most if one[most - 1] == other[most - 1] else most - 1
-    return next((i for i in range(most) if one[i] != other[i]), most)

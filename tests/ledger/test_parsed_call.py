@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.ledger.parsed_call import ParsedCall, parse_call
+from contextkit.ledger.parsed_call import BodyParser, ParsedCall, parse_call
 from contextkit.prompt.block import text_of
 from tests.lint.trace.calls import SCHEMA, anthropic, assistant, call, sent, spelled, text, tool, user
 
@@ -212,3 +212,16 @@ def test_blocks_that_were_not_touched_are_the_same_objects() -> None:
     one = sent(anthropic(user("a"), assistant("b"), user("c")))
     other = sent(anthropic(user("a"), assistant("b"), user("c"), assistant("d"), user("e")), before=one)
     assert [mine is theirs for mine, theirs in zip(one.blocks, other.blocks, strict=False)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("changed", [{"b": 2, "a": 1}, {"a": 1.0, "b": 2}, {"a": True, "b": 2}])
+def test_what_python_takes_for_equal_is_parsed_anew(changed: Json) -> None:
+    parser = BodyParser()
+
+    def body_of(arguments: Json) -> bytes:
+        use = {"type": "tool_use", "id": "t", "name": "f", "input": arguments}
+        fields = anthropic(user("a"), {"role": "assistant", "content": [use]}, user("b"))
+        return parser.parse(call(fields), fields, "anthropic")[0].blocks[-2].body
+
+    assert body_of({"a": 1, "b": 2}) == spelled({"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1, "b": 2}})
+    assert body_of(changed) == spelled({"type": "tool_use", "id": "t", "name": "f", "input": changed})
