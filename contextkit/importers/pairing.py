@@ -16,7 +16,7 @@ import orjson
 
 from contextkit.cache.usage import Usage, tier_fields
 from contextkit.canonical import canonical
-from contextkit.importers.billed import cloud_in, model_in, provider_of
+from contextkit.importers.billed import cloud_in, host_in, model_in, provider_of
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source, load_json
 from contextkit.importers.transcript import plausible, recorded_id
@@ -169,7 +169,21 @@ class Pairs:
         bills = list(self._bills(pair.line, answer, identity, lane, model, provider, fields))
         billed_usd = answer.billed_usd if len(bills) == 1 else None  # a cost of several calls is that of none of them
         for name, part, asked, usage in bills:
-            yield ModelCall(name, session, part, *times, provider, asked, prompt, usage, None, error, billed_usd)
+            yield ModelCall(
+                name,
+                session,
+                part,
+                *times,
+                provider,
+                asked,
+                prompt,
+                usage,
+                None,
+                error,
+                billed_usd,
+                account=pair.in_headers.account,
+                host=host_in(pair.url),
+            )
             prompt = None
         self.answered[identity] = session, lane
         if len(self.answered) > MOST_ANSWERS:

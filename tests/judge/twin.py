@@ -56,6 +56,11 @@ class Call:
         return call.first_byte_at if call.first_byte_at is not None else None if call.error else call.ended_at
 
     @property
+    def pool(self) -> tuple[str, str]:
+        """Calls of one pool share a cache."""
+        return self.call.account, self.row.name
+
+    @property
     def conversation(self) -> tuple[str, str]:
         return self.call.session, self.call.lane
 
@@ -195,7 +200,7 @@ class Twin:
     def __init__(self, *, is_limited: bool) -> None:
         self.is_limited = is_limited
         self.calls: list[Call] = []
-        self.caches: dict[str, Cache] = {}
+        self.caches: dict[tuple[str, str], Cache] = {}
         self.pending: list[tuple[float, Call]] = []
 
     def feed(self, call: ModelCall) -> Lengths | None:
@@ -203,10 +208,10 @@ class Twin:
         now = read(call)
         if now is None or call.is_refused:
             return None
-        cache = self.caches.setdefault(now.row.name, (Marked if now.row.cache == "breakpoints" else Implicit)(now.row))
+        cache = self.caches.setdefault(now.pool, (Marked if now.row.cache == "breakpoints" else Implicit)(now.row))
         for began, one in sorted(self.pending, key=lambda pair: pair[0]):
             if began <= call.at:
-                self.caches[one.row.name].publish(one, began)
+                self.caches[one.pool].publish(one, began)
         self.pending = [pair for pair in self.pending if pair[0] > call.at]
         lengths = self.lengths(now, cache)
         if now.began_at is not None:
@@ -254,7 +259,7 @@ class Twin:
         if not isinstance(cache, Implicit) or n >= min(len(one.blocks), len(now.blocks)):
             return 0
         has_key = one.blocks[n][0] == now.blocks[n][0] and one.prefix(n + 1)[0] == now.prefix(n + 1)[0]
-        is_live = has_key and one.row.name == now.row.name and cache.live(one.prefix(n + 1), now.call.at)
+        is_live = has_key and one.pool == now.pool and cache.live(one.prefix(n + 1), now.call.at)
         return now.tokens(n) + round(partial_share(one, now) * now.size(n)) if is_live else 0
 
     def rounded(self, now: Call, tokens: int) -> int:
@@ -277,9 +282,7 @@ class Twin:
         the system text in common (of those without either: the first block).
         """
         own = self.own(now)
-        others = [
-            one for one in reversed(self.calls) if one.conversation != now.conversation and one.row.name == now.row.name
-        ]
+        others = [one for one in reversed(self.calls) if one.conversation != now.conversation and one.pool == now.pool]
         if self.is_limited:
             own, others = self.limited(now, own, others)
         if self.is_continued(now):
@@ -293,13 +296,13 @@ class Twin:
         chosen = own[:3]
         first: dict[Blocks, Call] = {}
         for one in self.calls:
-            if one.row.name == now.row.name:
+            if one.pool == now.pool:
                 for blocks in range(1, len(one.blocks) + 1):
                     first.setdefault(one.blocks[:blocks], one)
         deepest = next((first[now.blocks[:n]] for n in range(len(now.blocks), 0, -1) if now.blocks[:n] in first), None)
         heads: list[Call] = []
         for one in reversed(self.calls):
-            is_last = one.row.name == now.row.name and all(one.conversation != head.conversation for head in heads)
+            is_last = one.pool == now.pool and all(one.conversation != head.conversation for head in heads)
             if is_last:
                 heads.append(one)
         heads = [one for one in heads if agent_of(one.call.lane) == agent_of(now.call.lane)][:4]
@@ -323,7 +326,7 @@ def common(one: Call, other: Call) -> int:
 
 def is_resend(one: Call, after: Call) -> bool:
     """Return whether `after` repeats a call of its conversation that failed."""
-    is_same = (one.row, one.spaces, one.blocks) == (after.row, after.spaces, after.blocks)
+    is_same = (one.pool, one.spaces, one.blocks) == (after.pool, after.spaces, after.blocks)
     return one.call.error is not None and is_same
 
 
