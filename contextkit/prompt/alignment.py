@@ -53,8 +53,8 @@ def units_of(layout: PromptLayout) -> list[Unit]:
         body, level, role = columns.body(segment), columns.levels[segment], columns.roles[segment] or role
         key = b""
         if segment not in columns.silent:
-            digest = blake2b(role.encode(), digest_size=12, person=bytes([level]))
-            digest.update(b"\x00" + body)
+            digest = blake2b(role.encode() + b"\x00", digest_size=12, person=bytes([level]))
+            digest.update(body)
             key = digest.digest()
         units.append(Unit(level, key, b"" if is_opaque(body) else body, role=role))
     return units
