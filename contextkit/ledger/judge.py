@@ -636,11 +636,14 @@ def _common(one: Prompt, other: Prompt) -> int:
 
 
 def _partial(one: _Earlier, now: Sent) -> float:
-    """Share of the first different block that both begin with."""
+    """Share of the first different block that both begin with; nothing where their roles differ."""
     was, n = one.sent, one.n_shared
     if was.layout is None or now.layout is None or n >= min(was.prompt.n, now.prompt.n) or was.level(n) != now.level(n):
         return 0.0
-    before, after = was.layout.columns.body(n), now.layout.columns.body(n)
+    earlier, later = was.layout.columns, now.layout.columns
+    if earlier.message_role(n) != later.message_role(n):
+        return 0.0
+    before, after = earlier.body(n), later.body(n)
     return 0.0 if not after or is_opaque(before) or is_opaque(after) else common_bytes(before, after) / len(after)
 
 

@@ -45,6 +45,8 @@ class Call:
     call: ModelCall
     row: Model
     blocks: Blocks
+    roles: list[str]
+    """Of the message that each block stands in."""
     ends: list[int]
     positions: list[int]
     marks: list[Mark]
@@ -85,7 +87,9 @@ def read(call: ModelCall) -> Call | None:
     blocks = tuple((columns.levels[i], columns.roles[i], columns.body(i)) for i in range(prompt.n))
     marks = [Mark(mark.segment, mark.ttl_seconds, mark.lookback) for mark in prompt.breakpoints]
     ends, positions = list(prompt.ends_tokens[: prompt.n]), list(prompt.positions[: prompt.n])
-    return Call(call, model_named(call.model, call.provider), blocks, ends, positions, marks, prompt.namespaces)
+    roles = [next((role for _, role, _ in reversed(blocks[:n]) if role), "") for n in range(1, len(blocks) + 1)]
+    row = model_named(call.model, call.provider)
+    return Call(call, row, blocks, roles, ends, positions, marks, prompt.namespaces)
 
 
 # Caches
@@ -346,7 +350,7 @@ def partial_share(one: Call, now: Call) -> float:
     if n >= min(len(one.blocks), len(now.blocks)):
         return 0.0
     (level, _, before), (other_level, _, after) = one.blocks[n], now.blocks[n]
-    if level != other_level or is_opaque(before) or is_opaque(after):
+    if level != other_level or one.roles[n] != now.roles[n] or is_opaque(before) or is_opaque(after):
         return 0.0
     same = 0
     while same < min(len(before), len(after)) and before[same] == after[same]:
@@ -397,7 +401,8 @@ def heaviest_chains(one: Call, now: Call) -> list[list[tuple[int, int]]]:
     tail = list[tuple[int, int]]()
 
     def is_equal(i: int, j: int) -> bool:
-        return one.blocks[i][0] == now.blocks[j][0] and one.blocks[i][2] == now.blocks[j][2]
+        (level, _, before), (other_level, _, after) = one.blocks[i], now.blocks[j]
+        return (level, one.roles[i], before) == (other_level, now.roles[j], after)
 
     def weight(j: int) -> int:
         return max(now.size(j), 1)
@@ -446,7 +451,7 @@ def kept_shares(one: Call, now: Call, chain: Sequence[tuple[int, int]]) -> dict[
         is_followed = number < len(chain)
         for was, block in replaced(one, range(i + 1, next_i), now, range(j + 1, next_j)):
             (level, _, before), (_, _, after) = one.blocks[was], now.blocks[block]
-            if is_opaque(before) or is_opaque(after):
+            if one.roles[was] != now.roles[block] or is_opaque(before) or is_opaque(after):
                 continue
             share = equal_bytes(before, after) / len(after)
             is_refilled = is_own and share >= 0.9 and share * now.size(block) >= now.row.min_tokens
