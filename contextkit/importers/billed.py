@@ -57,6 +57,19 @@ def provider_of_request(url: str, fields: Mapping[str, Any], endpoint: str, mode
     return provider_of(url, "", endpoint, model, str(fields.get("anthropic_version") or ""))
 
 
+def host_in(url: str) -> str:
+    """The host that an address names, with its port; empty where it names none.
+
+    >>> host_in("https://user:secret@api.openai.com/v1/responses"), host_in("http://localhost:8080"), host_in("/v1")
+    ('api.openai.com', 'localhost:8080', '')
+    """
+    found = _HOST.match(url)
+    return found[1].lower() if found else ""
+
+
+_HOST = re.compile(r"https?://(?:[^/@]*@)?([^/?#]+)", re.IGNORECASE)
+
+
 def _by_address(url: str) -> str:
     from genai_prices.data_snapshot import get_snapshot
 

@@ -21,6 +21,7 @@ import orjson
 
 from contextkit.errors import MissingExtra
 from contextkit.importers.answers import amazon_events, answer_of
+from contextkit.importers.billed import host_in
 from contextkit.importers.format import first_line
 from contextkit.importers.pairing import Body, Pair, Pairs, body_of
 from contextkit.importers.source import Source, load_json
@@ -77,7 +78,7 @@ def _call_of(pairs: Pairs, number: int, entry: dict[str, Any]) -> Pair | None:
     answer = _answer(pairs.source, number, response)
     if sent is None and (answer is None or not answer.counts):
         return None
-    pair = Pair(number, sent, answer, url=url, in_headers=names_in_headers(headers.items()))
+    pair = Pair(number, sent, answer, url=url, in_headers=names_in_headers(headers.items(), host_in(url)))
     pair.at, pair.first_byte_at, pair.ended_at = _times(entry)
     status = response.get("status")
     pair.error = (

@@ -16,7 +16,7 @@ import orjson
 
 from contextkit.cache.usage import Usage, tier_fields
 from contextkit.canonical import canonical
-from contextkit.importers.billed import cloud_in, model_in, provider_of
+from contextkit.importers.billed import cloud_in, host_in, model_in, provider_of
 from contextkit.importers.growing import GrowingBodies
 from contextkit.importers.source import STDIN, Source, load_json
 from contextkit.importers.transcript import plausible, recorded_id
@@ -166,10 +166,24 @@ class Pairs:
         provider = self._provider(pair, fields, answer, model)
         prompt = Bodies(raw) if raw is not None else None
         yield from self._remarks(identity, session, lane, answer, pair.url)
-        bills = list(self._bills(pair.line, answer, identity, lane, model, provider, fields))
+        bills = list(self._bills(pair, answer, identity, lane, model, provider, fields))
         billed_usd = answer.billed_usd if len(bills) == 1 else None  # a cost of several calls is that of none of them
         for name, part, asked, usage in bills:
-            yield ModelCall(name, session, part, *times, provider, asked, prompt, usage, None, error, billed_usd)
+            yield ModelCall(
+                name,
+                session,
+                part,
+                *times,
+                provider,
+                asked,
+                prompt,
+                usage,
+                None,
+                error,
+                billed_usd,
+                account=pair.in_headers.account,
+                host=host_in(pair.url),
+            )
             prompt = None
         self.answered[identity] = session, lane
         if len(self.answered) > MOST_ANSWERS:
@@ -277,7 +291,7 @@ class Pairs:
 
     def _bills(
         self,
-        line: int,
+        pair: Pair,
         answer: ResponseFacts,
         identity: str,
         lane: str,
@@ -286,6 +300,7 @@ class Pairs:
         fields: Mapping[str, Any],
     ) -> Iterator[tuple[str, str, str, Usage | None]]:
         """Id, lane, model and bill: one, or one for each of several calls that the server made for this one."""
+        is_stream = answer.is_stream or "/converse-stream" in pair.url  # a response may be joined before it is recorded
         steps = answer.counts.get("iterations")
         if not isinstance(steps, list) or len(steps) < 2 or not all(isinstance(step, dict) for step in steps):
             steps = [answer.counts]
@@ -293,8 +308,8 @@ class Pairs:
             step: Mapping[str, Any] = counters
             kind = _text(step.get("type")) or "message"
             part = lane if kind in ("message", "compaction") else f"{lane} {kind}"
-            step = streamed_counters(step, model) if answer.is_stream else step
-            usage = usage_of({**tier_fields(answer.counts), **step}, lambda what: self.source.fault(line, what))
+            step = streamed_counters(step, model) if is_stream else step
+            usage = usage_of({**tier_fields(answer.counts), **step}, lambda what: self.source.fault(pair.line, what))
             if usage is not None and usage.write_5m and "cacheDetails" not in step and _asks_for_an_hour(fields):
                 usage = usage.with_written(0, usage.write_5m)  # Bedrock's sum says nothing of how long
             usage = answer.as_far_as_received(usage)

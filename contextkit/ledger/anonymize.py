@@ -179,6 +179,8 @@ class Anonymizer:
             billed_usd=_number(call.billed_usd),
             output_estimate=_count(call.output_estimate),
             computed_usd=computed_usd,
+            account=self.name("account", str(call.account)) if call.account else "",
+            host=self.name("host", str(call.host)) if call.host else "",
         )
 
     def _model(self, call: ModelCall, usage: Usage | None) -> tuple[str, float | None]:

@@ -142,6 +142,10 @@ class ModelCall:
     computed_usd: float | None = None
     """List price of the call, computed when its recording was anonymized; None where the names of provider and model still
     tell it."""
+    account: str = ""
+    """Stands for the API key it was sent with, whose cache others do not share; empty where nobody said."""
+    host: str = ""
+    """The host that was asked (`api.anthropic.com`); empty where nobody said."""
 
     @property
     def is_refused(self) -> bool:
@@ -267,13 +271,14 @@ def _encode_call(call: ModelCall) -> bytes:
     row["prompt"] = _maybe(_write_prompt, call.prompt)
     row["usage"] = _maybe(Usage.to_json, call.usage)
     row["predicted"] = _maybe(Usage.to_json, call.predicted)
-    for name in _LATER_FIELDS:
-        if row[name] is None:
+    for name in (*_LATER_NUMBERS, *_LATER_NAMES):
+        if not row[name] and row[name] != 0:
             del row[name]
     return canonical(row)
 
 
-_LATER_FIELDS = ("billed_usd", "output_estimate", "computed_usd")
+_LATER_NUMBERS = ("billed_usd", "output_estimate", "computed_usd")
+_LATER_NAMES = ("account", "host")
 """Fields that older versions do not know; written where they say something."""
 
 
@@ -328,9 +333,10 @@ def _check_values(record: Record) -> None:
     if isinstance(record, Remark):
         _check_types((record.kind, record.about, record.text), str)
         return
-    texts = (record.id, record.session, record.lane, record.provider, record.model, record.error or "")
+    names = (record.id, record.session, record.lane, record.provider, record.model)
+    texts = (*names, record.account, record.host, record.error or "")
     _check_types(texts, str)
-    numbers = (record.first_byte_at, record.ended_at, *(getattr(record, name) for name in _LATER_FIELDS))
+    numbers = (record.first_byte_at, record.ended_at, *(getattr(record, name) for name in _LATER_NUMBERS))
     _check_types([record.at, *(number for number in numbers if number is not None)], int, float)
     for usage in (record.usage, record.predicted):
         if usage is not None:
@@ -381,7 +387,8 @@ def _call(row: Json) -> ModelCall:
         None if usage is None else Usage.from_json(usage, row["provider"]),
         None if predicted is None else Usage.from_json(predicted, row["provider"]),
         row["error"],
-        *map(row.get, _LATER_FIELDS),
+        *map(row.get, _LATER_NUMBERS),
+        *(row.get(name, "") for name in _LATER_NAMES),
     )
 
 

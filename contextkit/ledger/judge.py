@@ -2,7 +2,7 @@
 
 `Judge` is fed the calls of a recording in the order in which they began. For each call whose prompt is recorded it
 measures the four lengths of `verdict.py`: `readable` by the reference cache of the model, which has seen every earlier
-call of the provider, `shared` by an index of running digests, `similar` by an alignment with at most eight earlier
+call of the same account at the same host, `shared` by an index of running digests, `similar` by an alignment with at most eight earlier
 prompts. The gaps between the lengths get one cause each. `docs/explanation/judge.md` has the rules.
 
 A prompt that continues the last one of its conversation costs what it added; any other one costs its length.
@@ -99,6 +99,8 @@ class Sent:
     """The call, without its prompt."""
     row: Model
     """Rules of its model."""
+    scope: _Scope
+    """The calls it may share a cache with."""
     prompt: Prompt
     """Its prompt as a cache sees it."""
     layout: PromptLayout | None
@@ -132,12 +134,17 @@ class Sent:
         """The breakpoints it wrote an entry at."""
         return (mark for mark in self.prompt.breakpoints if mark.is_written)
 
+    def shares_cache_with(self, one: Sent) -> bool:
+        """Return whether it may read what another call left: same account, host and model."""
+        return self.scope is one.scope and self.row.name == one.row.name
+
     def is_resend_of(self, one: Sent) -> bool:
         """Return whether it repeats a call of its conversation that failed."""
         was, now = one.prompt, self.prompt
         return (
             one.call.error is not None
-            and (one.call.session, one.call.lane, one.row.name) == (self.call.session, self.call.lane, self.row.name)
+            and (one.call.session, one.call.lane) == (self.call.session, self.call.lane)
+            and self.shares_cache_with(one)
             and was.n == now.n
             and was.digests[was.n - 1] == now.digests[now.n - 1]
             and was.namespaces == now.namespaces
@@ -211,7 +218,7 @@ class Rounding:
 
 @dataclass(slots=True)
 class _Scope:
-    """The calls that may share a cache."""
+    """The calls that may share a cache: those of one account at one host, as far as a recording names them."""
 
     caches: dict[str, PrefixCache[Prompt]] = field(default_factory=dict)
     pending: list[tuple[float, PrefixCache[Prompt], Lease]] = field(default_factory=list)
@@ -244,7 +251,7 @@ class Judge:
     """Judges the calls of a recording, fed in the order in which they began."""
 
     def __init__(self) -> None:
-        self._scopes: dict[str, _Scope] = {}
+        self._scopes: dict[tuple[str, str, str], _Scope] = {}
         self._conversations: OrderedDict[tuple[str, str], _Conversation] = OrderedDict()
         self._growing = Growing()
         self._entries: dict[tuple[str, str], list[int]] = {}
@@ -258,20 +265,22 @@ class Judge:
         happened between it and the call before.
         """
         if usage is not None and (usage.read or usage.written):
-            self._scopes.setdefault(call.provider, _Scope()).reporting.add(call.model)
+            self._scope(call).reporting.add(call.model)
         trial = self._trial(call, row, usage, remarks)
         if trial is None or call.is_refused:
             return None
         verdict = trial.verdict()
         trial.conversation.note(trial, verdict)
         trial.begin()
-        self._remember(trial.scope, trial.conversation, trial.sent)
+        self._remember(trial.conversation, trial.sent)
         return verdict
 
     def is_silent(self, call: ModelCall) -> bool:
         """Return whether nothing has shown so far that a host reports what is read: it may, and not say so."""
-        scope = self._scopes.get(call.provider)
-        return call.provider not in _ALWAYS_REPORTING and (scope is None or call.model not in scope.reporting)
+        return call.provider not in _ALWAYS_REPORTING and call.model not in self._scope(call).reporting
+
+    def _scope(self, call: ModelCall) -> _Scope:
+        return self._scopes.setdefault((call.provider, call.host, call.account), _Scope())
 
     def forecast(self, call: ModelCall, row: Model) -> Verdict | None:
         """Judge a call that is about to be sent; nothing is kept of it. None where its prompt cannot be read."""
@@ -282,39 +291,37 @@ class Judge:
         sent = self._sent(call, row, usage)
         if sent is None or is_without_head(call):
             return None
-        scope = self._scopes.setdefault(call.provider, _Scope())
-        scope.publish(call.at)
+        sent.scope.publish(call.at)
         conversation = self._conversations.setdefault((call.session, call.lane), _Conversation())
-        return _Trial(sent, scope, conversation, remarks, is_silent=self.is_silent(call))
+        return _Trial(sent, conversation, remarks, is_silent=self.is_silent(call))
 
     def _sent(self, call: ModelCall, row: Model, usage: Usage | None) -> Sent | None:
-        bare = replace(call, prompt=None)
+        bare, scope = replace(call, prompt=None), self._scope(call)
         if isinstance(call.prompt, Bodies):
-            read = read_body(call.prompt.request, call.provider, call.model, self._near(call, row))
+            read = read_body(call.prompt.request, call.provider, call.model, self._near(call, scope, row))
             if read is None or not read.prompt.n:
                 return None
-            return Sent(bare, row, read.prompt, read.layout, usage, read.params, read=read)
+            return Sent(bare, row, scope, read.prompt, read.layout, usage, read.params, read=read)
         prompt = self._growing.prompt(call)
         if prompt is None or not isinstance(call.prompt, Outline) or not prompt.n:
             return None
         entries = self._entries.setdefault((call.session, call.lane), [])
         entries[call.prompt.keep :] = call.prompt.entries
-        return Sent(bare, row, prompt, None, usage, {}, call.prompt.epoch, tuple(entries))
+        return Sent(bare, row, scope, prompt, None, usage, {}, call.prompt.epoch, tuple(entries))
 
-    def _near(self, call: ModelCall, row: Model) -> list[Read]:
+    def _near(self, call: ModelCall, scope: _Scope, row: Model) -> list[Read]:
         """Bodies that the body of `call` is likely to begin with: the last of its conversation, and of others of its model."""
-        conversation, scope = self._conversations.get((call.session, call.lane)), self._scopes.get(call.provider)
+        conversation = self._conversations.get((call.session, call.lane))
         last = conversation.recent[-1] if conversation and conversation.recent else None
-        heads = reversed(scope.heads.get(row.name, {}).values()) if scope else ()
-        bodies = {
-            id(sent): sent.read for sent in (last, *islice(heads, _HEADS)) if sent is not None and sent.read is not None
-        }
-        return list(bodies.values())
+        heads = islice(reversed(scope.heads.get(row.name, {}).values()), _HEADS)
+        return list(
+            {id(sent): sent.read for sent in (last, *heads) if sent is not None and sent.read is not None}.values()
+        )
 
-    def _remember(self, scope: _Scope, conversation: _Conversation, sent: Sent) -> None:
+    def _remember(self, conversation: _Conversation, sent: Sent) -> None:
         if sent.layout is not None:
             sent.prompt = _sharing(sent.prompt, conversation.recent[-1].prompt if conversation.recent else None)
-        call, prompt, name = sent.call, sent.prompt, sent.row.name
+        call, prompt, scope, name = sent.call, sent.prompt, sent.scope, sent.row.name
         for segment in range(prompt.n - 1, -1, -1):
             key = name, prompt.digests[segment]
             if key in scope.index:
@@ -356,17 +363,16 @@ class _Trial:
     def __init__(
         self,
         sent: Sent,
-        scope: _Scope,
         conversation: _Conversation,
         remarks: Mapping[str, str],
         *,
         is_silent: bool,
     ) -> None:
-        self.sent, self.scope, self.conversation, self.remarks = sent, scope, conversation, remarks
+        self.sent, self.scope, self.conversation, self.remarks = sent, sent.scope, conversation, remarks
         self.is_silent = is_silent
         self.is_marked = sent.row.cache == "breakpoints"
         self.earlier = self._earlier()
-        self.rounding = scope.roundings.setdefault(sent.row.name, Rounding(sent.row))
+        self.rounding = self.scope.roundings.setdefault(sent.row.name, Rounding(sent.row))
         sent.anchors = self._anchors()
         self.ruler = Ruler(sent.prompt.ends_tokens, sent.prompt.n, sent.anchors)
         if sent.layout is not None and sent.anchors:  # what the cache counts is what was billed
@@ -600,7 +606,7 @@ class _Trial:
         at, began, level = now.call.at, was.began_at, now.level(min(one.n_shared, now.prompt.n - 1))
         is_there = began is not None and began <= at < was.call.at + now.row.default_ttl_seconds
         has_keys = was.prompt.namespaces[: level + 1] == now.prompt.namespaces[: level + 1]
-        return is_there and has_keys and was.row.name == now.row.name
+        return is_there and has_keys and was.shares_cache_with(now)
 
     def common_tokens(self, one: _Earlier) -> int:
         """Tokens of the common prefix with an earlier call, up to the first byte that differs."""
@@ -669,11 +675,14 @@ def _common(one: Prompt, other: Prompt) -> int:
 
 
 def _partial(one: _Earlier, now: Sent) -> float:
-    """Share of the first different block that both begin with."""
+    """Share of the first different block that both begin with; nothing where their roles differ."""
     was, n = one.sent, one.n_shared
     if was.layout is None or now.layout is None or n >= min(was.prompt.n, now.prompt.n) or was.level(n) != now.level(n):
         return 0.0
-    before, after = was.layout.columns.body(n), now.layout.columns.body(n)
+    earlier, later = was.layout.columns, now.layout.columns
+    if earlier.message_role(n) != later.message_role(n):
+        return 0.0
+    before, after = earlier.body(n), later.body(n)
     return 0.0 if not after or is_opaque(before) or is_opaque(after) else common_bytes(before, after) / len(after)
 
 
@@ -720,10 +729,8 @@ class _Gaps:
         if lengths.similar < self._sent.row.min_tokens:
             yield Gap("nobody", "below_minimum", lengths.similar - read, evidence=trial.below_minimum(lengths.similar))
             return
-        if self._best.sent.row.name != self._sent.row.name:
-            was, now = self._best.sent.call, self._sent.call
-            text = f"{was.provider}/{was.model} → {now.provider}/{now.model}"
-            yield Gap("program_use", "model_changed", lengths.similar - lengths.readable, "parameters", text)
+        if not self._best.sent.shares_cache_with(self._sent):
+            yield self._elsewhere(lengths.similar - lengths.readable)
             if lengths.readable > read:
                 yield self._provider(lengths.readable - read)
             return
@@ -741,6 +748,17 @@ class _Gaps:
             yield Gap("nobody", "rules", lengths.shared - ideal, evidence="rounding, or part of a block")
         if lengths.readable > read:
             yield self._provider(lengths.readable - read)
+
+    def _elsewhere(self, tokens: int) -> Gap:
+        """Attribute tokens that a call of the conversation left in another cache: of another model, host or account."""
+        was, now = self._best.sent.call, self._sent.call
+        if self._best.sent.row.name != self._sent.row.name:
+            text = f"{was.provider}/{was.model} → {now.provider}/{now.model}"
+            return Gap("program_use", "model_changed", tokens, "parameters", text)
+        names = ("provider", "host", "account")
+        name = next(name for name in names if getattr(was, name) != getattr(now, name))
+        text = f"{name} {getattr(was, name) or 'unknown'} → {getattr(now, name) or 'unknown'}"
+        return Gap("program_use", "account_changed", tokens, "parameters", text)
 
     # The program's bytes
 
@@ -849,7 +867,8 @@ class _Gaps:
         holders = [
             one
             for one in trial.earlier
-            if one.sent.row.name == row.name and trial.rounding.down(trial.common_tokens(one)) > self._lengths.readable
+            if one.sent.shares_cache_with(self._sent)
+            and trial.rounding.down(trial.common_tokens(one)) > self._lengths.readable
         ]
         late = self._late(holders, row.default_ttl_seconds) if holders else None
         return late or Gap("nobody", "rules", 0, evidence="the cache keeps whole units")
@@ -860,7 +879,7 @@ class _Gaps:
         written = [
             (mark, one)
             for one in self._trial.earlier
-            if one.sent.row.name == sent.row.name
+            if one.sent.shares_cache_with(sent)
             for mark in one.sent.written()
             if mark.segment < one.n_shared
             and self._is_same_key(one, sent.level(mark.segment))

@@ -138,7 +138,7 @@ class _Around:
         """The request to send, and its call; a body that is read only once, while it is sent, is not looked at."""
         body = getattr(request, "_content", None)
         register_credentials(credentials_of(request.headers.raw, request.url.raw_path))
-        names = names_in_headers(request.headers.items())
+        names = names_in_headers(request.headers.items(), request.url.netloc.decode("ascii"))
         call = self._watcher.start(request.method, request.url.path, body, names)
         return (request, call) if call is None or call.body is body else (_with_body(request, call.body), call)
 

@@ -41,16 +41,22 @@ class Unit:
     """Its bytes, empty where it is equal whole or not at all, as an image is; None where they are unknown."""
     size: int = 0
     """Its size, where its bytes are unknown."""
+    role: str = ""
+    """Role of the message it stands in."""
 
 
 def units_of(layout: PromptLayout) -> list[Unit]:
     """The blocks of a layout; those that are in no digest have an empty key."""
-    columns = layout.columns
+    columns, role = layout.columns, ""
     units = []
     for segment in range(layout.n):
-        body, level = columns.body(segment), columns.levels[segment]
-        key = b"" if segment in columns.silent else blake2b(body, digest_size=12, person=bytes([level])).digest()
-        units.append(Unit(level, key, b"" if is_opaque(body) else body))
+        body, level, role = columns.body(segment), columns.levels[segment], columns.roles[segment] or role
+        key = b""
+        if segment not in columns.silent:
+            digest = blake2b(role.encode() + b"\x00", digest_size=12, person=bytes([level]))
+            digest.update(body)
+            key = digest.digest()
+        units.append(Unit(level, key, b"" if is_opaque(body) else body, role=role))
     return units
 
 
@@ -131,10 +137,10 @@ def _is_refilled(share: float, tokens: int, least_tokens: int | None) -> bool:
 
 
 def _equal_share(was: Unit, now: Unit) -> float:
-    """Share of `now` that `was` has too; of two blocks whose bytes are unknown, that of the smaller one, where it is at least
-    half: a program seldom writes its tools or system text anew.
+    """Share of `now` that `was` has too, nothing where their roles differ; of two blocks whose bytes are unknown, that of the
+    smaller one, where it is at least half: a program seldom writes its tools or system text anew.
     """
-    if was.level != now.level:
+    if (was.level, was.role) != (now.level, now.role):
         return 0.0
     if was.body is None and now.body is None:
         less, more = sorted((was.size, now.size))

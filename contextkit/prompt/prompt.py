@@ -285,6 +285,10 @@ class PromptColumns:
         """The body of block `index`, in normal form."""
         return bytes(self.wire[self.bodies[index] : self.ends[index]])
 
+    def message_role(self, index: int) -> str:
+        """Return the role of the message that block `index` stands in; empty for tools and system text without one."""
+        return next((self.roles[i] for i in range(index, -1, -1) if self.roles[i]), "")
+
     def raised(self, n: int) -> tuple[str, ...]:
         """Flags raised by the first `n` blocks, sorted."""
         return tuple(sorted(flag for flag, at in self.flags.items() if at < n))

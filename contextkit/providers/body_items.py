@@ -81,9 +81,9 @@ def render_items(
     for item in chain(head[n:], new):
         for block in render(item):
             if block.marker is not None:
-                markers[len(columns)] = block.marker
+                markers[len(columns.ends)] = block.marker
             columns.append(block)
-        ends.append(len(columns))
+        ends.append(len(columns.ends))
     return RenderedItems(rules, keys, messages, ends, markers, columns)
 
 

@@ -1,4 +1,4 @@
-"""The names of session, agent and context window that a client put into a request: in its body or in its headers.
+"""What a request names besides its prompt: session, agent and context window, account and host.
 
 Sources of the names: Claude Code 2.1.197 writes its session into `metadata.user_id`; Codex 0.169.0 writes session,
 thread (one for each agent) and context window (a new one after each compaction) into `client_metadata`, and the session
@@ -10,8 +10,9 @@ names as the request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -37,7 +38,7 @@ _IN_METADATA = (*SESSION_NAMES, "trace_id")
 
 @dataclass(frozen=True, slots=True)
 class ClientNames:
-    """The names that a client put into a request; empty where it put none."""
+    """What a request names; empty where it names nothing."""
 
     session: str = ""
     """Its session."""
@@ -45,6 +46,10 @@ class ClientNames:
     """The sub-agent of the session; empty for the main agent."""
     window: str = ""
     """The context window of the agent: another one after each compaction."""
+    account: str = ""
+    """Stands for the API key that it was sent with; empty for none, and for a token that is renewed now and then."""
+    host: str = ""
+    """Who was asked: `api.anthropic.com`."""
 
 
 NO_NAMES = ClientNames()
@@ -54,9 +59,9 @@ def client_names(fields: Mapping[str, Any], in_headers: ClientNames = NO_NAMES) 
     """Return the names in a request body; those that it lacks from the headers of the request.
 
     >>> client_names({"client_metadata": {"session_id": "s", "thread_id": "t", "x-codex-window-id": "t:1"}})
-    ClientNames(session='s', agent='t', window='t:1')
-    >>> client_names({"metadata": {"session_id": "s"}}, ClientNames("s", "reviewer"))
-    ClientNames(session='s', agent='reviewer', window='')
+    ClientNames(session='s', agent='t', window='t:1', account='', host='')
+    >>> client_names({"metadata": {"session_id": "s"}}, ClientNames("s", "reviewer", host="localhost"))
+    ClientNames(session='s', agent='reviewer', window='', account='', host='localhost')
     """
     session = session_in(fields)
     agent = window = ""
@@ -69,7 +74,9 @@ def client_names(fields: Mapping[str, Any], in_headers: ClientNames = NO_NAMES) 
         session = session or in_headers.session
         agent = agent or in_headers.agent
         window = window or in_headers.window
-    return ClientNames(session, agent, window) if session or agent or window else NO_NAMES
+    elif not (session or agent or window):
+        return NO_NAMES
+    return ClientNames(session, agent, window, in_headers.account, in_headers.host)
 
 
 _NAMES = ("session", "agent", "window", "parent")
@@ -81,21 +88,47 @@ _HEADERS = frozenset(
 )
 
 
-def names_in_headers(headers: Iterable[tuple[str, str]]) -> ClientNames:
-    """Return the names in the headers of a request, of the first client in `facts/clients.toml` whose session header is there.
+def names_in_headers(headers: Iterable[tuple[str, str]], host: str = "") -> ClientNames:
+    """Return what the headers of a request to `host` name.
 
-    No other header is looked at.
+    Session, agent and window are those of the first client in `facts/clients.toml` whose session header is there.
 
-    >>> names_in_headers([("X-Claude-Code-Session-Id", "s"), ("X-Claude-Code-Agent-Id", "a"), ("X-Api-Key", "k")])
-    ClientNames(session='s', agent='a', window='')
-    >>> names_in_headers([("session-id", "s"), ("thread-id", "s"), ("x-codex-window-id", "s:0")])
-    ClientNames(session='s', agent='', window='s:0')
-    >>> names_in_headers([("x-session-id", "child"), ("x-parent-session-id", "s")])
-    ClientNames(session='s', agent='child', window='')
+    >>> names_in_headers([("X-Claude-Code-Session-Id", "s"), ("X-Claude-Code-Agent-Id", "a")], "api.anthropic.com")
+    ClientNames(session='s', agent='a', window='', account='', host='api.anthropic.com')
+    >>> names_in_headers([("session-id", "s"), ("thread-id", "s"), ("x-codex-window-id", "s:0")]).window
+    's:0'
+    >>> names_in_headers([("x-session-id", "child"), ("x-parent-session-id", "s")]).agent
+    'child'
+    >>> names_in_headers([("X-Api-Key", "sk-ant-api03-0123456789")]).account
+    'd9d93430'
     """
-    values = {lower: value for name, value in headers if value and (lower := name.lower()) in _HEADERS}
-    if not values:
-        return NO_NAMES
+    wanted = _HEADERS | _KEY_HEADERS.keys()
+    values = {lower: value for name, value in headers if value and (lower := name.lower()) in wanted}
+    account = next((found for name in _KEY_HEADERS if (found := _account(values.get(name, "")))), "")
+    named = _named_in_headers(values) if values.keys() & _HEADERS else NO_NAMES
+    return replace(named, account=account, host=host) if account or host else named
+
+
+_KEY_HEADERS = dict.fromkeys(("x-api-key", "api-key", "x-goog-api-key", "authorization"))
+"""Headers that hold an API key."""
+_RENEWED = ("eyJ", "sk-ant-oat", "ya29.", "AWS4-", "tid=")
+"""How credentials begin that stand for the same account for a while only: JSON web tokens, Claude and Google OAuth, Amazon's
+signatures, GitHub Copilot."""
+_MIN_KEY_CHARACTERS, _MIN_KEY_ALPHABET = 16, 6
+
+
+def _account(header: str) -> str:
+    """Return the first hex digits of the digest of an API key; empty for what is none, was blotted out, or is renewed.
+
+    Keys are long and random, so that their digest does not give them away.
+    """
+    key = header.rpartition(" ")[2] if header[:7].lower() == "bearer " else header
+    if len(key) < _MIN_KEY_CHARACTERS or len(set(key)) < _MIN_KEY_ALPHABET or key.startswith(_RENEWED):
+        return ""
+    return "" if " " in key else sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def _named_in_headers(values: Mapping[str, str]) -> ClientNames:
     for row in _HEADER_ROWS:
         own = _json_object(values.get(row.get("metadata_header", ""), ""))
         session, agent, window, parent = (

@@ -201,12 +201,13 @@ def streamed_counters(counters: Mapping[str, Any], model: str) -> Mapping[str, A
     """
     sent = natural(counters.get("inputTokens"))
     cached = [natural(counters.get(f"cache{kind}InputTokens")) or 0 for kind in ("Read", "Write")]
-    if sent is None or not 0 < sum(cached) <= sent or not _OPENAI_AT_BEDROCK.match(model):
+    if sent is None or not 0 < sum(cached) <= sent or not _OPENAI_AT_BEDROCK.search(model):
         return counters
     return {**counters, "inputTokens": sent - sum(cached)}
 
 
-_OPENAI_AT_BEDROCK = re.compile(r"(?:[a-z-]+\.)?openai\.")
+_OPENAI_AT_BEDROCK = re.compile(r"(?:^|[./:])openai\.")
+"""In the id of a model, of an inference profile of a region, in the ARN of either, or behind a router's name."""
 
 
 def billed_usd_of(counters: Mapping[str, Any]) -> float | None:

@@ -94,7 +94,7 @@ class CallAnalyzer:
         """A call was passed on: compare it with the one before it."""
         body = redact(request_text(call.body, call.encoding), self._covering(call))
         self._now, self._findings = call.at, []
-        names = ClientNames(*call.names) if call.names else NO_NAMES
+        names = _names(call)
         watched: WatchedCall | OtherCall
         if self._is_hurried:
             watched = self._others.begin_unanalysed(call, body)
@@ -195,7 +195,9 @@ class CallAnalyzer:
             row = replace(row, provider=billed_by(self._upstream, begun.call, row.model, {}) or row.provider)
         else:
             row = self._others.row(watched, begun.call, call, answer_in(call) if call.status < 400 else None)
-        return replace(row, ended_at=call.ended_at, error=_error(row.error, call))
+        names = _names(begun.call)
+        error = _error(row.error, call)
+        return replace(row, ended_at=call.ended_at, error=error, account=names.account, host=names.host)
 
     def _passed(self, watched: WatchedCall, call: Ended) -> ModelCall:
         if call.first_byte_at is not None:
@@ -207,6 +209,10 @@ class CallAnalyzer:
         row, self._rows.row = self._rows.row, None
         assert row is not None  # noqa: S101 - a passage that ended has left its row
         return row
+
+
+def _names(call: Departed) -> ClientNames:
+    return ClientNames(*call.names) if call.names else NO_NAMES
 
 
 def _drained(pending: deque[Record]) -> Iterator[Record]:

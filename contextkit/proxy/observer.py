@@ -72,7 +72,7 @@ class Departed:
     credentials: tuple[str, ...] = field(default=(), repr=False)
     """Of its headers and its query, to be covered wherever they stand; never to be stored."""
     names: Sequence[str] = ()
-    """Session, agent and context window that its headers name; empty where they name none."""
+    """The fields of `ClientNames`, as its headers name them; empty where nobody is told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import astuple
 from functools import cached_property, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -38,7 +39,7 @@ except ImportError:
     raise MissingExtra("the proxy", "server") from None
 
 from contextkit.content_encoding import MOST_BYTES
-from contextkit.providers.client_names import NO_NAMES, names_in_headers
+from contextkit.providers.client_names import names_in_headers
 from contextkit.providers.paths import wire_of
 from contextkit.proxy.observer import Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts
 from contextkit.redact import credentials_of, redact_path, redact_text
@@ -710,8 +711,8 @@ class Relay:
         encoding, client_names = encoding_of(self._request.headers), tuple[str, ...]()
         if self._observer is not None:
             headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._request.headers)
-            found = names_in_headers(headers)
-            client_names = () if found is NO_NAMES else (found.session, found.agent, found.window)
+            found = names_in_headers(headers, self._upstream.host.decode("ascii"))
+            client_names = astuple(found)
         sent, names, shared = (repaired.body, repaired.names, repaired.shared) if repaired else (body, (), ())
         change = sent, body if repaired else None, names, shared
         whose = self._credentials, client_names

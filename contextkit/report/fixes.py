@@ -39,6 +39,10 @@ FIXES: Mapping[str, Fix] = MappingProxyType(
             "one model a conversation",
             "Caches are kept per model: keep one model for a conversation, and start a new conversation for another.",
         ),
+        "account_changed": Fix(
+            "one account a conversation",
+            "Caches are kept per account and host: send a conversation with one API key to one host.",
+        ),
         "compaction": Fix(
             "compact less often",
             "Compact rarer and by more at once, best at a moment when the cache has run out anyway.",

@@ -424,6 +424,6 @@ CALLS: tuple[Column[AnalyzedCall], ...] = (
     Column("verdict", lambda analyzed: analyzed.diagnosis, formats=CSV),
     *_attributes(CSV, "billed_usd", of="call"),
     *_attributes(CSV, "list_cost_usd"),
-    *_attributes(CSV, "output_estimate", of="call"),
+    *_attributes(CSV, "output_estimate", "account", "host", of="call"),
 )
 """What is shown of a single call, which only CSV lists."""

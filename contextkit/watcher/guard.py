@@ -212,6 +212,8 @@ class SentRequest:
     """Last billed call of the conversation."""
     findings: tuple[Finding, ...]
     """Findings reported before it was sent."""
+    names: ClientNames
+    """What its headers name."""
 
 
 class Guard:
@@ -328,7 +330,9 @@ class Guard:
             is_apart = before is None or (is_retry and not label and not has_same_head(before, call))
             own = None if is_apart else past
             name, turn = past.name if past else conversations.new_name(wire, label), past.turn + 1 if past else 1
-        forecast = self._judge.forecast(_call_of(wire, call.model, name, turn, at), body) if stored is None else None
+        forecast = (
+            self._judge.forecast(_call_of(wire, call.model, name, turn, at, names), body) if stored is None else None
+        )
         earlier = self._compared_with(forecast, wire, label) if own is None else None
         findings = self._findings(earlier or before, call, turn, name, where, forecast)
         for finding in findings:
@@ -506,9 +510,12 @@ def _id_of(name: str, turn: int) -> str:
     return f"{name}{_TURN}{turn}"
 
 
-def _call_of(wire: str, model: str, name: str, turn: int, at: float) -> ModelCall:
+def _call_of(wire: str, model: str, name: str, turn: int, at: float, names: ClientNames) -> ModelCall:
     """A call that is about to be sent."""
-    return ModelCall(_id_of(name, turn), name, at=at, provider=_provider_of(model, wire), model=model)
+    provider = _provider_of(model, wire)
+    return ModelCall(
+        _id_of(name, turn), name, at=at, provider=provider, model=model, account=names.account, host=names.host
+    )
 
 
 def _provider_of(model: str, wire: str) -> str:
@@ -610,6 +617,8 @@ class WatchedCall:
             usage=bill.usage,
             error=failed,
             billed_usd=bill.billed_usd,
+            account=sent_request.names.account,
+            host=sent_request.names.host,
         )
         self._guard.finish(self._conversation, sent_request, call, bill, self)
 
@@ -628,7 +637,7 @@ def _sent_request(
     one: Conversation, body: bytes, at: float, where: Caller, findings: tuple[Finding, ...] = ()
 ) -> SentRequest:
     """Facts of the request that was just added to conversation `one`."""
-    return SentRequest(one.wire, one.model, body, at, where, one.name, one.turn, one.answered, findings)
+    return SentRequest(one.wire, one.model, body, at, where, one.name, one.turn, one.answered, findings, one.names)
 
 
 def _read(conversation: Conversation) -> ParsedCall:

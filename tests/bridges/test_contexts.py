@@ -6,7 +6,7 @@ import asyncio
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import anthropic
 import openai
@@ -37,6 +37,8 @@ TOOL = {
 def server() -> Iterator[LocalServer]:
     with LocalServer() as server:
         yield server
+        while Loop.clients:
+            Loop.clients.pop().close()
 
 
 def tools_of(bridge: ContextBridge) -> list[Json]:
@@ -47,9 +49,13 @@ def tools_of(bridge: ContextBridge) -> list[Json]:
 class Loop:
     """A loop of one's own over Anthropic's client: it keeps its message list, and runs what the model calls."""
 
+    clients: ClassVar[list[anthropic.Anthropic]] = []
+    """To be closed with the server: one that is collected closes its connections too late or in time, as it happens."""
+
     def __init__(self, server: LocalServer, bridge: ContextBridge, **more: Json) -> None:
         self.server, self.bridge = server, bridge
         self.client = bridge.client(anthropic.Anthropic(base_url=server.url, api_key="any", max_retries=0))
+        self.clients.append(self.client)
         self.fields = {"model": CLAUDE, "max_tokens": 200, "system": SYSTEM, "tools": tools_of(bridge), **more}
         self.messages: list[Json] = []
 

@@ -61,6 +61,14 @@ def test_an_id_names_a_call_and_json_has_the_version(run: Run, recording: Path) 
     )
 
 
+def test_a_converse_stream_of_an_openai_model_is_counted_once(run: Run, shared: Path) -> None:
+    path = shared / "data" / "cases" / "15-converse-stream-counts-twice" / "calls.jsonl"
+    usage = json.loads(run("report", path, "--json").out)["total"]["usage"]
+    assert (usage["fresh"], usage["read"], sum(usage["writes"].values())) == (2, 0, 4_993)
+    verdict = json.loads(run("explain", path, 1, "--json").out)["verdict"]
+    assert (verdict["prompt"], verdict["is_miss"]) == (4_995, False)
+
+
 def test_what_read_everything_is_no_miss(run: Run, recording: Path) -> None:
     assert "no miss: nothing was lost" in run("explain", recording, 2).out
 

@@ -51,7 +51,9 @@ def test_each_grouping_is_a_table_whose_rows_add_up(
 
 
 def test_every_face_tells_of_the_same_calls(run: Run, many: Path, tmp_path: Path) -> None:
-    total = json.loads(run("report", many, "--json").out)["total"]
+    said = json.loads(run("report", many, "--json").out)
+    total = said["total"]
+    assert said["format"] == 1
     rows = list(csv.DictReader(io.StringIO(run("report", many, "--csv").out)))
     assert len(rows) == total["calls"] and sum(int(row["read"]) for row in rows) == total["usage"]["read"]
     assert f"{total['calls']:,}" in run("report", many, "--markdown").out

@@ -58,7 +58,7 @@ def test_what_a_router_says_a_call_cost_is_kept(tmp_path: Path) -> None:
 def test_no_header_cookie_or_query_reaches_a_ledger() -> None:
     kept = b"\n".join(encode(record) for record in records_in([str(ARCHIVE)], Faults()))
     assert b"secret" not in kept
-    assert b"api.anthropic.com" not in kept
+    assert b"https://" not in kept
 
 
 @pytest.mark.parametrize("packer", [gzip.compress, zlib.compress, lambda raw: raw])

@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import zstandard
@@ -208,6 +209,33 @@ def test_a_converse_stream_of_an_openai_model_counts_what_it_wrote_once(shared: 
         pytest.skip("the cases are not beside this checkout")
     [call] = ledger_at(path)[1]
     assert call.usage is not None and (call.usage.fresh, call.usage.written, call.usage.prompt) == (2, 4_993, 4_995)
+
+
+@pytest.mark.parametrize(
+    ("model", "path", "fresh"),
+    [
+        ("us.openai.gpt-5.6-sol", "converse-stream", 2),
+        ("arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.openai.gpt-5.6-sol", "converse-stream", 2),
+        ("openai.gpt-5.6-sol", "converse", 4_995),
+        ("anthropic.claude-opus-5", "converse-stream", 4_995),
+    ],
+)
+def test_so_does_a_stream_that_was_joined_before_it_was_recorded(
+    model: str, path: str, fresh: int, tmp_path: Path
+) -> None:
+    """Only the path tells that it was one."""
+    usage = {**COUNTED_TWICE, "totalTokens": 10_007}
+    message = {"role": "assistant", "content": [{"text": "x"}]}
+    row = {
+        "started_at": "2026-11-20T09:00:00Z",
+        "url": f"https://bedrock-runtime.us-east-1.amazonaws.com/model/{quote(model, safe='')}/{path}",
+        "request": {"messages": [{"role": "user", "content": [{"text": "Go."}, {"cachePoint": {"type": "default"}}]}]},
+        "response": {"output": {"message": message}, "stopReason": "end_turn", "usage": usage},
+    }
+    recorded = tmp_path / "calls.jsonl"
+    recorded.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    [call] = ledger_at(recorded)[1]
+    assert call.usage is not None and (call.usage.fresh, call.usage.written, call.error) == (fresh, 4_993, None)
 
 
 @pytest.mark.filterwarnings("ignore::contextkit.models.AssumedModelWarning")

@@ -52,6 +52,7 @@ class Talk:
     """last, system, both, none, early."""
     ttl: str = "5m"
     has_images: bool = True
+    account: str = ""
 
     def grow(self, rng: random.Random) -> None:
         """A reply and what follows it."""
@@ -158,7 +159,7 @@ def beside(rng: random.Random, first: Talk, session: str) -> Talk:
 
 _EDITS = (
     *("clock", "late clock", "drop", "order", "add", "edit", "cut"),
-    *("mark", "model", "parameter", "notes", "tail"),
+    *("mark", "model", "parameter", "notes", "tail", "account"),
 )
 
 
@@ -191,6 +192,8 @@ def edit(rng: random.Random, one: Talk, clock: int) -> None:
         one.marks = rng.choice(("last", "system", "both", "none", "early"))
     elif kind == "model":
         one.model = rng.choice(MODELS[one.provider])
+    elif kind == "account":
+        one.account = "" if one.account else "a1"
     elif kind == "parameter":
         choice = {"type": "any"} if one.provider == ANTHROPIC else "required"
         one.params = {} if one.params else {"tool_choice": choice}
@@ -245,6 +248,7 @@ def _call(rng: random.Random, number: int, one: Talk, at: float) -> ModelCall:
         model=one.model,
         prompt=Bodies(one.body()),
         error=error,
+        account=one.account,
     )
 
 
@@ -264,7 +268,7 @@ def began_at(call: ModelCall) -> float | None:
 
 def billed(calls: Iterable[ModelCall]) -> list[ModelCall]:
     """The calls, sorted by start, with what the reference cache bills; a call that failed has no bill."""
-    caches: dict[str, PrefixCache[Prompt]] = {}
+    caches: dict[tuple[str, str], PrefixCache[Prompt]] = {}
     pending: list[tuple[float, PrefixCache[Prompt], Lease]] = []
     result = []
     for call in calls:
@@ -276,7 +280,7 @@ def billed(calls: Iterable[ModelCall]) -> list[ModelCall]:
             result.append(call)
             continue
         row = model_named(call.model, call.provider)
-        cache = caches.setdefault(row.name, reference_cache(row))
+        cache = caches.setdefault((call.account, row.name), reference_cache(row))
         lease = cache.begin(prompt_of(call), call.at)
         pending.append((began, cache, lease))
         result.append(replace(call, usage=lease.usage.with_output(10)))

@@ -7,10 +7,13 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from contextkit.cache.usage import Usage
 from contextkit.ledger.verdict import Verdict
 from tests.judge.recordings import ANTHROPIC, MODELS, OPENAI, Talk, billed, verdicts, words
 from tests.judge.test_laws import conversation, sent
+from tests.judge.twin import Twin
 
 
 def said(text: str) -> dict[str, Any]:
@@ -96,3 +99,30 @@ def test_another_agent_need_not_have_the_system_text_of_the_first() -> None:
     second.lane, second.system = "reviewer", ["You review.", first.system[1]]
     verdict = last_of(verdicts(billed(sent(first, second))))
     assert (verdict.lost_tokens, [gap.cause for gap in verdict.gaps]) == (0, ["first_write"])
+
+
+@pytest.mark.parametrize("ending", ["", " Then sum it up."], ids=["equal", "longer"])
+@pytest.mark.parametrize("provider", [ANTHROPIC, OPENAI])
+def test_a_text_of_the_user_is_not_one_of_the_assistant(provider: str, ending: str) -> None:
+    """The message that now stands in its place begins with the same bytes, after another role."""
+    first = conversation(random.Random(1), provider, 1)[0]
+    text = words(random.Random(2), 3_000)
+    first.messages = [said("Go."), {**said(text), "role": "assistant"}, said("Go on.")]
+    second = deepcopy(first)
+    second.messages[1] = said(text + ending)
+    calls = billed(sent(first, second))
+    verdict, twin = last_of(verdicts(calls)), Twin(is_limited=True)
+    lengths = [twin.feed(call) for call in calls][-1]
+    assert lengths is not None and verdict.shared == lengths.shared and verdict.similar in lengths.similar
+    assert verdict.prompt - (verdict.shared or 0) > 3_000
+    assert (verdict.similar or 0) - (verdict.shared or 0) < 100
+
+
+def test_a_text_that_moved_to_another_role_is_another_block() -> None:
+    first = conversation(random.Random(1), ANTHROPIC, 1)[0]
+    text = words(random.Random(2), 3_000)
+    first.messages = [said("Read it."), {**said(text), "role": "assistant"}, said("Go on.")]
+    second = deepcopy(first)
+    second.messages[:2] = [said(text), {**said("I did."), "role": "assistant"}]
+    verdict = last_of(verdicts(billed(sent(first, second))))
+    assert (verdict.similar or 0) - (verdict.shared or 0) < 1_000

@@ -45,6 +45,8 @@ class Call:
     call: ModelCall
     row: Model
     blocks: Blocks
+    roles: list[str]
+    """Of the message that each block stands in."""
     ends: list[int]
     positions: list[int]
     marks: list[Mark]
@@ -54,6 +56,11 @@ class Call:
     def began_at(self) -> float | None:
         call = self.call
         return call.first_byte_at if call.first_byte_at is not None else None if call.error else call.ended_at
+
+    @property
+    def pool(self) -> tuple[str, str]:
+        """Calls of one pool share a cache."""
+        return self.call.account, self.row.name
 
     @property
     def conversation(self) -> tuple[str, str]:
@@ -80,7 +87,9 @@ def read(call: ModelCall) -> Call | None:
     blocks = tuple((columns.levels[i], columns.roles[i], columns.body(i)) for i in range(prompt.n))
     marks = [Mark(mark.segment, mark.ttl_seconds, mark.lookback) for mark in prompt.breakpoints]
     ends, positions = list(prompt.ends_tokens[: prompt.n]), list(prompt.positions[: prompt.n])
-    return Call(call, model_named(call.model, call.provider), blocks, ends, positions, marks, prompt.namespaces)
+    roles = [next((role for _, role, _ in reversed(blocks[:n]) if role), "") for n in range(1, len(blocks) + 1)]
+    row = model_named(call.model, call.provider)
+    return Call(call, row, blocks, roles, ends, positions, marks, prompt.namespaces)
 
 
 # Caches
@@ -195,7 +204,7 @@ class Twin:
     def __init__(self, *, is_limited: bool) -> None:
         self.is_limited = is_limited
         self.calls: list[Call] = []
-        self.caches: dict[str, Cache] = {}
+        self.caches: dict[tuple[str, str], Cache] = {}
         self.pending: list[tuple[float, Call]] = []
 
     def feed(self, call: ModelCall) -> Lengths | None:
@@ -203,10 +212,10 @@ class Twin:
         now = read(call)
         if now is None or call.is_refused:
             return None
-        cache = self.caches.setdefault(now.row.name, (Marked if now.row.cache == "breakpoints" else Implicit)(now.row))
+        cache = self.caches.setdefault(now.pool, (Marked if now.row.cache == "breakpoints" else Implicit)(now.row))
         for began, one in sorted(self.pending, key=lambda pair: pair[0]):
             if began <= call.at:
-                self.caches[one.row.name].publish(one, began)
+                self.caches[one.pool].publish(one, began)
         self.pending = [pair for pair in self.pending if pair[0] > call.at]
         lengths = self.lengths(now, cache)
         if now.began_at is not None:
@@ -254,7 +263,7 @@ class Twin:
         if not isinstance(cache, Implicit) or n >= min(len(one.blocks), len(now.blocks)):
             return 0
         has_key = one.blocks[n][0] == now.blocks[n][0] and one.prefix(n + 1)[0] == now.prefix(n + 1)[0]
-        is_live = has_key and one.row.name == now.row.name and cache.live(one.prefix(n + 1), now.call.at)
+        is_live = has_key and one.pool == now.pool and cache.live(one.prefix(n + 1), now.call.at)
         return now.tokens(n) + round(partial_share(one, now) * now.size(n)) if is_live else 0
 
     def rounded(self, now: Call, tokens: int) -> int:
@@ -277,9 +286,7 @@ class Twin:
         the system text in common (of those without either: the first block).
         """
         own = self.own(now)
-        others = [
-            one for one in reversed(self.calls) if one.conversation != now.conversation and one.row.name == now.row.name
-        ]
+        others = [one for one in reversed(self.calls) if one.conversation != now.conversation and one.pool == now.pool]
         if self.is_limited:
             own, others = self.limited(now, own, others)
         if self.is_continued(now):
@@ -293,13 +300,13 @@ class Twin:
         chosen = own[:3]
         first: dict[Blocks, Call] = {}
         for one in self.calls:
-            if one.row.name == now.row.name:
+            if one.pool == now.pool:
                 for blocks in range(1, len(one.blocks) + 1):
                     first.setdefault(one.blocks[:blocks], one)
         deepest = next((first[now.blocks[:n]] for n in range(len(now.blocks), 0, -1) if now.blocks[:n] in first), None)
         heads: list[Call] = []
         for one in reversed(self.calls):
-            is_last = one.row.name == now.row.name and all(one.conversation != head.conversation for head in heads)
+            is_last = one.pool == now.pool and all(one.conversation != head.conversation for head in heads)
             if is_last:
                 heads.append(one)
         heads = [one for one in heads if agent_of(one.call.lane) == agent_of(now.call.lane)][:4]
@@ -323,7 +330,7 @@ def common(one: Call, other: Call) -> int:
 
 def is_resend(one: Call, after: Call) -> bool:
     """Return whether `after` repeats a call of its conversation that failed."""
-    is_same = (one.row, one.spaces, one.blocks) == (after.row, after.spaces, after.blocks)
+    is_same = (one.pool, one.spaces, one.blocks) == (after.pool, after.spaces, after.blocks)
     return one.call.error is not None and is_same
 
 
@@ -343,7 +350,7 @@ def partial_share(one: Call, now: Call) -> float:
     if n >= min(len(one.blocks), len(now.blocks)):
         return 0.0
     (level, _, before), (other_level, _, after) = one.blocks[n], now.blocks[n]
-    if level != other_level or is_opaque(before) or is_opaque(after):
+    if level != other_level or one.roles[n] != now.roles[n] or is_opaque(before) or is_opaque(after):
         return 0.0
     same = 0
     while same < min(len(before), len(after)) and before[same] == after[same]:
@@ -394,7 +401,8 @@ def heaviest_chains(one: Call, now: Call) -> list[list[tuple[int, int]]]:
     tail = list[tuple[int, int]]()
 
     def is_equal(i: int, j: int) -> bool:
-        return one.blocks[i][0] == now.blocks[j][0] and one.blocks[i][2] == now.blocks[j][2]
+        (level, _, before), (other_level, _, after) = one.blocks[i], now.blocks[j]
+        return (level, one.roles[i], before) == (other_level, now.roles[j], after)
 
     def weight(j: int) -> int:
         return max(now.size(j), 1)
@@ -443,7 +451,7 @@ def kept_shares(one: Call, now: Call, chain: Sequence[tuple[int, int]]) -> dict[
         is_followed = number < len(chain)
         for was, block in replaced(one, range(i + 1, next_i), now, range(j + 1, next_j)):
             (level, _, before), (_, _, after) = one.blocks[was], now.blocks[block]
-            if is_opaque(before) or is_opaque(after):
+            if one.roles[was] != now.roles[block] or is_opaque(before) or is_opaque(after):
                 continue
             share = equal_bytes(before, after) / len(after)
             is_refilled = is_own and share >= 0.9 and share * now.size(block) >= now.row.min_tokens

@@ -21,10 +21,10 @@ from contextkit.lint.requests.usage import cache_key_parameters
 from contextkit.providers.histories import named_in
 
 CAUSES_OF_LEVELS: Mapping[str, tuple[Cause, ...]] = {
-    "parameters": ("params_changed", "model_changed"),
+    "parameters": ("params_changed", "model_changed", "account_changed"),
     "breakpoints": ("no_breakpoint", "breakpoint_place", "out_of_reach"),
     "lifetime": ("ttl_expired", "cold_fan_out", "aborted", "other_server", "unknown"),
-    "routing": ("other_server", "unknown", "params_changed"),
+    "routing": ("other_server", "unknown", "params_changed", "account_changed"),
     "engine": ("other_server", "unknown", "params_changed"),
     "messages": ("other_server", "unknown"),
     "tools": ("other_server", "unknown"),
@@ -32,7 +32,7 @@ CAUSES_OF_LEVELS: Mapping[str, tuple[Cause, ...]] = {
 """Level of a rule that is asked about a step as a whole → causes of the gaps whose tokens its findings bear."""
 
 
-_HIDING: tuple[Cause, ...] = ("below_minimum", "compaction", "model_changed")
+_HIDING: tuple[Cause, ...] = ("below_minimum", "compaction", "model_changed", "account_changed")
 """Causes beside which the judge does not tell what a change would have lost."""
 
 

@@ -9,7 +9,13 @@ from contextkit.lint.requests.breakpoints import estimated, n_bytes, readable_of
 from contextkit.lint.requests.lifetimes import expired
 from contextkit.lint.requests.parameters import CLAUDE_WIRES
 from contextkit.lint.requests.rule import Evidence, RequestRule, Step
-from contextkit.lint.requests.usage import bytes_a_token, input_tokens, read_tokens, uses_server_tools
+from contextkit.lint.requests.usage import (
+    bytes_a_token,
+    input_tokens,
+    read_tokens,
+    uses_server_tools,
+    written_tokens,
+)
 
 # CKA01 usage-semantics-mixed
 # ---------------------------------------------------------------------------------------------------------------------
@@ -17,6 +23,9 @@ from contextkit.lint.requests.usage import bytes_a_token, input_tokens, read_tok
 _DOUBLED, _TOLERANCE = 1.5, 0.3
 
 _MIN_TOKENS_DOUBLED = 500
+
+_MEDIA = frozenset({"image", "document", "video"})
+"""Types of blocks whose tokens do not follow from their bytes."""
 
 
 def _usage_semantics_mixed(step: Step) -> Evidence | None:
@@ -46,6 +55,37 @@ def _usage_semantics_mixed(step: Step) -> Evidence | None:
     )
 
 
+_EQUAL = 0.9
+"""Least share of the input that was written, for the input to be the whole prompt with its writes."""
+
+
+def _writes_counted_twice(sent: ParsedCall) -> Evidence | None:
+    """An endpoint that counts writes apart bills nearly as many as its input, and the input alone is the prompt.
+
+    Judged without an earlier call: only where both are nearly equal, as where the breakpoint stands at the end.
+    """
+    usage = sent.usage
+    if (
+        usage is None
+        or usage.read
+        or not usage.fresh
+        or sent.endpoint not in CLAUDE_WIRES
+        or uses_server_tools(sent)
+        or any(block.type in _MEDIA for block in sent.blocks)
+    ):
+        return None
+    written, expected = written_tokens(sent), estimated(sent)
+    if written < _MIN_TOKENS_DOUBLED or not _EQUAL * usage.fresh <= written <= usage.fresh:
+        return None
+    is_whole = abs(usage.fresh - expected) <= _TOLERANCE * expected
+    if not is_whole or input_tokens(usage) < _DOUBLED * expected:
+        return None
+    return _usage_evidence(
+        sent,
+        f"the bill adds up to {input_tokens(usage):,} tokens for a prompt of about {expected:,}: writes are counted twice",
+    )
+
+
 def _has_negative_counter(sent: ParsedCall) -> bool:
     usage = sent.usage
     return usage is not None and any(
@@ -54,9 +94,9 @@ def _has_negative_counter(sent: ParsedCall) -> bool:
 
 
 def _usage_evidence(sent: ParsedCall, message: str) -> Evidence:
-    return Evidence(
-        message, path="usage", now=f"fresh {sent.usage.fresh}, read {sent.usage.read}" if sent.usage else ""
-    )
+    usage = sent.usage
+    now = f"fresh {usage.fresh}, read {usage.read}, written {written_tokens(sent)}" if usage else ""
+    return Evidence(message, path="usage", now=now)
 
 
 # CKA02 duplicate-usage-lines
@@ -93,8 +133,6 @@ def _duplicate_usage_lines_by_id(calls: Sequence[ParsedCall]) -> Iterator[Eviden
 _MIN_TOKENS_DROPPED = 4000
 
 _DROPPED_SHARE = 0.3
-
-_MEDIA = frozenset({"image", "document", "video"})
 
 
 def _cached_field_dropped(sent: ParsedCall) -> Evidence | None:
@@ -147,7 +185,7 @@ def _server_tool_inflation(sent: ParsedCall) -> Evidence | None:
 
 
 RULES: Mapping[str, tuple[RequestRule, ...]] = {
-    "CKA01": (RequestRule("step", _usage_semantics_mixed),),
+    "CKA01": (RequestRule("step", _usage_semantics_mixed), RequestRule("call", _writes_counted_twice)),
     "CKA02": (
         RequestRule("step", _duplicate_usage_lines_by_usage),
         RequestRule("session", _duplicate_usage_lines_by_id),
