@@ -78,8 +78,9 @@ def render_items(
         markers = {index: marker for index, marker in best.markers.items() if index < n_blocks}
     first = max(n - len(head), 0)
     new = (BodyItem("messages", one, number=n_before + index) for index, one in enumerate(messages[first:], first))
-    for item in chain(head[n:], new):
-        for block in render(item):
+    rendered = [list(render(item)) for item in chain(head[n:], new)]  # first, so that the columns grow in one place
+    for blocks in rendered:
+        for block in blocks:
             if block.marker is not None:
                 markers[len(columns.ends)] = block.marker
             columns.append(block)

@@ -456,11 +456,10 @@ def _head(format: MessageFormat, fields: Mapping[str, Json], system: list[Json])
         yield BodyItem("system", message, number=number)
 
 
-def _rendered(format: MessageFormat, item: BodyItem, model: str) -> Iterator[RenderedBlock]:
+def _rendered(format: MessageFormat, item: BodyItem, model: str) -> Iterable[RenderedBlock]:
     if item.level == "tools":
-        yield _tool(format, item.value, model)
-    else:
-        yield from _message(format, item.value, item.number, item.level, model)
+        return [_tool(format, item.value, model)]
+    return _message(format, item.value, item.number, item.level, model)
 
 
 def _n_system(format: MessageFormat, messages: list[Json]) -> int:
