@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from contextkit.ledger import prompts
+from contextkit.ledger import judge, prompts
 from contextkit.ledger.body_json import continued_body, whole_body
 from contextkit.ledger.judge import Judge, Ruler
 from contextkit.ledger.misses import complete_usage
@@ -270,12 +270,12 @@ def test_random_recordings(provider: str, seed: int) -> None:
 def test_a_judge_that_reads_on_says_what_one_says_that_reads_anew(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = billed(recording(seed))
 
-    def told(judge: Judge) -> list[Any]:
+    def told(one: Judge) -> list[Any]:
         result = []
         for call in calls:
-            verdict = judge.feed(call, model_named(call.model), complete_usage(call), {})
+            verdict = one.feed(call, model_named(call.model), complete_usage(call), {})
             result.append(verdict)
-            last = judge._conversations.get((call.session, call.lane))
+            last = one._conversations.get((call.session, call.lane))
             sent = last.recent[-1] if last and last.recent else None
             if verdict is not None and sent is not None and sent.anchors and sent.call.id == call.id:
                 alone = read_body(call.prompt.request, call.provider, call.model)  # type: ignore[union-attr]
@@ -287,6 +287,18 @@ def test_a_judge_that_reads_on_says_what_one_says_that_reads_anew(seed: int, mon
     read_on = told(Judge())
     monkeypatch.setattr(Judge, "_near", lambda *_: [])
     assert read_on == told(Judge())
+
+
+@pytest.mark.parametrize("most_bytes", [0, 20_000, judge.MOST_BYTES])
+def test_a_judge_counts_the_bodies_that_it_keeps(most_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "MOST_BYTES", most_bytes)
+    one = Judge()
+    for call in billed(recording(3)):
+        one.feed(call, model_named(call.model), complete_usage(call), {})
+        kept = list(one._kept.values())
+        assert one._n_bytes == sum(map(judge._n_bytes, kept))
+        assert one._n_bytes <= most_bytes or len(kept) == 1
+        assert all(sent.read is None for talk in one._conversations.values() for sent in list(talk.recent)[:-1])
 
 
 def test_what_a_body_begins_with_is_neither_read_nor_rendered_again(monkeypatch: pytest.MonkeyPatch) -> None:
