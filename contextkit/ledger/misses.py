@@ -213,9 +213,20 @@ class MissDetector:
         return row
 
 
+LONGEST_LIFETIME_SECONDS = 86_400
+"""The longest lifetime that a provider of the model table documents."""
+
+
 def row_of_call(call: ModelCall) -> Model:
-    """Rules of the model of a call, assumed after its nearest relative where the table has none."""
-    return find_model(call.model) or model_named(call.model, call.provider)
+    """Rules by which a call is judged: those of its model, assumed after its nearest relative where the table has none.
+
+    The lifetimes that a planner assumes are cautious: the shortest that may be. Where none is documented, a pause proves
+    a miss no sooner than after the longest lifetime of all.
+    """
+    row = find_model(call.model) or model_named(call.model, call.provider)
+    if row.is_lifetime_documented:
+        return row
+    return replace(row, ttls_seconds=(LONGEST_LIFETIME_SECONDS,), default_ttl_seconds=LONGEST_LIFETIME_SECONDS)
 
 
 def _predicted(pair: CallPair, expected: int, verdict: Verdict | None) -> tuple[int, Cause | None]:

@@ -21,6 +21,7 @@ from contextkit.ledger.causes import CallPair, cause_of_miss, gap_seconds, ttl_s
 from contextkit.ledger.misses import LedgerAnalyzer, Prediction, complete_usage
 from contextkit.ledger.prompts import read_body
 from contextkit.ledger.verdict import is_shortfall
+from contextkit.models import model_named
 
 GAPS = ((0.0, 0.8), (0.8, 0.9), (0.9, 1.0), (1.0, 1.1), (1.1, 1.33), (1.33, float("inf")))
 """Pauses, in parts of a lifetime, of which hits and misses are counted."""
@@ -89,7 +90,7 @@ class Lifetime:
     source: str
     """Agent program that wrote the recording, or its format."""
     ttl_seconds: int
-    """The lifetime as documented, or as billed."""
+    """The lifetime as documented, or as billed; where neither is known, as a planner assumes it."""
     least: float
     """Shortest pause, from the end of the call before, in lifetimes."""
     most: float
@@ -246,7 +247,9 @@ class Validation:
             self._add_lifetime(source, pair, is_miss=is_miss)
 
     def _add_lifetime(self, source: str, pair: CallPair, *, is_miss: bool) -> None:
-        ttl, _ = ttl_seconds(pair)
+        ttl, is_billed = ttl_seconds(pair)
+        if not (is_billed or pair.row is None or pair.row.is_lifetime_documented):
+            ttl = model_named(pair.now.call.model, pair.now.call.provider).default_ttl_seconds
         part = gap_seconds(pair)[1] / ttl
         index = next((i for i, (least, most) in enumerate(GAPS) if least <= part < most), None)
         if index is not None:

@@ -55,6 +55,12 @@ def test_lifetimes_are_counted_from_the_end_of_a_call() -> None:
     )
 
 
+def test_pauses_of_a_model_whose_lifetime_nobody_documents_are_counted_in_the_assumed_one() -> None:
+    session = Session("opencode", "big-pickle").call(Usage(fresh=60_000, read=10_000, output=5))
+    session.call(Usage(fresh=900, read=69_888, output=5), gap=9_008)
+    assert scored(session).lifetimes == (Lifetime("made up", 300, 1.33, float("inf"), 1, 0),)
+
+
 def test_calls_without_a_bill_are_counted_and_not_scored() -> None:
     session = claude((HEAD_ONLY, ("event", "resume: ")))
     unbilled = replace(session.records[0], id="x", session="other", usage=None)
