@@ -137,6 +137,9 @@ class Scoreboard:
     """Calls in the recordings."""
     calls_without_bill: int
     """How many of them do not say what their prompt was billed, so that there is nothing to score."""
+    calls_silent: int
+    """How many had something to read at a host that has reported no read so far: what they read is unknown, and they are
+    not scored."""
 
     def to_json(self) -> str:
         """All of it, as one JSON object."""
@@ -153,6 +156,7 @@ class Scoreboard:
                 "sizes": [asdict(one) for one in self.sizes],
                 "calls": self.calls,
                 "calls_without_bill": self.calls_without_bill,
+                "calls_silent": self.calls_silent,
             }
         ).decode()
 
@@ -195,7 +199,7 @@ class Validation:
         self._sums: defaultdict[tuple[str, str, str], _Sums] = defaultdict(_Sums)
         self._deviations: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
         self._lifetimes: defaultdict[tuple[str, int, int], Counter[bool]] = defaultdict(Counter)
-        self._source, self._calls, self._without_bill = "", 0, 0
+        self._source, self._calls, self._without_bill, self._silent = "", 0, 0, 0
         self._programs: dict[str, str] = {}
         self._sizes: defaultdict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
 
@@ -221,6 +225,9 @@ class Validation:
             sizes.append((body.prompt.n_tokens, usage.prompt))
 
     def _examine(self, prediction: Prediction) -> None:
+        if prediction.is_silent:
+            self._silent += 1
+            return
         pair, expected = prediction.pair, prediction.expected_tokens
         call, read = prediction.now.call, prediction.now.usage.read or 0
         source = self._programs.get(call.session, self._source)
@@ -283,6 +290,7 @@ class Validation:
             ),
             calls=self._calls,
             calls_without_bill=self._without_bill,
+            calls_silent=self._silent,
         )
 
 
