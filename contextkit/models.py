@@ -97,6 +97,15 @@ class Model:
         return self.confidence == "ASSUMED"
 
     @property
+    def is_lifetime_documented(self) -> bool:
+        """Return whether the row, or that of the nearest relative, states lifetimes that its provider documents.
+
+        >>> [model_named(name).is_lifetime_documented for name in ("gpt-5.5", "deepseek-v4-pro", "big-pickle")]
+        [True, False, False]
+        """
+        return "ttls_seconds" not in self.assumed
+
+    @property
     def takes_routing_key(self) -> bool:
         """Return whether requests carry a `prompt_cache_key`, which keeps a conversation on the servers that hold it."""
         return self.provider in ("openai", "azure")
@@ -530,6 +539,7 @@ _CAUTIOUS = Model(
     binds_thinking=False,
     confidence="ASSUMED",
     source="assumed: no row for this name, and none that is near it",
+    assumed=("ttls_seconds",),
 )
 """Rules of a model of which nothing is known: cached unasked, as at most hosts, for the shortest lifetime any of them
 publishes."""

@@ -174,6 +174,8 @@ def _opening(found: Scoreboard) -> str:
     )
     if found.calls_without_bill:
         line += f"; {found.calls_without_bill:,} do not say what they were billed"
+    if found.calls_silent:
+        line += f"; {found.calls_silent:,} are of hosts that report no reads"
     return line
 
 

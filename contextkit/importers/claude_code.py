@@ -456,6 +456,8 @@ class _Lane:
 
     user_line: bytes | None = None
     """The last line that a request answers."""
+    began: float = 0.0
+    """When the first block of its last reply was complete."""
     ended: float = 0.0
     """When its last reply was complete."""
     notes: dict[str, str] = field(default_factory=dict)
@@ -639,7 +641,7 @@ class _Replies:
             return self.open.popitem(last=False)[1] if len(self.open) > OPEN else None
         self.n_known += 1
         lane.go_on(None)
-        lane.ended = max(lane.ended, when(line) or 0.0)
+        lane.began = lane.ended = max(lane.ended, when(line) or 0.0)
         return None
 
     def finish(self) -> None:
@@ -723,10 +725,16 @@ class _Replies:
                 reply.number, "no time, or one of a clock that was never set; the time of the call before stands in"
             )
             return lane.ended, lane.ended
-        if first < lane.ended - 1:
+        if first < lane.began - 1:
             self.source.fault(
                 reply.number,
                 "earlier than the call before it: a wrong clock, or lines out of order; taken as it stands",
+            )
+        elif first < lane.ended - 1:
+            self.source.fault(
+                reply.number,
+                "overlaps the call before it: one session sent requests side by side, and no line says which call "
+                "continues which; it is counted, and the cause of a miss here is uncertain",
             )
         user_line = when(reply.user_line) if reply.user_line else None
         started = (
@@ -734,6 +742,7 @@ class _Replies:
             if user_line is not None and max(lane.ended, first - LONGEST_REPLY) <= user_line <= first
             else first
         )
+        lane.began = first
         lane.ended = ended = max(first, ended)
         return started, ended
 

@@ -8,6 +8,8 @@ prompt nor the tools are stored.
   says otherwise, as of versions that left the reasoning tokens in the output, it stands.
 * A message of older versions has several steps, and its own `tokens` are those of the last one: its parts of type
   `step-finish` say each. Where a message has such parts they are its calls, else the message is one.
+* Counters that are all 0 mean that the host said none: the usage of such a step is unknown. A message of zeros that has
+  no step, and no error, is no call: what the user ran in the shell stands in such a message.
 * A sub-agent is a session with a parent: a lane of the session that its line of parents ends in.
 * `title` names a session, once opencode has replaced the one with the time that a new session gets.
 * `cost` is what opencode worked out from its own price list, 0 where that has no price.
@@ -52,6 +54,8 @@ _VERSIONS = slice(18, 20)
 """Bytes of a database that say whether its latest changes stand in a file beside it; 1 where all is in this one."""
 _NEW = "New session - "
 """What the title of a session starts with that has none yet."""
+_STEPS = ("step-start", "step-finish")
+"""Types of the parts that a request leaves in its message: as its response begins, and with its bill."""
 DAMAGED = "a damaged database; rows that can be read were read"
 
 
@@ -102,7 +106,7 @@ def _exported(calls: SessionCalls, number: int, info: dict[str, Any], messages: 
         message = table(table(entry).get("info"))
         message["id"] = recorded_id(message.get("id")) or f"{own}/{place}"
         parts = table(entry).get("parts")
-        steps = [part for part in parts if table(part).get("type") == "step-finish"] if isinstance(parts, list) else []
+        steps = [part for part in parts if table(part).get("type") in _STEPS] if isinstance(parts, list) else []
         if lane != "main":
             yield from calls.remark("agent", f"{session}/{lane}", message.get("agent"))
         yield from _message(calls, number, message, session, lane, steps)
@@ -182,16 +186,16 @@ class _Sessions:
                 yield from _message(self.calls, number, told, root, lane, steps.pop(_text(name), []))
 
     def _steps(self, database: sqlite3.Connection, session: bytes) -> dict[str, list[dict[str, Any]]]:
-        """Message → its parts that say a step's bill."""
+        """Message → its parts that say that a step began, or its bill."""
         steps: dict[str, list[dict[str, Any]]] = defaultdict(list)
         found = database.execute(
-            "select rowid, message_id, data from part where session_id = cast(? as text) and data like '%step-finish%' "
-            "order by id",
+            "select rowid, message_id, data from part where session_id = cast(? as text) "
+            "and (data like '%step-start%' or data like '%step-finish%') order by id",
             (session,),
         )
         for number, message, data in found:
             part = self._object(number, data)
-            if part is not None and part.get("type") == "step-finish":
+            if part is not None and part.get("type") in _STEPS:
                 steps[_text(message)].append(part)
         return steps
 
@@ -227,7 +231,7 @@ def _parts(source: Source, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         except (OSError, orjson.JSONDecodeError):
             source.fault(0, "a part of a message that cannot be read; the message's own tokens may stand for it")
             continue
-        if isinstance(part, dict) and part.get("type") == "step-finish":
+        if isinstance(part, dict) and part.get("type") in _STEPS:
             found.append(part)
     return found
 
@@ -242,7 +246,8 @@ def _message(
         calls.remark_next("compaction", "opencode summarised the history")
     error = value_at(message, "error.name")
     own = recorded_id(message.get("id")) or f"{session}/{calls.source.name}/{number}"
-    for place, said in enumerate(steps or [message]):
+    finished = [step for step in steps if step["type"] == "step-finish"]
+    for place, said in enumerate(finished or [message]):
         name = f"{own}/{place}" if place else own
         call = FIELDS.call(
             calls.source,
@@ -255,7 +260,7 @@ def _message(
             error=("aborted" if error == "MessageAbortedError" else str(error)) if error else None,
         )
         is_lost = not said.get("tokens") and bool(message.get("modelID"))
-        if (call.usage or error or is_lost) and calls.is_new(name):  # no call costs 0: such a reply was none
+        if (call.usage or error or is_lost or steps) and calls.is_new(name):
             yield from calls.call(number, call)
 
 

@@ -15,9 +15,9 @@ What the format means, found in a real session and in pi's own session manager:
   every message record from that index on. Sizes bear it out: 175,004 tokens before, of which those up to the record
   before that index were 153,493, leave 21,511; with a 4,291 character summary and about 2,600 tokens of system prompt
   and tools that is the 25,739 billed.
-* A reply that was aborted or failed before any bill has all counters 0, which means unknown. An aborted reply is sent
-  again, its
-  calls without the ones nobody answered.
+* A reply that was aborted or failed before any bill has all counters 0, which means unknown; where the provider
+  answered with an error in place of a reply, nothing was billed. An aborted reply is sent again, its calls without the
+  ones nobody answered.
 * `branchedFrom`, since version 2 `parentSession`, names the session this file was copied from: what it holds from
   before its own start
   was billed there.
@@ -66,6 +66,7 @@ from contextkit.importers.recording import (
 )
 from contextkit.importers.source import Source, load_json, open_file
 from contextkit.importers.transcript import CUT, dollars
+from contextkit.ledger import failure_names
 from contextkit.ledger.calls import ModelCall, Outline, Record, Remark
 from contextkit.ledger.ledger import Ledger
 from contextkit.ledger.prompts import outline
@@ -109,12 +110,43 @@ class Calls:
 
 
 _ERROR_TYPE = re.compile(r'"type":\s*"(\w+_error)"')
+_STATUS = re.compile(r"(?:[\w ]+ error \()?([45][0-9][0-9])\b")
+"""Begins the text of an error with its status: `429 Too many requests`, `Cloud Code Assist API error (429): …`."""
+_REFUSALS = (
+    (
+        "context_length_exceeded",
+        r"context (?:window|length|size)|prompt is too long|input is too long|token limit|too many tokens",
+    ),
+    ("overloaded_error", r"overloaded"),
+    ("rate_limit_exceeded", r"rate.?limit|usage limit|too many requests|quota"),
+    ("model_not_supported", r"model is not supported|model .*not (?:found|supported)|does not exist"),
+    ("server_error", r"error occurred while processing|server error|internal error|service unavailable"),
+)
+"""(name of an error of the provider, what its text says), where the text has neither a type nor a status."""
+
+
+def _error_name(said: AssistantTurn) -> str | None:
+    """Name the failure of a call, by its kind only, as its text may quote the prompt; None if it ended well.
+
+    The name is that of a refusal (`ModelCall.is_refused`) only where the provider answered with an error in place of a
+    reply. A reply that had begun, and an error of the way to the provider, may have been billed.
+    """
+    if said.stop == "aborted":
+        return failure_names.ABORTED
+    if said.stop != "error":
+        return None
+    if said.parts and said.usage is None:
+        return failure_names.CUT
+    text = said.error or ""
+    if kind := _ERROR_TYPE.search(text):
+        return kind[1]
+    if status := _STATUS.match(text):
+        return f"http_{status[1]}"
+    return next((name for name, words in _REFUSALS if re.search(words, text, re.IGNORECASE)), "error")
 
 
 def _call(session: str, lane: str, number: int, said: AssistantTurn, prompt: Outline) -> ModelCall:
-    """The row of one call; of an error only its kind, as its text may quote the prompt."""
-    kind = _ERROR_TYPE.search(said.error or "")
-    error = {"aborted": "aborted", "error": kind[1] if kind else "error"}.get(said.stop)
+    """The row of one call."""
     return ModelCall(
         id=f"{session}/{number}",
         session=session,
@@ -125,7 +157,7 @@ def _call(session: str, lane: str, number: int, said: AssistantTurn, prompt: Out
         model=said.model,
         prompt=prompt,
         usage=said.usage,
-        error=error,
+        error=_error_name(said),
         billed_usd=said.billed_usd,
     )
 

@@ -63,6 +63,8 @@ class Prediction:
     """What it was predicted to read."""
     cause: Cause | None
     """Why that is less than what they had left; None where it is not."""
+    is_silent: bool = False
+    """True where nothing has shown so far that the host reports reads: what the call read is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class MissDetector:
     what is remarked of them. Each call costs time linear in what it added.
     """
 
-    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows", "verdict")
+    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows", "is_silent", "verdict")
 
     def __init__(self, examine: Callable[[Prediction], None] | None = None) -> None:
         """`examine` is shown the prediction of each call that has one before it in its lane, whether it missed or not."""
@@ -134,17 +136,21 @@ class MissDetector:
         self._examine = examine
         self.verdict: Verdict | None = None
         """The verdict on the last call; None where its prompt was not recorded."""
+        self.is_silent = False
+        """True where the last call had something to read, and nothing has shown so far that its host reports reads: it
+        is neither a miss nor none."""
 
     def skip(self) -> None:
         """Count a row that is not a single call: it cannot miss and leaves nothing in the cache."""
         self._index += 1
-        self.verdict = None
+        self.verdict, self.is_silent = None, False
 
     def feed(self, call: ModelCall, remarks: Mapping[str, str] = NO_REMARKS) -> Miss | None:
         """Add the next call and return its miss, if it is one; `remarks` are about the call, text by kind, of an event
         by its name. `verdict` is then the one on this call.
         """
         self._index += 1
+        self.is_silent = False
         lanes = self._lanes.setdefault(call.session, {})
         lane = lanes.setdefault(call.lane, LaneState())
         if remarks:
@@ -168,17 +174,19 @@ class MissDetector:
         row, read = self._row_of(now.call), now.usage.read or 0
         if lane.before is None or not lane.high_tokens:
             shared = told.shared or 0 if told and told.earlier_id and lane.before is None else 0
+            self.is_silent = bool(shared) and self._judge.is_silent(now.call)
             if self._examine is not None and told is not None and shared:
                 predicted = told.predicted_read or 0
                 why = told.main.cause if is_shortfall(shared, predicted) and told.main else None
-                self._examine(Prediction(now, None, shared, shared, predicted, why))
+                self._examine(Prediction(now, None, shared, shared, predicted, why, self.is_silent))
             return by_bills(now, 0, None if told else _first_call(now, row)), False
         expected = min(lane.high_tokens, now.prompt_tokens)
-        is_shorter = is_shortfall(expected, read) and not self._judge.is_silent(now.call)
+        self.is_silent = self._judge.is_silent(now.call)
+        is_shorter = is_shortfall(expected, read) and not self.is_silent
         pair = CallPair(lane, lane.before, now, row, messages)
         if self._examine is not None:
             trivial = min(lane.before.prompt_tokens, now.prompt_tokens)
-            self._examine(Prediction(now, pair, trivial, expected, *_predicted(pair, expected, told)))
+            self._examine(Prediction(now, pair, trivial, expected, *_predicted(pair, expected, told), self.is_silent))
         cause = cause_of_miss(pair, expected) if is_shorter and told is None else None
         return by_bills(now, max(0, expected - read), cause), is_shorter
 
@@ -213,9 +221,20 @@ class MissDetector:
         return row
 
 
+LONGEST_LIFETIME_SECONDS = 86_400
+"""The longest lifetime that a provider of the model table documents."""
+
+
 def row_of_call(call: ModelCall) -> Model:
-    """Rules of the model of a call, assumed after its nearest relative where the table has none."""
-    return find_model(call.model) or model_named(call.model, call.provider)
+    """Rules by which a call is judged: those of its model, assumed after its nearest relative where the table has none.
+
+    The lifetimes that a planner assumes are cautious: the shortest that may be. Where none is documented, a pause proves
+    a miss no sooner than after the longest lifetime of all.
+    """
+    row = find_model(call.model) or model_named(call.model, call.provider)
+    if row.is_lifetime_documented:
+        return row
+    return replace(row, ttls_seconds=(LONGEST_LIFETIME_SECONDS,), default_ttl_seconds=LONGEST_LIFETIME_SECONDS)
 
 
 def _predicted(pair: CallPair, expected: int, verdict: Verdict | None) -> tuple[int, Cause | None]:
@@ -372,6 +391,14 @@ class AnalyzedCall:
     """Name of its agent: from a remark, else the lane's name."""
     program: str
     """Agent program of its session, such as `Claude Code`; empty where it is unknown."""
+    is_silent: bool = False
+    """True where it had something to read, and nothing has shown so far that its host reports reads: what it read, and
+    whether it missed, is unknown."""
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Tokens read over all input tokens; None where that is unknown."""
+        return None if self.usage is None or self.is_silent else self.usage.hit_rate
 
 
 class LedgerAnalyzer:
@@ -389,7 +416,7 @@ class LedgerAnalyzer:
             self._remarks.feed(record)
             return None
         miss = self._remarks.miss(self._detector, record)
-        call = _analyzed_call(self._index, record, miss, self._detector.verdict, self._remarks)
+        call = _analyzed_call(self._index, record, miss, self._detector, self._remarks)
         self._index += 1
         return call
 
@@ -459,7 +486,7 @@ provider's diagnosis. `event` is one too."""
 
 
 def _analyzed_call(
-    index: int, call: ModelCall, miss: Miss | None, verdict: Verdict | None, remarks: _Remarks
+    index: int, call: ModelCall, miss: Miss | None, detector: MissDetector, remarks: _Remarks
 ) -> AnalyzedCall:
     usage = complete_usage(call)
     is_sum = remarks.is_sum(call)
@@ -475,11 +502,12 @@ def _analyzed_call(
         usage is not None and listed is not None and _is_lower_bound(call, usage, is_sum=is_sum),
         has_price,
         miss,
-        verdict,
+        detector.verdict,
         remarks.diagnoses.pop(call.id, ""),
         remarks.projects.get(call.session, ""),
         remarks.agents.get(f"{call.session}/{call.lane}", call.lane),
         remarks.programs.get(call.session, ""),
+        detector.is_silent,
     )
 
 

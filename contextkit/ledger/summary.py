@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
@@ -91,11 +91,25 @@ class Row:
     """Those whose output count is a placeholder."""
     calls_refused: int = 0
     """How many of them the provider refused with an error status: they cost nothing and read nothing."""
+    calls_silent: int = 0
+    """How many of them had something to read at a host that reports no reads: what they read is unknown."""
+    silent_tokens: int = 0
+    """Size of their prompts."""
 
     @property
     def has_no_usage(self) -> bool:
         """Return whether no call reports its usage, though some may have been billed."""
         return self.calls > self.calls_refused and not self.calls_with_usage
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether nothing is known of what its calls read, as their host reports no reads."""
+        return self.calls_silent > 0 and not self.usage.read
+
+    @property
+    def has_unknown_misses(self) -> bool:
+        """Return whether it is unknown how many of its calls missed."""
+        return self.has_no_usage or (self.is_silent and not self.n_misses)
 
     @property
     def is_partial(self) -> bool:
@@ -104,8 +118,16 @@ class Row:
 
     @property
     def hit_rate(self) -> float | None:
-        """Tokens read over all input tokens, None where nothing is known."""
-        return self.usage.hit_rate
+        """Tokens read over all input tokens, of the calls whose reads are known; None where nothing is known."""
+        return self.usage_with_reads.hit_rate
+
+    @property
+    def usage_with_reads(self) -> Usage:
+        """Return `usage` without the calls of a host that reports no reads; all unknown if there are no others."""
+        if self.is_silent:
+            return Usage()
+        fresh = self.usage.fresh
+        return self.usage if fresh is None else replace(self.usage, fresh=fresh - self.silent_tokens)
 
     @property
     def is_cost_lower_bound(self) -> bool:
@@ -116,12 +138,12 @@ class Row:
 
     @property
     def misses(self) -> Count:
-        """Return `n_misses`: unknown if no call reports its usage, a lower bound if only some do.
+        """Return `n_misses`: unknown if no call reports its usage, or its reads, a lower bound if only some do.
 
         >>> str(Row("all", 5, 0, 0, Usage(), None, None, 0).misses)
         'unknown'
         """
-        return self.count(self.n_misses)
+        return self.lost(self.n_misses)
 
     @property
     def spent(self) -> Dollars:
@@ -131,6 +153,15 @@ class Row:
     def count(self, number: int | None) -> Count:
         """Return a sum over its calls: unknown if no call reports its usage, a lower bound if only some do."""
         return Count(None if self.has_no_usage else number, self.is_partial)
+
+    def lost(self, number: int | None) -> Count:
+        """Return a sum over its misses: unknown if no call reports its usage, or its reads, a lower bound if only some do."""
+        return Count(None if self.has_unknown_misses else number, self.is_lost_partial)
+
+    @property
+    def is_lost_partial(self) -> bool:
+        """Return whether sums over its misses are lower bounds."""
+        return self.is_partial or self.calls_silent > 0
 
     @property
     def usage_or_unknown(self) -> Usage:
@@ -143,7 +174,7 @@ class Row:
 
         Recorded costs do not enter: nobody records what a call would have cost without the cache.
         """
-        if self.list_cost_usd is None or self.cost_uncached_usd is None:
+        if self.list_cost_usd is None or self.cost_uncached_usd is None or self.is_silent:
             return None
         return self.cost_uncached_usd - self.list_cost_usd
 
@@ -262,7 +293,7 @@ class Tally:
             sums.append(self._groups[self._by(analyzed)])
         for one in sums:
             one.add(analyzed)
-        self._rates.add(analyzed.usage.hit_rate if analyzed.usage else None)
+        self._rates.add(analyzed.hit_rate)
         if analyzed.miss:
             self._misses.append(analyzed.miss)
             if len(self._misses) > 2 * MOST_MISSES:
@@ -341,6 +372,8 @@ class _Sum:
     calls_without_price: int = 0
     calls_with_partial_cost: int = 0
     calls_refused: int = 0
+    silent: dict[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)
+    """Host and model that reported no read so far → its calls that had something to read, and the size of their prompts."""
     n_misses: int = 0
     cost_usd: float | None = None
     cost_uncached_usd: float | None = None
@@ -361,6 +394,7 @@ class _Sum:
         if analyzed.usage:
             self.calls_with_usage += 1
             self._count(analyzed.usage)
+            self._count_silent(analyzed, analyzed.usage)
             if analyzed.usage.quality("output") == "partial":
                 self._count_placeholder(analyzed, analyzed.usage)
         if analyzed.cost_usd is not None:
@@ -374,6 +408,15 @@ class _Sum:
             self.cost_uncached_usd = (self.cost_uncached_usd or 0.0) + analyzed.cost_uncached_usd
         if analyzed.call.billed_usd is not None:
             self.recorded = _with_recorded(self.recorded, analyzed.call.billed_usd, analyzed.list_cost_usd)
+
+    def _count_silent(self, analyzed: AnalyzedCall, usage: Usage) -> None:
+        call = analyzed.call
+        key = call.provider, call.host, call.account, call.model
+        if analyzed.is_silent:
+            calls, tokens = self.silent.get(key, (0, 0))
+            self.silent[key] = calls + 1, tokens + (usage.prompt or 0)
+        elif self.silent and (usage.read or usage.written):
+            self.silent.pop(key, None)  # it does report reads: those before were none
 
     def _count_placeholder(self, analyzed: AnalyzedCall, usage: Usage) -> None:
         hidden = analyzed.hidden_output_usd if analyzed.call.billed_usd is None else None
@@ -420,6 +463,8 @@ class _Sum:
             recorded=self.recorded,
             placeholders=self.placeholders,
             calls_refused=self.calls_refused,
+            calls_silent=sum(calls for calls, _ in self.silent.values()),
+            silent_tokens=sum(tokens for _, tokens in self.silent.values()),
         )
 
 
@@ -474,7 +519,7 @@ def _hit_text(summary: Summary) -> str:
     if not summary.calls:
         return "no calls recorded"
     if summary.hit_rate is None:
-        return "hit rate unknown"
+        return f"hit rate unknown{': the host reports no reads' if summary.total.is_silent else ''}"
     return f"{Share(summary.hit_rate).spaced} of input read from cache" + (
         " (estimated)" if summary.usage.estimated else ""
     )
@@ -493,6 +538,8 @@ def _money_texts(summary: Summary) -> Iterable[str]:
 
 def _miss_text(summary: Summary) -> str:
     n = summary.total.n_misses
+    if summary.total.is_silent and not n:
+        return "misses unknown"
     return f"{summary.total.misses} {'miss' if n == 1 else 'misses'}" if summary.calls_with_usage else ""
 
 

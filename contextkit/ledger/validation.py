@@ -21,6 +21,7 @@ from contextkit.ledger.causes import CallPair, cause_of_miss, gap_seconds, ttl_s
 from contextkit.ledger.misses import LedgerAnalyzer, Prediction, complete_usage
 from contextkit.ledger.prompts import read_body
 from contextkit.ledger.verdict import is_shortfall
+from contextkit.models import model_named
 
 GAPS = ((0.0, 0.8), (0.8, 0.9), (0.9, 1.0), (1.0, 1.1), (1.1, 1.33), (1.33, float("inf")))
 """Pauses, in parts of a lifetime, of which hits and misses are counted."""
@@ -89,7 +90,7 @@ class Lifetime:
     source: str
     """Agent program that wrote the recording, or its format."""
     ttl_seconds: int
-    """The lifetime as documented, or as billed."""
+    """The lifetime as documented, or as billed; where neither is known, as a planner assumes it."""
     least: float
     """Shortest pause, from the end of the call before, in lifetimes."""
     most: float
@@ -136,6 +137,9 @@ class Scoreboard:
     """Calls in the recordings."""
     calls_without_bill: int
     """How many of them do not say what their prompt was billed, so that there is nothing to score."""
+    calls_silent: int
+    """How many had something to read at a host that has reported no read so far: what they read is unknown, and they are
+    not scored."""
 
     def to_json(self) -> str:
         """All of it, as one JSON object."""
@@ -152,6 +156,7 @@ class Scoreboard:
                 "sizes": [asdict(one) for one in self.sizes],
                 "calls": self.calls,
                 "calls_without_bill": self.calls_without_bill,
+                "calls_silent": self.calls_silent,
             }
         ).decode()
 
@@ -194,7 +199,7 @@ class Validation:
         self._sums: defaultdict[tuple[str, str, str], _Sums] = defaultdict(_Sums)
         self._deviations: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
         self._lifetimes: defaultdict[tuple[str, int, int], Counter[bool]] = defaultdict(Counter)
-        self._source, self._calls, self._without_bill = "", 0, 0
+        self._source, self._calls, self._without_bill, self._silent = "", 0, 0, 0
         self._programs: dict[str, str] = {}
         self._sizes: defaultdict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
 
@@ -220,6 +225,9 @@ class Validation:
             sizes.append((body.prompt.n_tokens, usage.prompt))
 
     def _examine(self, prediction: Prediction) -> None:
+        if prediction.is_silent:
+            self._silent += 1
+            return
         pair, expected = prediction.pair, prediction.expected_tokens
         call, read = prediction.now.call, prediction.now.usage.read or 0
         source = self._programs.get(call.session, self._source)
@@ -246,7 +254,9 @@ class Validation:
             self._add_lifetime(source, pair, is_miss=is_miss)
 
     def _add_lifetime(self, source: str, pair: CallPair, *, is_miss: bool) -> None:
-        ttl, _ = ttl_seconds(pair)
+        ttl, is_billed = ttl_seconds(pair)
+        if not (is_billed or pair.row is None or pair.row.is_lifetime_documented):
+            ttl = model_named(pair.now.call.model, pair.now.call.provider).default_ttl_seconds
         part = gap_seconds(pair)[1] / ttl
         index = next((i for i, (least, most) in enumerate(GAPS) if least <= part < most), None)
         if index is not None:
@@ -280,6 +290,7 @@ class Validation:
             ),
             calls=self._calls,
             calls_without_bill=self._without_bill,
+            calls_silent=self._silent,
         )
 
 

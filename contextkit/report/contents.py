@@ -82,17 +82,17 @@ class Part:
     @property
     def lost_tokens(self) -> Count:
         """Return the tokens that its misses lost."""
-        return self.row.count(self.lost.lost_tokens)
+        return self.row.lost(self.lost.lost_tokens)
 
     @property
     def lost_usd(self) -> Dollars:
         """Return what its misses cost."""
-        return Dollars(None if self.row.has_no_usage else self.lost.cost_usd, self.is_lost_lower_bound)
+        return Dollars(None if self.row.has_unknown_misses else self.lost.cost_usd, self.is_lost_lower_bound)
 
     @property
     def is_lost_lower_bound(self) -> bool:
         """Return whether its misses may have cost more than `lost` says."""
-        return self.lost.is_lower_bound or self.row.is_partial
+        return self.lost.is_lower_bound or self.row.is_lost_partial
 
 
 def buckets(values: Sequence[float | None], width: int) -> list[float | None]:
@@ -470,7 +470,7 @@ def _lacks_writes(analyzed: AnalyzedCall) -> bool:
 def unknowns(contents: Contents) -> list[str]:
     """Why dollars and tokens of some calls are unknown, and what to do, a line each.
 
-    Usage, writes and price are told apart: a model whose usage is missing needs no price yet.
+    Usage, reads, writes and price are told apart: a model whose usage is missing needs no price yet.
     """
     lines = [
         _UNBILLED.format(n=n, model=model) for model, n in list(contents.calls_without_writes.items())[:MOST_NAMED]
@@ -485,6 +485,11 @@ def unknowns(contents: Contents) -> list[str]:
     ]
     if len(without) > MOST_NAMED:
         lines.append(f"usage missing in calls of {len(without) - MOST_NAMED:,} more models")
+    lines += [
+        _SILENT.format(n=row.calls_silent, calls=row.calls, model=row.name)
+        for row in contents.summary.models
+        if row.calls_silent
+    ][:MOST_NAMED]
     names = set(contents.summary.models_without_price)
     unpriced = [
         (row.name, row.calls_without_price)
@@ -581,6 +586,10 @@ _NO_USAGE = (
 )
 _NO_DOLLARS = "in no token and no dollar figure"
 _DOLLARS_ONLY = "in no token figure, and in the dollars where their cost is recorded"
+_SILENT = (
+    "the host reports no reads in {n:,} of the {calls:,} calls of {model}: what they read from the cache, and which of them "
+    "missed, is unknown"
+)
 _UNBILLED = (
     "bill unknown in {n:,} of the calls of {model}: they tell what was read from the cache, not what was written to it; "
     "give the recorded responses, whose usage tells both"

@@ -159,7 +159,7 @@ def _calls(live: LiveCalls, names: dict[str, str], console: Console, now: float)
         Column("session", session, is_number=False, least=NARROW),
         Column("model", lambda one: one.call.model, is_number=False, least=NARROW),
         Column("input", lambda one: one.usage.prompt if one.usage else None),
-        Column("read", lambda one: Share(one.usage.hit_rate if one.usage else None)),
+        Column("read", lambda one: Share(one.hit_rate)),
         Column("spent", lambda one: Dollars(one.cost_usd)),
         Column("miss", lambda one: one.miss.cause if one.miss and one.miss.is_loss else "", is_number=False),
     )

@@ -77,7 +77,7 @@ def draw(contents: Contents, console: Console, n_misses: int = MISSES) -> None:
     _undetermined(contents, console)
     print_line(console, "")
     print_line(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
-    parts = "  ".join(f"{name} {Share(share)}" for name, share in shares(summary.usage))
+    parts = "  ".join(f"{name} {Share(share)}" for name, share in shares(summary.total.usage_with_reads))
     print_line(console, f"input     {parts or UNKNOWN}")
     _totals(contents, console)
     print_table(console, tables.misses(contents, n_misses))

@@ -272,14 +272,14 @@ def test_deepseek_cuts_long_inputs_at_an_interval_where_one_is_given() -> None:
 
 
 def test_deepseek_keeps_what_is_used_and_clears_what_is_not() -> None:
-    """Hours to days, it says: of the hour that is assumed, a use gives a whole one again."""
+    """Hours to days, it says: of the three hours that are assumed, a use gives a whole one again."""
     cache = hosted_cache(HOSTED["deepseek"])
     call(cache, talk(A, B))
     call(cache, talk(D, C))
-    assert bill(call(cache, talk(A, B, C), at=3599.0)) == (200, 1000, 0, 0)
-    assert cache.lookup(talk(D, C, B), 3600.0).reason == "ttl_expired"
-    assert cache.lookup(talk(A, B, D), 7198.0).read_tokens == 1000
-    assert cache.lookup(talk(A, B, D), 7199.0).reason == "ttl_expired"
+    assert bill(call(cache, talk(A, B, C), at=10_799.0)) == (200, 1000, 0, 0)
+    assert cache.lookup(talk(D, C, B), 10_800.0).reason == "ttl_expired"
+    assert cache.lookup(talk(A, B, D), 21_598.0).read_tokens == 1000
+    assert cache.lookup(talk(A, B, D), 21_599.0).reason == "ttl_expired"
 
 
 def test_deepseek_never_bills_a_write_nor_reads_what_another_account_sent() -> None:

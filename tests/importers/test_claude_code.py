@@ -407,3 +407,22 @@ def test_more_blocks_than_a_lookup_goes_back_are_an_event(tmp_path: Path, year: 
     rows += [reply(3, f"{year}-01T10:01:15Z", USED)]
     said = [remark.text for remark in remarks(put(tmp_path / "s.jsonl", rows)) if remark.kind == "event"]
     assert said == events
+
+
+def test_calls_that_overlap_are_no_fault_of_a_clock(tmp_path: Path) -> None:
+    def usage(read: int) -> dict[str, Any]:
+        return {"input_tokens": 1, "cache_read_input_tokens": read, "output_tokens": 9}
+
+    rows = [
+        reply(1, "2026-11-20T09:00:10.000Z", usage(100)),
+        reply(2, "2026-11-20T09:00:12.000Z", usage(900)),
+        reply(1, "2026-11-20T09:00:20.000Z", usage(100)),
+        reply(3, "2026-11-20T09:00:24.000Z", usage(200)),
+    ]
+    faults = Faults()
+    found = calls(put(tmp_path / "a.jsonl", rows), faults)
+    assert [call.usage and call.usage.read for call in found] == [100, 900, 200]
+    assert [fault.what[:50] for fault in faults.kept] == ["overlaps the call before it: one session sent requ"]
+    faults = Faults()
+    calls(put(tmp_path / "b.jsonl", [rows[1], rows[0]]), faults)
+    assert ["wrong clock" in fault.what for fault in faults.kept] == [True]

@@ -106,3 +106,54 @@ def test_a_damaged_export_is_a_fault_and_raises_nothing(tmp_path: Path) -> None:
     told["messages"] = [None, {"info": 5, "parts": {}}, *told["messages"], {"info": {"role": "assistant"}}]  # type: ignore[misc]
     (tmp_path / "a.json").write_text(json.dumps(told), encoding="utf-8")
     assert len(read(tmp_path / "a.json")[0]) == 1
+
+
+ZEROS = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+
+
+def test_a_reply_whose_counters_are_all_0_is_a_call_of_unknown_usage_and_a_shell_command_is_none(
+    tmp_path: Path,
+) -> None:
+    about = {"role": "assistant", "providerID": "opencode", "modelID": "m", "tokens": ZEROS, "cost": 0}
+    started = {"type": "step-start"}
+    parts: dict[str, list[dict[str, object]]] = {
+        "msg_replied": [started, {"type": "reasoning"}, {"type": "step-finish", "tokens": ZEROS, "cost": 0}],
+        "msg_cut": [started, {"type": "text"}],
+        "msg_shell": [{"type": "tool", "tool": "bash"}],
+    }
+    messages = {
+        name: {**about, "id": name, "sessionID": "ses_1", "time": {"created": 1_773_381_665_000 + number}}
+        for number, name in enumerate(parts)
+    }
+
+    export = tmp_path / "export.json"
+    sent = [{"info": messages[name], "parts": parts[name]} for name in parts]
+    export.write_text(json.dumps({"info": {"id": "ses_1", "projectID": "p"}, "messages": sent}), "utf-8")
+
+    folder, database = tmp_path / "storage", tmp_path / "a.db"
+    rows = sqlite3.connect(database)
+    rows.executescript(
+        "create table session (id, parent_id, directory, title);"
+        "create table message (id, session_id, time_created, data);"
+        "create table part (id, message_id, session_id, data);"
+    )
+    for name, message in messages.items():
+        rows.execute("insert into message values (?, 'ses_1', ?, ?)", (name, name, json.dumps(message)))
+        path = folder / "message" / "ses_1" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(message), "utf-8")
+        for number, part in enumerate(parts[name]):
+            rows.execute("insert into part values (?, ?, 'ses_1', ?)", (number, name, json.dumps(part)))
+            path = folder / "part" / name / f"prt_{number}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"sessionID": "ses_1", **part}), "utf-8")
+    rows.commit()
+    rows.close()
+
+    for log in (export, folder, database):
+        calls, _, faults = read(log)
+        assert {(call.id, call.usage, call.error) for call in calls} == {
+            ("msg_replied", None, None),
+            ("msg_cut", None, None),
+        }
+        assert not len(faults)

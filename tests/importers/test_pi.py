@@ -177,6 +177,40 @@ def test_an_error_of_the_provider_stands_in_the_ledger_without_its_words(tmp_pat
     assert "secret" not in repr(call)
 
 
+@pytest.mark.parametrize(
+    ("said", "name", "is_refused"),
+    [
+        ("Cloud Code Assist API error (429): You have exhausted your capacity on this model.", "http_429", True),
+        ("503 status code (no body)", "http_503", True),
+        ('{"detail":"The \'some\' model is not supported when using Codex."}', "model_not_supported", True),
+        ("Codex error: Your input exceeds the context window of this model.", "context_length_exceeded", True),
+        ("Codex error: Our servers are currently overloaded. Please try again later.", "overloaded_error", True),
+        ("Codex error: An error occurred while processing your request.", "server_error", True),
+        ("You have hit your ChatGPT usage limit (plus plan).", "rate_limit_exceeded", True),
+        ("Codex SSE response headers timed out after 300000ms", "error", False),
+        ("fetch failed", "error", False),
+        ("Connection error.", "error", False),
+        ("WebSocket error", "error", False),
+        ("something else", "error", False),
+    ],
+)
+def test_an_error_in_place_of_a_reply_bills_nothing_and_one_of_the_way_there_is_unknown(
+    tmp_path: Path, said: str, name: str, is_refused: bool
+) -> None:
+    failed = assistant(stop="error", billed=(0, 0, 0, 0), errorMessage=said)
+    call = ledger_of(read_pi(write(tmp_path / "pi.jsonl", HEAD, user("hi"), failed)))[0]
+    assert isinstance(call, ModelCall)
+    assert (call.error, call.is_refused, call.usage) == (name, is_refused, None)
+
+
+def test_a_reply_that_broke_off_may_have_been_billed_whatever_the_error(tmp_path: Path) -> None:
+    begun = {"type": "text", "text": "I will"}
+    failed = assistant(begun, stop="error", billed=(0, 0, 0, 0), errorMessage="Codex error: overloaded")
+    call = ledger_of(read_pi(write(tmp_path / "pi.jsonl", HEAD, user("hi"), failed)))[0]
+    assert isinstance(call, ModelCall)
+    assert (call.error, call.is_refused) == ("cut", False)
+
+
 def test_calls_that_nobody_answered_are_not_sent_again(tmp_path: Path) -> None:
     def call(name: str) -> dict[str, Any]:
         return {"type": "toolCall", "id": name, "name": "ls", "arguments": {}}

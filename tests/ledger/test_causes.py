@@ -190,6 +190,17 @@ def test_a_measured_lifetime_is_shorter_than_the_documented_one() -> None:
     assert miss.where == "gap 3700 s; 18 of 18 calls after more than 3600 s missed"
 
 
+@pytest.mark.parametrize("model", ["big-pickle", "grok-4.7", "gemini-3.8-flash"])
+def test_a_pause_is_no_cause_where_no_lifetime_is_documented(model: str) -> None:
+    session = Session("opencode", model).call(Usage(fresh=40_000, read=39_936, output=5))
+    for gap in (9_008, 90_000):
+        session.call(Usage(fresh=81_000, read=0, output=5), gap=gap)
+    assert [cause for _, cause in predictions(session)] == [None, "cold_start"]
+    analyzer = LedgerAnalyzer()
+    misses = [call.miss.cause for record in session.records if (call := analyzer.feed(record)) and call.miss]
+    assert misses == ["unknown", "cold_start"]
+
+
 def test_a_cause_says_what_it_leaves_open() -> None:
     (miss,) = codex().call(Usage(fresh=12_000, read=19_840, output=10), ("turn", "4900")).misses
     assert miss.cause == "reasoning_stripped"

@@ -12,7 +12,9 @@ from contextkit.cache.usage import Usage
 from contextkit.importers.registry import files_at, records_at
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import Bodies, ModelCall
+from contextkit.ledger.summary import summarise
 from contextkit.ledger.validation import Lifetime, Scoreboard, validate
+from contextkit.report.terminal import text
 from tests.ledger.test_causes import HEAD_ONLY, Session, claude, codex
 
 
@@ -55,11 +57,52 @@ def test_lifetimes_are_counted_from_the_end_of_a_call() -> None:
     )
 
 
+def test_pauses_of_a_model_whose_lifetime_nobody_documents_are_counted_in_the_assumed_one() -> None:
+    session = Session("opencode", "big-pickle").call(Usage(fresh=60_000, read=10_000, output=5))
+    session.call(Usage(fresh=900, read=69_888, output=5), gap=9_008)
+    assert scored(session).lifetimes == (Lifetime("made up", 300, 1.33, float("inf"), 1, 0),)
+
+
 def test_calls_without_a_bill_are_counted_and_not_scored() -> None:
     session = claude((HEAD_ONLY, ("event", "resume: ")))
     unbilled = replace(session.records[0], id="x", session="other", usage=None)
     found = validate([("made up", session.records), ("no bills", [unbilled])])
     assert (found.calls, found.calls_without_bill, found.total.calls) == (3, 1, 1)
+
+
+def silent(n: int = 3) -> Session:
+    """Calls of a host that says of none what it read."""
+    session = Session("tensorix", "some-model")
+    for number in range(n):
+        session.call(Usage(fresh=20_000 + 3_000 * number, read=0, output=5))
+    return session
+
+
+def test_what_a_host_without_reads_would_have_read_is_unknown_to_the_report_and_not_scored() -> None:
+    found, summary = scored(silent()), summarise(silent().records)
+    assert (found.calls, found.calls_silent, found.total.calls, found.deviations) == (3, 2, 0, ())
+    assert (summary.hit_rate, str(summary.total.misses), summary.saved_usd) == (None, "unknown", None)
+    assert summary.hit_rates == (0.0, None, None)
+    assert str(summary).startswith("hit rate unknown: the host reports no reads · misses unknown")
+    page = text(summary)
+    assert "the host reports no reads in 2 of the 3 calls of some-model" in page and "0.0%" not in page
+
+
+def test_a_host_that_reports_reads_after_all_is_judged_by_them() -> None:
+    session = silent().call(Usage(fresh=3_000, read=25_984, output=5)).call(Usage(fresh=32_000, read=0, output=5))
+    found, summary = scored(session), summarise(session.records)
+    assert (found.calls_silent, found.total.calls, found.total.misses) == (2, 2, 1)
+    assert (summary.total.calls_silent, str(summary.total.misses)) == (0, "1")
+    assert summary.hit_rate == summary.usage.hit_rate
+
+
+def test_calls_of_a_host_without_reads_leave_the_hit_rate_of_the_others() -> None:
+    elsewhere = [replace(one, session="other") for one in silent().records if isinstance(one, ModelCall)]
+    summary = summarise([*elsewhere, *codex().records])
+    (without, known), total = summary.models, summary.total
+    assert (without.hit_rate, str(without.misses), str(known.misses)) == (None, "unknown", "0")
+    assert (total.calls_silent, str(total.misses)) == (2, "≥ 0")
+    assert total.hit_rate == pytest.approx((known.usage.read or 0) / ((known.usage.prompt or 0) + 20_000))
 
 
 def test_recorded_requests_are_counted_beside_their_bills() -> None:

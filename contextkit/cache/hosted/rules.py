@@ -142,7 +142,7 @@ HOSTED: Mapping[str, Rule] = MappingProxyType(
             "units",
             0,
             0,
-            3600,
+            10_800,
             provider="deepseek",
             unsure=_unsure("granularity_tokens", "ttl_seconds", "visible_at"),
             source="https://api-docs.deepseek.com/guides/kv_cache",

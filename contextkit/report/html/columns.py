@@ -134,6 +134,8 @@ class Session:
         billed = (usage.read, usage.written, usage.fresh, usage.output) if usage else (None,) * 4
         for column, count in zip(self.counts, billed, strict=True):
             column.append(UNKNOWN if count is None else count)
+        if analyzed.is_silent:
+            self.counts[0][-1] = UNKNOWN
         self.lane.append(self.lanes.setdefault(call.lane, len(self.lanes)))
         self.model.append(self.models.setdefault(call.model, len(self.models)))
         self.agents[self.lane[-1]] = analyzed.agent
@@ -188,32 +190,37 @@ class Columns:
 class Sums:
     """Calls added up: what a bar, a point or a line of a tree says."""
 
-    __slots__ = ("calls", "cost", "has_cost", "is_lower_bound", "prompt", "read")
+    __slots__ = ("calls", "cost", "has_cost", "is_lower_bound", "is_silent", "prompt", "read")
 
     def __init__(self) -> None:
         self.calls = self.read = self.prompt = 0
         self.cost, self.has_cost = 0.0, False
         self.is_lower_bound = False
         """Whether the cost leaves out calls that have tokens and no price."""
+        self.is_silent = False
+        """Whether there are calls of a host that reports no reads."""
 
     def add(self, session: Session, place: int) -> None:
         """One call of a session; a call whose bill is unknown counts as a call only."""
         read, write, fresh, _ = (column[place] for column in session.counts)
         self.calls += 1
-        if UNKNOWN not in (read, write, fresh):
+        has_tokens = UNKNOWN not in (write, fresh)
+        if has_tokens and read == UNKNOWN:
+            self.is_silent = True
+        elif has_tokens:
             self.read += read
             self.prompt += read + write + fresh
         cost = session.cost[place]
         if not isnan(cost):
             self.cost += cost
             self.has_cost = True
-        elif UNKNOWN not in (read, write, fresh):
+        elif has_tokens:
             self.is_lower_bound = True
 
     @property
     def hit_rate(self) -> float | None:
         """Tokens read over all input tokens, None where nothing is known."""
-        return self.read / self.prompt if self.prompt else None
+        return self.read / self.prompt if self.prompt and (self.read or not self.is_silent) else None
 
     @property
     def cost_usd(self) -> float | None:

@@ -89,8 +89,12 @@ def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str,
     listed = tables.misses(contents, MISSES, _places(ranked))
     if not causes.rows or not listed.rows:
         row = contents.summary.total
-        text = "Unknown: no call says its usage" if row.has_no_usage else "No call read clearly less than it could have"
-        yield f"<p>{text}{' of those that say their usage' if row.is_partial and not row.has_no_usage else ''}.</p></section>\n"
+        text = "No call read clearly less than it could have"
+        if row.has_unknown_misses:
+            text = f"Unknown: {'no call says its usage' if row.has_no_usage else 'the host reports no reads'}"
+        elif row.is_partial:
+            text += " of those that say their usage"
+        yield f"<p>{text}.</p></section>\n"
         return
     yield table_html(causes, is_cards=True)
     yield (
