@@ -391,6 +391,36 @@ def find_model(name: str) -> Model | None:
     return _TABLE.find(name)
 
 
+@lru_cache(maxsize=256)
+def place_in(name: str) -> tuple[str, str]:
+    """Account and region that the name of a model says, whose caches are apart; empty where it says none.
+
+    >>> place_in("arn:aws:bedrock:us-east-1:111122223333:inference-profile/eu.anthropic.claude-opus-4-5-20251101-v1:0")
+    ('111122223333', 'us-east-1')
+    >>> place_in("eu.anthropic.claude-opus-4-5-20251101-v1:0"), place_in("claude-opus-4-5")
+    (('', 'eu'), ('', ''))
+    """
+    whole = _ARN.match(name) or _VERTEX.match(name)
+    if whole:
+        return whole["account"], whole["region"]
+    prefix = _REGION.match(name.rpartition("/")[2])
+    return "", prefix[1] if prefix else ""
+
+
+def without_region(name: str) -> str:
+    """Return the name of a model without the region in front of it.
+
+    >>> without_region("eu.anthropic.claude-opus-4-8")
+    'anthropic.claude-opus-4-8'
+    """
+    return _REGION.sub("", name, count=1)
+
+
+_ARN = re.compile(r"arn:[\w-]+:bedrock:(?P<region>[\w-]*):(?P<account>\d*):")
+_VERTEX = re.compile(r"projects/(?P<account>[^/]+)/locations/(?P<region>[^/]+)/")
+_REGION = re.compile(r"(us-gov|us|eu|apac|ap|jp|au|ca|sa|global)\.(?=[a-z0-9-]+\.)")
+
+
 def assumption(model: Model, way: str = "") -> str:
     """Say, for an assumed row, what was assumed and how to register the model's own rules: `way`, or what a program can
     do.

@@ -21,7 +21,7 @@ import click
 from contextkit.cli.terminal import counter
 from contextkit.errors import UnreadableLog
 from contextkit.installation import DISTRIBUTION
-from contextkit.lint.catalogue import hazards_in_code
+from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import ALL, LintConfig, config_of, read_config
 from contextkit.lint.finding import Finding
 from contextkit.lint.output.groups import Looked, counted
@@ -175,7 +175,7 @@ def _contents(name: str | None, *, is_read: bool) -> Mapping[str, bytes]:
 
 def config_for(options: Options, paths: Sequence[str]) -> LintConfig:
     """What the project says, and what was typed on top of it: a selection instead of its own, more to ignore."""
-    codes = [*OWN, *(row.code for row in hazards_in_code())]
+    codes = [*OWN, *(row.code for row in hazards())]
     select, ignore = _prefixes(options.select, codes), _prefixes(options.ignore, codes)
     config = read_config(paths[0] if paths else ".") if not options.config else _config_in(options.config)
     where = f"{config.path}: [tool.contextkit.lint]"  # where a word typed wrong would silence everything
@@ -207,7 +207,6 @@ def _prefixes(lint_input: Sequence[str], codes: Sequence[str]) -> tuple[str, ...
 
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
-    from contextkit.ledger.calls import ModelCall
 
 MOST_NAMED = 5
 """Folders that are named before the rest is counted."""
@@ -249,7 +248,7 @@ class Look:
             findings = find_in_code(
                 self._input.code,
                 self._config,
-                hazards_in_code(),
+                hazards(),
                 progress=count,
                 left_out=self._tests.add,
                 closed=self._closed.__setitem__,
@@ -294,31 +293,13 @@ class Look:
 
     def _in_recording(self, file: str, faults: Faults, progress: Callable[[str], None]) -> Iterator[Finding]:
         from contextkit.importers.registry import check_any_read, records_in
-        from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, Remark
-        from contextkit.ledger.misses import KINDS_BEFORE_CALL
-        from contextkit.lint.catalogue import hazards
         from contextkit.lint.requests.detect import Detector
 
-        verdicts, rerouted, remarks = dict[str, str](), dict[str, str](), dict[str, dict[str, str]]()
-        detector = Detector(hazards(), verdicts=verdicts, rerouted=rerouted, remarks=remarks)
+        detector = Detector(hazards())
         before = faults.n_files, faults.n_refused
-        waiting: list[ModelCall] = []
         for record in records_in([file], faults):
-            if isinstance(record, Remark):
-                if record.kind in KINDS_BEFORE_CALL:
-                    remarks.setdefault(record.about, {})[record.kind] = record.text
-                if record.kind == "verdict":
-                    verdicts[record.about] = record.text
-                elif record.kind == "setting" and record.text.startswith((REROUTED, OTHER_PROJECT)):
-                    rerouted[record.about] = record.text.removeprefix(REROUTED)
-                continue
-            for call in waiting:  # what is said of a call may stand right behind it
-                yield from self._selected(detector.feed(call))
-            progress(f"{detector.n_calls:,} calls compared")
-            waiting = [record]
-        for call in waiting:
-            yield from self._selected(detector.feed(call))
-        yield from self._selected(detector.finish())
+            yield from self._selected(detector.feed(record))
+            progress(f"{detector.n_calls:,} calls judged")
         check_any_read(faults, *before)
         for text in detector.unlisted_fields:
             echo_error(f"{file}: {text}")
@@ -462,7 +443,7 @@ def _results(options: Options) -> LintResults:
     left, n_fixed = mend(look.in_code, is_unsafe=options.is_unsafe) if options.is_fixing else (look.in_code(), 0)
     look.print_left_out()
     findings = [*left, *look.in_recordings()]
-    catalogue = {row.code: row for row in hazards_in_code()}
+    catalogue = {row.code: row for row in hazards()}
     return LintResults(
         findings, catalogue, page, version(DISTRIBUTION), n_fixed, look.looked, lines, look.is_incomplete
     )
@@ -481,7 +462,7 @@ def _sift(options: Options, what: LintInput, config: LintConfig, lines: Lines) -
     from contextkit.lint.revision import files_of
 
     with files_of(options.diff_base, what.code, SOURCE_SUFFIXES) as then:
-        found = find_in_code(then.paths, config, hazards_in_code()) if then.paths else ()
+        found = find_in_code(then.paths, config, hazards()) if then.paths else ()
         counts = finding_counts(found, then.name_then, lines_of)
     return partial(new, then=counts, name=then.name_now, lines=lines), f"in {options.diff_base}, too"
 

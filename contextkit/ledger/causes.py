@@ -19,6 +19,7 @@ from contextkit.cache.prompt import Prompt
 from contextkit.cache.usage import Usage
 from contextkit.facts.observed import EventRates, event_rates, measured_lifetime, miss_share
 from contextkit.ledger.calls import OTHER_PROJECT, REROUTED, ModelCall, Outline
+from contextkit.ledger.changes.settings import setting_kind
 from contextkit.ledger.prompts import Growing, is_without_head
 from contextkit.ledger.verdict import WHOSE, Basis, Cause, Gap, Verdict, is_shortfall
 from contextkit.models import Model
@@ -201,9 +202,15 @@ def _params_changed(pair: CallPair) -> Evidence | None:
 
 
 def _rerouted(pair: CallPair) -> Evidence | None:
-    """An aggregator has moved to another host, or the address names another project: its cache is another one."""
+    """An aggregator has moved to another host: its cache is another one."""
     remark = pair.lane.remarks.get("setting", "")
-    return Evidence(remark) if remark.startswith((REROUTED, OTHER_PROJECT)) else None
+    return Evidence(remark) if remark.startswith(REROUTED) else None
+
+
+def _other_project(pair: CallPair) -> Evidence | None:
+    """The address names another project: its cache is another one."""
+    remark = pair.lane.remarks.get("setting", "")
+    return Evidence(remark) if remark.startswith(OTHER_PROJECT) else None
 
 
 def _messages_changed(pair: CallPair) -> Evidence | None:
@@ -355,6 +362,7 @@ CAUSES: tuple[tuple[Cause, Callable[[CallPair], Evidence | None]], ...] = (
     ("compaction", _compaction),
     ("model_changed", _model_changed),
     ("other_server", _rerouted),
+    ("account_changed", _other_project),
     ("params_changed", _params_changed),
     ("messages_changed", _messages_changed),
     ("cold_start", _cold_start),
@@ -444,7 +452,8 @@ def by_bills(now: CallFacts, lost: int, found: tuple[Cause, Evidence] | None) ->
     gaps: tuple[Gap, ...] = ()
     if found is not None:
         cause, evidence = found
-        gaps = (Gap(WHOSE[cause], cause, lost, _PLACES.get(cause, ""), evidence.text, evidence.basis),)
+        kind = setting_kind(evidence.text.partition(" ")[0]) if cause == "params_changed" else ""
+        gaps = (Gap(WHOSE[cause], cause, lost, _PLACES.get(cause, ""), evidence.text, evidence.basis, kind),)
     return Verdict(now.call.id, now.prompt_tokens, now.usage.read, None, None, None, gaps)
 
 
@@ -454,6 +463,7 @@ _PLACES: Mapping[Cause, str] = MappingProxyType(
         "cold_start": "pause",
         "params_changed": "parameters",
         "model_changed": "parameters",
+        "account_changed": "parameters",
         "tools_changed": "tools",
         "system_changed": "system",
         "messages_changed": "messages",

@@ -16,23 +16,28 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from contextkit.cache.prefix_cache import Hit, Lease, PrefixCache
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.reference import reference_cache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical
+from contextkit.errors import UnreadableRequest
 from contextkit.facts.observed import ReadStep, read_steps
 from contextkit.ledger.calls import INFERRED_LANE, OTHER_PROJECT, REROUTED, Bodies, ModelCall, Outline
-from contextkit.ledger.prompts import Growing, Read, is_without_head, read_body
+from contextkit.ledger.changes.settings import changed_settings, setting_kind
+from contextkit.ledger.prompts import MISFITS, Growing, Read, is_without_head, read_body
 from contextkit.ledger.verdict import Basis, Cause, Gap, Verdict, Whose
-from contextkit.models import Model
+from contextkit.models import Model, place_in, without_region
 from contextkit.prompt.alignment import Alignment, Unit, align, is_opaque, units_of
 from contextkit.prompt.diff import common_bytes, common_segments, difference, path_of
 from contextkit.prompt.prompt import LEVELS, PromptLayout
 from contextkit.providers.body_items import n_leading
 from contextkit.redact import redact
+
+if TYPE_CHECKING:
+    from contextkit.ledger.changes.kinds import NamedChange
 
 MOST_CANDIDATES = 8
 """Earlier prompts that one call is aligned with."""
@@ -42,6 +47,8 @@ _HEADS = 4
 """Other conversations whose last call a call is compared with."""
 _HEAD_SHARE = 0.5
 """Least share of tools and system text that two conversations of one agent have in common."""
+_SAME_TALK = 0.25
+"""Least share of a short prompt that it has in common with the call before, to be the same conversation changed."""
 _CLOSED_SHARE = 0.1
 """Most of a loss that may be left for something to have closed it."""
 _REWRITTEN_SHARE = 0.8
@@ -107,8 +114,10 @@ class Sent:
     """Its blocks with their bytes; None where they were not recorded, or evicted."""
     usage: Usage | None
     """Its bill."""
-    params: Mapping[str, Json] = field(default_factory=dict)
-    """Fields of its request that hold no blocks, where they were recorded."""
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    """Settings of its request that key a cache, where they were recorded."""
+    raw: bytes = b""
+    """Its request body, as long as its blocks are kept."""
     epoch: int = 0
     """How many declared rewrites came before it."""
     entries: Sequence[int] = ()
@@ -247,11 +256,21 @@ class _Scope:
             self.pending = [one for one in self.pending if one[0] > now]
 
 
+_POOL = ("provider", "host", "account", "region")
+"""What calls that share a cache have in common."""
+
+
+def _pool_of(call: ModelCall) -> tuple[str, str, str, str]:
+    """Provider, host, account and region of a call; Amazon and Google say the last two in the name of the model."""
+    account, region = place_in(call.model)
+    return call.provider, call.host, call.account or account, region
+
+
 class Judge:
     """Judges the calls of a recording, fed in the order in which they began."""
 
     def __init__(self) -> None:
-        self._scopes: dict[tuple[str, str, str], _Scope] = {}
+        self._scopes: dict[tuple[str, ...], _Scope] = {}
         self._conversations: OrderedDict[tuple[str, str], _Conversation] = OrderedDict()
         self._growing = Growing()
         self._entries: dict[tuple[str, str], list[int]] = {}
@@ -280,7 +299,7 @@ class Judge:
         return call.provider not in _ALWAYS_REPORTING and call.model not in self._scope(call).reporting
 
     def _scope(self, call: ModelCall) -> _Scope:
-        return self._scopes.setdefault((call.provider, call.host, call.account), _Scope())
+        return self._scopes.setdefault(_pool_of(call), _Scope())
 
     def forecast(self, call: ModelCall, row: Model) -> Verdict | None:
         """Judge a call that is about to be sent; nothing is kept of it. None where its prompt cannot be read."""
@@ -298,16 +317,17 @@ class Judge:
     def _sent(self, call: ModelCall, row: Model, usage: Usage | None) -> Sent | None:
         bare, scope = replace(call, prompt=None), self._scope(call)
         if isinstance(call.prompt, Bodies):
-            read = read_body(call.prompt.request, call.provider, call.model, self._near(call, scope, row))
+            body = call.prompt.request
+            read = read_body(body, call.provider, call.model, self._near(call, scope, row))
             if read is None or not read.prompt.n:
                 return None
-            return Sent(bare, row, scope, read.prompt, read.layout, usage, read.params, read=read)
+            return Sent(bare, row, scope, read.prompt, read.layout, usage, read.settings, body, read=read)
         prompt = self._growing.prompt(call)
         if prompt is None or not isinstance(call.prompt, Outline) or not prompt.n:
             return None
         entries = self._entries.setdefault((call.session, call.lane), [])
         entries[call.prompt.keep :] = call.prompt.entries
-        return Sent(bare, row, scope, prompt, None, usage, {}, call.prompt.epoch, tuple(entries))
+        return Sent(bare, row, scope, prompt, None, usage, epoch=call.prompt.epoch, entries=tuple(entries))
 
     def _near(self, call: ModelCall, scope: _Scope, row: Model) -> list[Read]:
         """Bodies that the body of `call` is likely to begin with: the last of its conversation, and of others of its model."""
@@ -349,6 +369,7 @@ class Judge:
                 old = self._kept.popitem(last=False)[1]
                 self._n_bytes -= _n_bytes(old)
                 old.layout = old.units = old.read = None
+                old.raw = b""
 
     def _drop_body(self, sent: Sent) -> None:
         """Drop what only the next call of a conversation needs of the one before."""
@@ -536,7 +557,9 @@ class _Trial:
         similar = max(similar, shared)
         lengths = _Lengths(whole, shared, readable, similar, read)
         gaps = [
-            gap for gap in _Gaps(self, owner, best, pairs, lengths).all() if not (self.is_silent and gap.is_unproven)
+            gap
+            for gap in _merged(_Gaps(self, owner, best, pairs, lengths).all())
+            if not (self.is_silent and gap.is_unproven)
         ]
         return Verdict(
             sent.call.id,
@@ -629,7 +652,7 @@ _READ_BYTES = 4
 def _n_bytes(sent: Sent) -> int:
     """Memory that the blocks of a call take."""
     n_bytes = _READ_BYTES * len(sent.read.body.raw) if sent.read else 0
-    return n_bytes + (sent.layout.n_bytes + _BLOCK_BYTES * sent.layout.n if sent.layout else 0)
+    return n_bytes + (sent.layout.n_bytes + len(sent.raw) + _BLOCK_BYTES * sent.layout.n if sent.layout else 0)
 
 
 def _sharing(prompt: Prompt, before: Prompt | None) -> Prompt:
@@ -686,20 +709,15 @@ def _partial(one: _Earlier, now: Sent) -> float:
     return 0.0 if not after or is_opaque(before) or is_opaque(after) else common_bytes(before, after) / len(after)
 
 
-def left_tokens(usage: Usage, row: Model) -> int:
-    """Tokens that a call leaves readable, by its bill; an implicit cache keeps every prompt that is long enough, in whole
-    steps.
-    """
-    prompt = usage.prompt or 0
-    if row.cache == "breakpoints":
-        return sum(part or 0 for part in (usage.read, usage.write_5m, usage.write_1h))
-    return prompt - prompt % row.granularity_tokens if prompt >= row.min_tokens else 0
-
-
-def lifetime_seconds(usage: Usage, row: Model) -> int:
-    """The shortest lifetime of what a call leaves: what it read may have been written for less time than it asks for."""
-    is_all_long = bool(usage.write_1h) and not usage.read and not usage.write_5m
-    return row.ttls_seconds[-1 if is_all_long else 0]
+def _merged(gaps: Iterable[Gap]) -> Iterable[Gap]:
+    """One gap for those of one cause and kind."""
+    found: dict[tuple[str, str, str], Gap] = {}
+    for gap in gaps:
+        key = gap.whose, gap.cause, gap.kind or gap.place
+        first = found.get(key, gap)
+        larger = max(first, gap, key=lambda one: one.tokens)
+        found[key] = gap if first is gap else replace(larger, tokens=first.tokens + gap.tokens)
+    return found.values()
 
 
 def agent_of(lane: str) -> str:
@@ -728,11 +746,19 @@ class _Gaps:
         read = lengths.readable if lengths.read is None else lengths.read
         if lengths.similar < self._sent.row.min_tokens:
             yield Gap("nobody", "below_minimum", lengths.similar - read, evidence=trial.below_minimum(lengths.similar))
+            least = _SAME_TALK if self._best.is_own else _HEAD_SHARE
+            is_alike = lengths.similar >= least * self._sent.prompt.n_tokens
+            if read < lengths.similar and is_alike:  # a longer prompt would lose it
+                yield from self._named(self._change())
+                is_own_cache = self._best.sent.shares_cache_with(self._sent)
+                setting = self._changed_setting() if is_own_cache else self._elsewhere(self._best)
+                yield from (setting,) if setting else ()
             return
         if not self._best.sent.shares_cache_with(self._sent):
-            yield self._elsewhere(lengths.similar - lengths.readable)
+            yield replace(self._elsewhere(self._best), tokens=lengths.similar - lengths.readable)
             if lengths.readable > read:
                 yield self._provider(lengths.readable - read)
+            yield from self._named(self._change())
             return
         ideal = max(trial.ideal(lengths.whole if trial.is_marked else lengths.shared), lengths.readable)
         change = self._change()
@@ -743,22 +769,24 @@ class _Gaps:
         if use is not None:
             yield replace(use, tokens=max(ideal - lengths.readable, 0))
         if change is not None and lengths.similar > ideal:
-            yield replace(change, tokens=lengths.similar - ideal)
+            yield from self._named(replace(change, tokens=lengths.similar - ideal))
         elif lengths.shared > ideal:
             yield Gap("nobody", "rules", lengths.shared - ideal, evidence="rounding, or part of a block")
         if lengths.readable > read:
             yield self._provider(lengths.readable - read)
 
-    def _elsewhere(self, tokens: int) -> Gap:
-        """Attribute tokens that a call of the conversation left in another cache: of another model, host or account."""
-        was, now = self._best.sent.call, self._sent.call
-        if self._best.sent.row.name != self._sent.row.name:
+    def _elsewhere(self, one: _Earlier) -> Gap:
+        """Return the gap of a call that left its prompt in another cache, of another model, host or account, without its
+        size.
+        """
+        was, now = one.sent.call, self._sent.call
+        if without_region(one.sent.row.name) != without_region(self._sent.row.name):
             text = f"{was.provider}/{was.model} → {now.provider}/{now.model}"
-            return Gap("program_use", "model_changed", tokens, "parameters", text)
-        names = ("provider", "host", "account")
-        name = next(name for name in names if getattr(was, name) != getattr(now, name))
-        text = f"{name} {getattr(was, name) or 'unknown'} → {getattr(now, name) or 'unknown'}"
-        return Gap("program_use", "account_changed", tokens, "parameters", text)
+            return Gap("program_use", "model_changed", 0, "parameters", text)
+        pairs = zip(_POOL, _pool_of(was), _pool_of(now), strict=True)
+        name, old, new = next((name, old, new) for name, old, new in pairs if old != new)
+        text = f"{name} {old or 'unknown'} → {new or 'unknown'}"
+        return Gap("program_use", "account_changed", 0, "parameters", text)
 
     # The program's bytes
 
@@ -773,10 +801,32 @@ class _Gaps:
             return self._rewrite(place)
         columns = self._sent.layout.columns if self._sent.layout else None
         if columns and any(n in indexes for _, indexes, name in columns.strips if name == "thinking_blocks"):
-            text = f"{place}: reasoning of earlier turns left the prompt at a user message"
-            return Gap("program_bytes", "reasoning_stripped", 0, place, text, "documented", before, after)
+            text = "reasoning of earlier turns left the prompt at a user message"
+            return Gap("program_bytes", "reasoning_stripped", 0, place, text, "documented", was=before, now=after)
         cause: Cause = _CHANGED[level]
-        return Gap("program_bytes", cause, 0, place, place, "recorded", before, after)
+        return Gap("program_bytes", cause, 0, place, was=before, now=after)
+
+    def _named(self, gap: Gap | None) -> Iterator[Gap]:
+        """Yield the gap of a change with its kind, then one without tokens for each later change of what was cached."""
+        if gap is None or gap.cause not in _CHANGED:
+            yield from () if gap is None or not gap.tokens else (gap,)
+            return
+        from contextkit.ledger.changes.kinds import gap_of  # most calls changed nothing
+
+        changes = _changes(self._best.sent, self._sent)
+        if changes:
+            first = gap_of(changes[0])
+            is_field = (
+                first.place.split("[")[0] == gap.place.split("[")[0]
+            )  # `instructions` are rendered as an item of `input`
+            yield replace(gap, place=gap.place if is_field else first.place, kind=first.kind, evidence=first.evidence)
+        elif gap.tokens and self._best.sent.raw and self._sent.raw:
+            yield replace(gap, whose="nobody", cause="compaction", evidence=_SERVER_EDIT, was="", now="")
+        elif gap.tokens:
+            yield gap
+        for one in changes[1:]:
+            if one.change.is_cached and one.is_narrow:
+                yield gap_of(one)
 
     def _replaces_history(self) -> bool:
         """Return whether the conversation goes on behind another history than it had."""
@@ -844,19 +894,26 @@ class _Gaps:
 
     def _use(self, ideal: int) -> Gap | None:
         """Name the reason why the common prefix was not readable; None where its entry was only written behind a change."""
-        owner, sent = self._owner, self._sent
-        whose: Whose = "program_use" if owner.is_own else "nobody"
-        level = next((i for i in range(sent.level(owner.n_shared - 1) + 1) if not self._is_same_key(owner, i)), None)
-        if level is not None:
-            text = self._trial.remarks.get("setting") or self._changed_settings(owner) or f"{LEVELS[level]}: {_SETTING}"
-            return Gap(whose, "params_changed", 0, "parameters", text)
+        if not self._owner.sent.shares_cache_with(self._sent):
+            return self._elsewhere(self._owner)
+        setting = self._changed_setting()
+        if setting is not None:
+            return setting
         return self._use_of_marks(ideal) if self._trial.is_marked else self._use_of_prefix()
 
-    def _changed_settings(self, one: _Earlier) -> str:
-        """The request settings that differ, as far as they are recorded: `effort "low" → "high"`."""
-        was, now = one.sent.params, self._sent.params
-        names = sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name))
-        return ", ".join(f"{name} {_short(was.get(name))} → {_short(now.get(name))}" for name in names[:_MOST_SETTINGS])
+    def _changed_setting(self) -> Gap | None:
+        """Return the gap of a setting that keys the common prefix and differs, without its size; None where none does."""
+        owner, sent = self._owner, self._sent
+        level = next((i for i in range(sent.level(owner.n_shared - 1) + 1) if not self._is_same_key(owner, i)), None)
+        if level is None:
+            return None
+        changed = [one for one in changed_settings(owner.sent.settings, sent.settings) if one[0] != "model"]
+        text = self._trial.remarks.get("setting") or _settings_text(changed) or f"{LEVELS[level]}: {_SETTING}"
+        whose: Whose = "program_use" if owner.is_own else "nobody"
+        path, was, now = changed[0] if changed else ("parameters", None, None)
+        sides = ["" if value is None else _short(value) for value in (was, now)]
+        kind = setting_kind(path if changed else text.partition(" ")[0])
+        return Gap(whose, "params_changed", 0, path, text, kind=kind, was=sides[0], now=sides[1])
 
     def _is_same_key(self, one: _Earlier, level: int) -> bool:
         return one.sent.prompt.namespaces[level] == self._sent.prompt.namespaces[level]
@@ -960,10 +1017,11 @@ class _Gaps:
         if last >= owner.n_shared:
             if self._change() is not None:
                 return None
+            kind, change = _removed_reminder(owner.sent, self._sent)
             is_shorter = owner.n_shared == self._sent.prompt.n
             block = "where this prompt has ended" if is_shorter else "which is another one in this call"
-            text = f"the breakpoint stood behind block {owner.n_shared}, {block}"
-            return Gap("program_use", "breakpoint_place", 0, self._path(last), text)
+            text = "; ".join(filter(None, (change, f"the breakpoint stood behind block {owner.n_shared}, {block}")))
+            return Gap("program_use", "breakpoint_place", 0, self._path(last), text, kind=kind)
         text = f"the last breakpoint stays at block {last}, and the prompt grows behind it"
         return Gap("program_use", "breakpoint_place", 0, self._path(owner.n_shared - 1), text)
 
@@ -979,8 +1037,10 @@ class _Gaps:
         """Attribute tokens that the cache should have held and that were not read."""
         sent, left, read = self._sent, self._trial.conversation.left, self._lengths.read or 0
         setting = self._trial.remarks.get("setting", "")
-        if setting.startswith((REROUTED, OTHER_PROJECT)):
-            return Gap("provider", "other_server", tokens, "", setting, "recorded")
+        if setting.startswith(REROUTED):
+            return Gap("provider", "other_server", tokens, "", setting, "recorded", "upstream")
+        if setting.startswith(OTHER_PROJECT):
+            return Gap("program_use", "account_changed", tokens, "parameters", setting)
         if not self._trial.is_marked and read:
             ago = next((ago for ago, tokens in enumerate(reversed(left), 1) if tokens == read), None)
             if ago:
@@ -1008,10 +1068,37 @@ class _Gaps:
         if self._trial.is_marked and not is_back:  # an entry in front of a change is none the worse for it
             return None
         place, before, after, level = self._difference(last.sent, last.n_shared)
-        text = f"{place}, changed back: an older call had it, and the cache did not" if is_back else place
-        return Gap("program_bytes", _CHANGED[level], 0, place, text, "associated", before, after)
+        changes = _changes(last.sent, self._sent)
+        kind, text = (changes[0].kind, changes[0].text) if changes else ("", "")
+        text = ", ".join(filter(None, (text, _CHANGED_BACK if is_back else "")))
+        return Gap("program_bytes", _CHANGED[level], 0, place, text, "associated", kind, before, after)
 
 
+def _removed_reminder(was: Sent, now: Sent) -> tuple[str, str]:
+    """Kind and text of a change that took words out of the newest message of a call; empty for another one, as where another
+    question was asked from the same place.
+    """
+    first = next(iter(_changes(was, now)), None)
+    return (first.kind, first.text) if first and first.kind == "reminder_removed" else ("", "")
+
+
+def _changes(was: Sent, now: Sent) -> list[NamedChange]:
+    """The changes between two calls with their kinds; none where a body is not kept, or is of no form that is known."""
+    from contextkit.ledger.changes.kinds import named  # most calls changed nothing
+    from contextkit.ledger.parsed_call import parse_call
+
+    if not was.raw or not now.raw:
+        return []
+    try:
+        one = parse_call(replace(was.call, prompt=Bodies(was.raw)))
+        other = parse_call(replace(now.call, prompt=Bodies(now.raw)), one)
+        return named(one, other) if one and other else []
+    except (UnreadableRequest, *MISFITS):
+        return []
+
+
+_SERVER_EDIT = "the provider edits the history that it is sent (`context_management`)"
+_CHANGED_BACK = "changed back: an older call had it, and the cache did not"
 _CHANGED: tuple[Cause, Cause, Cause] = ("tools_changed", "system_changed", "messages_changed")
 _MESSAGES = 2
 
@@ -1020,6 +1107,11 @@ _SETTING = "a request setting outside the prompt's text"
 _MOST_SETTINGS = 3
 """Settings that are told."""
 _SHORT = 40
+
+
+def _settings_text(changed: Sequence[tuple[str, Json, Json]]) -> str:
+    """The request settings that differ: `effort "low" → "high"`."""
+    return ", ".join(f"{path} {_short(was)} → {_short(now)}" for path, was, now in changed[:_MOST_SETTINGS])
 
 
 def _short(value: Json) -> str:

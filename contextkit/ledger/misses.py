@@ -8,6 +8,7 @@ the cause is `unknown`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -45,6 +46,7 @@ from contextkit.ledger.verdict import (
     loss_usd,
 )
 from contextkit.models import Model, find_model, model_named
+from contextkit.prompt.prompt import LEVELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,10 @@ class MissDetector:
             self._advance(lane, now, is_miss=is_shorter)
         return None if self.verdict is None else _miss(self.verdict, call, self._index)
 
+    def forecast(self, call: ModelCall) -> Verdict | None:
+        """Judge a call that is about to be sent, as if the cache kept its rules; nothing is kept of it."""
+        return self._judge.forecast(call, self._row_of(call))
+
     def _by_bills(
         self, lane: LaneState, now: CallFacts, told: Verdict | None, messages: Messages | None
     ) -> tuple[Verdict, bool]:
@@ -262,7 +268,9 @@ def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:
         read_tokens=verdict.read,
         lost_tokens=lost if main.is_avoidable else 0,
         cost_usd=None if usage is None else loss_usd(usage, lost, partial(list_cost_usd, call)),
-        where=main.evidence,
+        where=": ".join(filter(None, (main.place if main.whose == "program_bytes" else "", main.evidence)))
+        if main.place not in LEVELS
+        else main.evidence,
         certain=main.basis == "recorded",
         basis=main.basis,
         takes_routing_key=model_named(call.model, call.provider).takes_routing_key,
@@ -428,10 +436,54 @@ class LedgerAnalyzer:
 def analyzed_calls(records: Iterable[Record]) -> Iterator[AnalyzedCall]:
     """Yield an analyzed call for each call of `records`, in order."""
     analyzer = LedgerAnalyzer()
-    for record in records:
-        call = analyzer.feed(record)
-        if call is not None:
-            yield call
+    calls = (analyzer.feed(record) for record in records)
+    return with_later_evidence(call for call in calls if call is not None)
+
+
+MOST_HELD = 256
+"""Calls that are held back for what a later call shows of them."""
+
+
+def with_later_evidence(calls: Iterable[AnalyzedCall]) -> Iterator[AnalyzedCall]:
+    """Yield the calls in order; an unexplained miss is the provider's where the next call of its lane reads the older entry
+    that it did not read.
+    """
+    held, n_gone = deque[AnalyzedCall](), 0
+    unexplained: dict[tuple[str, str], int] = {}
+    for call in calls:
+        lane = call.call.session, call.call.lane
+        number = unexplained.pop(lane, -1) - n_gone
+        if number >= 0:
+            held[number] = _with_evidence(held[number], call)
+        held.append(call)
+        if call.miss is not None and call.miss.whose == "unexplained":
+            unexplained[lane] = n_gone + len(held) - 1
+        first = min(unexplained.values(), default=n_gone + len(held))
+        while held and (n_gone < first or len(held) > MOST_HELD):
+            yield held.popleft()
+            n_gone += 1
+    yield from held
+
+
+def _with_evidence(call: AnalyzedCall, after: AnalyzedCall) -> AnalyzedCall:
+    """A call that missed, with the evidence in what the next call of its lane read."""
+    miss, verdict, read = call.miss, call.verdict, after.usage.read if after.usage else None
+    if miss is None or verdict is None or not read or call.usage is None:
+        return call
+    row = row_of_call(call.call)
+    left = (call.usage.read or 0) + (call.usage.written or 0) if row.cache == "breakpoints" else call.usage.prompt or 0
+    is_older = is_shortfall(read, miss.read_tokens) and read <= miss.expected_tokens
+    if not is_older or read > left - 2 * max(row.granularity_tokens, 1):
+        return call
+    text = f"the next call read {read:,} tokens of the older entry: it was there"
+    gaps = tuple(
+        replace(gap, whose="provider", cause="other_server", evidence=text, basis="documented")
+        if gap.whose == "unexplained"
+        else gap
+        for gap in verdict.gaps
+    )
+    named = replace(miss, cause="other_server", whose="provider", where=text, certain=False, basis="documented")
+    return replace(call, miss=named, verdict=replace(verdict, gaps=gaps))
 
 
 class _Remarks:

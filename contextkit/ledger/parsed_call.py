@@ -67,13 +67,6 @@ class ParsedCall:
     """Session, agent and context window as its client names them."""
     previous: str = ""
     """The name of the stored history that the request continues; empty where it sends its whole history."""
-    verdict: str = ""
-    """The provider's own diagnosis of this call, empty where it gave none."""
-    index: int = 0
-    """Which call of the whole recording, from 0."""
-    rerouted: str = ""
-    """Between which hosts an aggregator moved its conversation with this call (`alpha → beta`), or between which
-    projects of a cloud its address did (`project alpha → beta`); empty where nobody said so."""
     places: Places | None = None
     """Where its messages stand in `raw`; None where the body is spelled as no SDK does, so that it is parsed whole."""
 
@@ -122,9 +115,6 @@ def parse_call(
     call: ModelCall,
     before: ParsedCall | None = None,
     *,
-    index: int = 0,
-    verdict: str = "",
-    rerouted: str = "",
     in_headers: ClientNames = NO_NAMES,
 ) -> ParsedCall | None:
     """Parse the body of a call into blocks; None where no body was recorded, or the body is not a model call.
@@ -143,18 +133,13 @@ def parse_call(
     if made is None:
         return None
     client = client_names(made.params, in_headers)
-    return replace(made, client=client, index=index, verdict=verdict, rerouted=rerouted)
+    return replace(made, client=client)
 
 
 def _named_model(call: ModelCall, fields: Mapping[str, Json]) -> str:
     """The model of a call as recorded, or as its body names it; empty where neither does."""
     named = fields.get("model")
     return call.model or (named if isinstance(named, str) else "")
-
-
-def slim(parsed: ParsedCall) -> ParsedCall:
-    """Return the call without its bytes and messages, as calls further back are kept."""
-    return replace(parsed, call=replace(parsed.call, prompt=None), body=parsed.params, places=None)
 
 
 RECENT = 8

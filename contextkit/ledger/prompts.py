@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from contextkit.cache.prompt import Prompt
 from contextkit.canonical import Json, parse
 from contextkit.errors import LogCorrupt, NotSerialisable, UnknownModel, UnreadableRequest
-from contextkit.facts.parameters import TABLES, keying
 from contextkit.ledger.body_json import BodyJson, continued_body, whole_body
 from contextkit.ledger.calls import ModelCall, Outline
+from contextkit.ledger.changes.settings import keyed_settings
 from contextkit.models import find_model
 from contextkit.prompt.diff import common_bytes, common_segments
 from contextkit.prompt.prompt import PromptLayout
@@ -42,8 +42,8 @@ class Read:
     """Its segments, with their bytes."""
     prompt: Prompt
     """What the cache sees."""
-    params: Mapping[str, Json]
-    """Fields of the body that key a cache."""
+    settings: Mapping[str, Json]
+    """Path → value of each setting of the body that keys a cache."""
     body: BodyJson
     """The body, for one that continues it."""
     items: RenderedItems
@@ -69,15 +69,13 @@ def read_body(raw: bytes, provider: str, model: str, near: Sequence[Read] = ()) 
         body = reader_of(fields, f"{provider} {model}".lower()) if isinstance(fields, dict) else None
         items = [read.items for read in near]
         parsed = _parser(body, model)(_with_row(fields, body, model), near=items) if body else None
-    except (UnreadableRequest, UnknownModel, NotSerialisable, *_MISFITS):
+    except (UnreadableRequest, UnknownModel, NotSerialisable, *MISFITS):
         return None  # a body that nobody can read proves nothing
     if parsed is None or body is None:
         return None
-    keys = {name.partition(".")[0] for table in TABLES[body.endpoint] for name in keying(table).levels}
-    params = {name: value for name, value in parsed.params.items() if name in keys}
-    return Read(
-        parsed.layout, parsed.prompt, params, grown or whole_body(raw, fields, body.message_field), parsed.items
-    )
+    settings = keyed_settings(parsed.params, body.endpoint, parsed.layout.columns.raised(parsed.layout.n))
+    whole = grown or whole_body(raw, fields, body.message_field)
+    return Read(parsed.layout, parsed.prompt, settings, whole, parsed.items)
 
 
 def _parser(body: BodyReader, model: str) -> ParseBody:
@@ -89,7 +87,7 @@ def _parser(body: BodyReader, model: str) -> ParseBody:
     return partial(parse_body, billing_header="significant") if is_in_prompt else parse_body
 
 
-_MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+MISFITS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What parsing JSON of another form raises."""
 
 

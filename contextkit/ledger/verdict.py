@@ -115,6 +115,8 @@ class Gap:
     """What the record shows."""
     basis: Basis = "recorded"
     """What supports the cause."""
+    kind: str = ""
+    """What changed, where that is known: a kind of change in the text (`clock`, `tool_order`) or a setting (`effort`)."""
     was: str = ""
     """Text of the earlier prompt around the change, secrets covered."""
     now: str = ""

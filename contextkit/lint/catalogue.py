@@ -1,7 +1,7 @@
-"""The catalogue of hazards: the rows of `hazards.toml` with the rules of the detectors, their pages, and a table of all.
+"""The catalogue of hazards: the rows of `hazards.toml`, their pages, and a table of all.
 
-Takes `hazards.toml`, `requests.rules` and the source rules, gives a `Hazard` each, in the order of the file; knows
-nothing of how a hazard is detected. The pages are `docs/reference/rules/<code>.md`; a wheel has them in `contextkit/lint/pages`.
+Gives a `Hazard` for each row, in the order of the file; knows nothing of how a hazard is detected. The pages are
+`docs/reference/rules/<code>.md`; a wheel has them in `contextkit/lint/pages`.
 
     python -m contextkit.lint.catalogue --write docs/reference/hazards.md        puts the table between the marks of a page
 """
@@ -39,31 +39,15 @@ def hazards() -> tuple[Hazard, ...]:
     >>> [hazard.code for hazard in hazards()][:2]
     ['CKT01', 'CKT02']
     """
-    from contextkit.lint.requests.rules import RULES
-
-    return hazards_of(_rows(), requests=RULES)
-
-
-@cache
-def hazards_in_code() -> tuple[Hazard, ...]:
-    """All hazards without their rules for requests, whose modules take longer to import than a file to be looked at."""
-    return hazards_of(_rows(), requests={})
+    return hazards_of(_rows())
 
 
 def _rows() -> Mapping[str, Mapping[str, Any]]:
     return tomllib.loads(_TABLE.read_text(encoding="utf-8"))
 
 
-def hazards_of(
-    rows: Mapping[str, Mapping[str, Any]],
-    *,
-    requests: Mapping[str, tuple[Any, ...]],
-) -> tuple[Hazard, ...]:
-    """The hazards of a table, each with its rules.
-
-    `requests` maps codes to rules. Raises `ValueError` for a wrong row, and for rules that
-    belong to no row.
-    """
+def hazards_of(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Hazard, ...]:
+    """The hazards of a table. Raises `ValueError` for a wrong row."""
     order = [*LEVELS]
     if [*rows] != sorted(rows, key=lambda code: (order.index(code[2:3]) if code[2:3] in LEVELS else -1, code)):
         raise ValueError("hazards.toml: the codes are not in order; sort them by level, then by number")
@@ -72,8 +56,9 @@ def hazards_of(
     names = [row["name"] for row in rows.values()]
     if len({*names}) < len(names):
         raise ValueError(f"hazards.toml: two rows have the name {next(n for n in names if names.count(n) > 1)!r}")
-    if lost := requests.keys() - rows.keys():
-        raise ValueError(f"hazards.toml has no row for the rules of {', '.join(sorted(lost))}")
+    shown = [name for row in rows.values() for name in row.get("requests", ())]
+    if len({*shown}) < len(shown):
+        raise ValueError(f"hazards.toml: {next(n for n in shown if shown.count(n) > 1)!r} stands in two rows")
     return tuple(
         Hazard(
             code,
@@ -82,7 +67,7 @@ def hazards_of(
             row["severity"],
             "source" in row,
             row.get("source") != "off",
-            requests.get(code, ()),
+            tuple(row.get("requests", ())),
             tuple(row.get("confirmed_by", ())),
         )
         for code, row in rows.items()
@@ -153,7 +138,7 @@ def _check(code: str, row: Mapping[str, Any]) -> None:
     where = f"hazards.toml: [{code}]"
     if not _CODE.fullmatch(code):
         raise ValueError(f"{where} is no code; it is CK, one of {', '.join(LEVELS)}, and two digits")
-    if unknown := sorted(row.keys() - {"name", "confirmed_by", "source", *_CHOICES}):
+    if unknown := sorted(row.keys() - {"name", "confirmed_by", "requests", "source", *_CHOICES}):
         raise ValueError(f"{where} has an unknown key {unknown[0]!r}")
     if not isinstance(row.get("name"), str) or not _NAME.fullmatch(row["name"]):
         raise ValueError(f"{where} name is {row.get('name')!r}; it must be words in lower case, joined by hyphens")
@@ -164,9 +149,10 @@ def _check(code: str, row: Mapping[str, Any]) -> None:
         raise ValueError(
             f"{where} source is {row['source']!r}; it must be on or off, or missing where code cannot show it"
         )
-    verdicts = row.get("confirmed_by", [])
-    if not isinstance(verdicts, list) or not all(isinstance(verdict, str) for verdict in verdicts):
-        raise ValueError(f"{where} confirmed_by is {verdicts!r}; it must be a list of texts")
+    for key in ("confirmed_by", "requests"):
+        texts = row.get(key, [])
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{where} {key} is {texts!r}; it must be a list of texts")
 
 
 # Codes and names
@@ -175,7 +161,7 @@ def _check(code: str, row: Mapping[str, Any]) -> None:
 
 def _named() -> Iterator[tuple[str, str]]:
     yield from ((code, own.name) for code, own in OWN.items())
-    yield from ((row.code, row.name) for row in hazards_in_code())
+    yield from ((row.code, row.name) for row in hazards())
 
 
 @cache
@@ -202,13 +188,18 @@ def _unknown(word: str, wanted: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-_ASKED_BEFORE_SENDING = {"change": set(LEVELS.values()), "step": {"parameters"}, "call": {"breakpoints"}}
-"""What the guard asks before a request leaves: kind of rule → levels."""
+_CAUSES_BEFORE_SENDING = ("model_changed", "account_changed", "breakpoint_place")
+"""Causes that a guard reports before a request leaves, beside changes of its text and settings."""
 
 
 def _before_sending(row: Hazard) -> bool:
-    """Return whether the guard asks one of its rules before a request leaves."""
-    return any(row.level in _ASKED_BEFORE_SENDING.get(rule.on, ()) for rule in row.requests)
+    """Return whether a guard may report it before a request leaves."""
+    from contextkit.ledger.changes.kinds import Kind
+    from contextkit.ledger.changes.settings import Setting
+    from contextkit.lint.requests.checks import BEFORE_SENDING
+
+    names = {*get_args(Kind), *get_args(Setting), *_CAUSES_BEFORE_SENDING, *BEFORE_SENDING}
+    return not names.isdisjoint(row.requests)
 
 
 def _yes(is_so: object) -> str:

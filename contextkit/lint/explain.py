@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.canonical import Json
-from contextkit.lint.catalogue import code_of, hazards_in_code, page
+from contextkit.lint.catalogue import code_of, hazards, page
 from contextkit.lint.own import OWN
 
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
@@ -50,5 +50,5 @@ def _indented(code: str) -> str:
 def _rows() -> Iterator[dict[str, Json]]:
     for code, own in OWN.items():
         yield {"code": code, "name": own.name, "severity": own.severity, "grade": None, "level": None}
-    for row in hazards_in_code():
+    for row in hazards():
         yield {"code": row.code, "name": row.name, "severity": row.severity, "grade": row.grade, "level": row.level}

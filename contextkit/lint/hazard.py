@@ -1,15 +1,12 @@
-"""One hazard: a cause of a cache miss with its code, the grade of its evidence and the rules that detect it.
+"""One hazard: a cause of a cache miss with its code, the grade of its evidence, and what shows it.
 
-Takes the rules of the detectors; `catalogue` makes one from each row of `hazards.toml`.
+`catalogue` makes one from each row of `hazards.toml`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from contextkit.lint.requests.rule import RequestRule
+from typing import Literal
 
 Grade = Literal["A", "B", "C", "D", "I"]
 """A measured or fixed in a public tracker; B reported; C another tool's rule; D provider documentation; I inferred."""
@@ -46,8 +43,9 @@ class Hazard:
     """Whether the source detector finds it."""
     is_default: bool = True
     """Whether the source detector looks for it unless its code is selected by itself."""
-    requests: tuple[RequestRule, ...] = ()
-    """The rules of the request detector and the guard; empty where requests cannot show the hazard."""
+    requests: tuple[str, ...] = ()
+    """What of a request it stands for: kinds of change and settings, causes of the judge, checks of one request; empty where
+    requests cannot show the hazard."""
     confirmed_by: tuple[str, ...] = ()
     """The provider's verdicts that agree with it: `tools_changed`, `system_changed`, `messages_changed`,
     `model_changed`."""

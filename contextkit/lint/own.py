@@ -25,6 +25,5 @@ UNREADABLE = "CK000"
 """Code of what cannot be read."""
 OWN: Mapping[str, Own] = {
     UNREADABLE: Own("unreadable", "note"),
-    "CK001": Own("unnamed-break", "warning"),
 }
-"""A file or request that cannot be read, and a prefix that changed in a way that no hazard describes."""
+"""A file or request that cannot be read."""

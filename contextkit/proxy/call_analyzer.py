@@ -7,7 +7,7 @@ Secrets are redacted before anything else reads a body.
 from __future__ import annotations
 
 import re
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
@@ -17,7 +17,7 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.content_encoding import MOST_BYTES, UndecodableBody, decoded
 from contextkit.errors import NotSerialisable, StorageError
 from contextkit.ledger.calls import Bodies, ModelCall, Record, Remark, encode
-from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
+from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer
 from contextkit.ledger.summary import Tally
 from contextkit.lint.finding import Finding
 from contextkit.providers.client_names import NO_NAMES, ClientNames
@@ -85,8 +85,7 @@ class CallAnalyzer:
         self._others = OtherEndpoints(self._run, upstream)
         self._under_way: dict[int, _Open] = {}
         self._credentials: OrderedDict[str, None] = OrderedDict()
-        self._pending: deque[Record] = deque()
-        self._analysed = analyzed_calls(_drained(self._pending))
+        self._analyzer = LedgerAnalyzer()
         self._tally = Tally()
         self._breaks: Counter[str] = Counter()
 
@@ -139,8 +138,10 @@ class CallAnalyzer:
         ]
         self._rows.remarks = []
         self._record(*remarks, *repairs, recorded)
-        self._pending.extend([*remarks, replace(recorded, prompt=None) if self._is_hurried else recorded])
-        analysed = next(self._analysed)
+        for remark in remarks:
+            self._analyzer.feed(remark)
+        analysed = self._analyzer.feed(replace(recorded, prompt=None) if self._is_hurried else recorded)
+        assert analysed is not None  # noqa: S101 - a call is analysed
         self._tally.add(analysed)
         self._breaks.update(finding.code for finding in begun.findings)
         return canonical(_report(analysed, begun))
@@ -195,6 +196,8 @@ class CallAnalyzer:
             row = replace(row, provider=billed_by(self._upstream, begun.call, row.model, {}) or row.provider)
         else:
             row = self._others.row(watched, begun.call, call, answer_in(call) if call.status < 400 else None)
+            row = replace(row, account=_names(begun.call).account, host=_names(begun.call).host)
+            self._others.ended(watched, row, begun.body)
         names = _names(begun.call)
         error = _error(row.error, call)
         return replace(row, ended_at=call.ended_at, error=error, account=names.account, host=names.host)
@@ -213,12 +216,6 @@ class CallAnalyzer:
 
 def _names(call: Departed) -> ClientNames:
     return ClientNames(*call.names) if call.names else NO_NAMES
-
-
-def _drained(pending: deque[Record]) -> Iterator[Record]:
-    """Yield what is put there, one by one: whoever asks has put something there before."""
-    while True:
-        yield pending.popleft()
 
 
 MOST_CREDENTIALS = 32

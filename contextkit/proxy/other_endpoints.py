@@ -8,7 +8,6 @@ importers read them, so that a recording has the same content however it was mad
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -21,6 +20,7 @@ from contextkit.importers.billed import provider_of_request, requested_model
 from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.parsed_call import RECENT, ParsedCall, nearest, parse_call
 from contextkit.lint.finding import Finding
+from contextkit.lint.requests.findings import Spot, catalogue
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.endpoints import endpoint_of
@@ -28,9 +28,8 @@ from contextkit.providers.histories import named_in
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.proxy.observer import Departed, Ended
 from contextkit.server.endpoints.eventstream import CONTENT_TYPE
-from contextkit.terminal import sanitize
-from contextkit.watcher.breaks import broken, catalogue, step_of
-from contextkit.watcher.guard import fields_of
+from contextkit.watcher.guard import broken_by, fields_of
+from contextkit.watcher.live_judge import LiveJudge
 
 MOST_CONVERSATIONS, MOST_BYTES = 256, 1 << 26
 """Conversations whose last request is stored, and bytes of them together."""
@@ -62,6 +61,7 @@ class OtherEndpoints:
         self._run, self._upstream = run, upstream
         self._conversations: Conversations[ParsedCall] = Conversations(MOST_CONVERSATIONS, most_bytes=MOST_BYTES)
         self._numbers: Counter[str] = Counter()
+        self._judge = LiveJudge()
 
     def begin(self, call: Departed, body: bytes, names: ClientNames = NO_NAMES) -> OtherCall:
         """A call was passed on, with this body, decoded and redacted, and these names in its headers."""
@@ -73,13 +73,21 @@ class OtherEndpoints:
         if recorded is None:
             return OtherCall(self._single(), 1, model, provider, ())
         placement = self._conversations.place(recorded, (family,), n_bytes=len(body))
-        conversation, before = placement.conversation, placement.before
+        conversation = placement.conversation
         if conversation.name is None:
             self._numbers[family] += 1
             conversation.name = f"{self._run}-{family}-{self._numbers[family]}", "main"
         session, turn = conversation.name[0], conversation.n_calls
-        findings = _breaks(before, recorded, turn, session) if before else ()
-        return OtherCall(session, turn, model, provider, findings)
+        sent = replace(recorded.call, id=f"{session}/{turn}", session=session, account=names.account, host=names.host)
+        forecast = self._judge.forecast(sent, body)
+        spot = Spot(session, turn, "")
+        findings = broken_by(forecast, recorded, spot, catalogue()) if forecast else []
+        self._judge.sent(sent.id, call.at)
+        return OtherCall(session, turn, model, provider, tuple(findings))
+
+    def ended(self, other: OtherCall, row: ModelCall, body: bytes) -> None:
+        """Judge a call that ended, so that later ones are compared with it."""
+        self._judge.ended(replace(row, id=f"{other.session}/{other.turn}"), body)
 
     def begin_unanalysed(self, call: Departed, body: bytes) -> OtherCall:
         """A call that is recorded and compared with none: a conversation of its own."""
@@ -106,19 +114,9 @@ class OtherEndpoints:
         recorded = ModelCall(id="", at=call.at, provider=provider, model=model, prompt=Bodies(body))
         try:
             near = nearest(self._conversations.recent((family,), RECENT), body)
-            return parse_call(recorded, near, index=1, in_headers=names)
+            return parse_call(recorded, near, in_headers=names)
         except ContextKitError:
             return None
-
-
-def _breaks(before: ParsedCall, call: ParsedCall, turn: int, session: str) -> tuple[Finding, ...]:
-    try:
-        return tuple(broken(step_of(replace(before, index=0), call, turn), catalogue(), session))
-    except Exception as error:  # noqa: BLE001 - a fault of a rule must not end the recording of what passes
-        warnings.warn(
-            sanitize(f"a request was recorded unjudged, a rule failed ({type(error).__name__})"), stacklevel=2
-        )
-        return ()
 
 
 def billed_by(upstream: str, call: Departed, model: str, fields: dict[str, Json]) -> str:

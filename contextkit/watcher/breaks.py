@@ -1,160 +1,19 @@
-"""Broken prefixes of two neighbouring calls: the first changed cached block, and the hazard whose rule matches there.
-
-Also compares two request bodies given by hand, for assertions in tests.
-"""
+"""The broken prefix of two request bodies given by hand, for assertions in tests, and findings as texts of a failing test."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cache
-from itertools import islice
 from typing import Any
 
-from contextkit.cache.usage import Usage
-from contextkit.canonical import Json, parse
-from contextkit.errors import NotSerialisable, UnreadableRequest, UsageError
-from contextkit.ledger.calls import Bodies, ModelCall
-from contextkit.ledger.parsed_call import ParsedCall, compare, parse_call
-from contextkit.ledger.verdict import Verdict
+from contextkit.canonical import Json
+from contextkit.errors import UnreadableRequest, UsageError
+from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.requests.judged import CAUSES_OF_LEVELS, Loss, has_lost_nothing, judge_pair
-from contextkit.lint.requests.naming import UNREADABLE, HazardRule, Rules, evidence_of, finding_of, unnamed
-from contextkit.lint.requests.rule import Change, Evidence, Step
-from contextkit.providers.client_names import NO_NAMES, ClientNames
-
-_KEYING = ("parameters",)
-"""Levels whose rules on a step concern the cache key of the whole prefix."""
-_MOST_STEPS = 3
-"""Most findings on parameters reported for one call."""
-
-
-@cache
-def catalogue() -> Rules:
-    """Load the rules of every hazard, when the first prefix breaks."""
-    from contextkit.lint.catalogue import hazards
-
-    return Rules(hazards())
-
-
-def step_of(before: ParsedCall, after: ParsedCall, turn: int) -> Step:
-    """Compare two calls."""
-    return Step(before, after, turn, compare(before, after), (before,))
-
-
-def broken(
-    step: Step,
-    rules: Rules,
-    session: str = "",
-    caller: str = "",
-    verdict: Verdict | None = None,
-    *,
-    is_marked_as_sent: bool = True,
-) -> list[Finding]:
-    """Find what breaks the prefix: the first change in a cached block, then parameters in the cache key, each with its
-    cost.
-
-    `verdict` is what the judge expects of the later call; None where it knows nothing but these two.
-    `is_marked_as_sent` is False where the blocks of the call before have breakpoints that its body, which the judge
-    reads, does not have.
-
-    A change behind the last breakpoint does not count, nor one after which everything is still read. A change that no
-    rule matches has the code `CK001`.
-    """
-    is_miss = verdict is not None and verdict.is_miss
-    first = next((change for change in step.changes if change.is_first and (change.is_cached or is_miss)), None)
-    keyed = list(islice(evidence_of_step(step, rules, _KEYING), _MOST_STEPS))
-    if first is None and not keyed:
-        return []
-    verdict = verdict or judge_pair(step)
-    if verdict is not None and is_marked_as_sent and has_lost_nothing(verdict):
-        first = None
-    loss = None if verdict is None else Loss(verdict, step.after)
-    findings: list[Finding] = []
-    if first is not None:
-        tokens = None if loss is None else loss.take_changed()
-        usd = None if loss is None or tokens is None else loss.usd(tokens)
-        findings.append(_of_change(step, first, rules, session, tokens, usd))
-    findings += [
-        finding_of(rule, evidence, step.after, session, step.turn, None, *_borne(loss)) for rule, evidence in keyed
-    ]
-    return [_as_guard_finding(finding, caller) for finding in findings]
-
-
-def _borne(loss: Loss | None) -> tuple[int | None, float | None]:
-    """Tokens and dollars that a finding on parameters bears; None where the reference cache shows no loss, since it does
-    not model every parameter.
-    """
-    tokens = loss.take([cause for level in _KEYING for cause in CAUSES_OF_LEVELS[level]]) if loss else 0
-    return (tokens, loss.usd(tokens)) if loss and tokens else (None, None)
-
-
-def evidence_of_step(step: Step, rules: Rules, levels: Sequence[str]) -> Iterator[tuple[HazardRule, Evidence]]:
-    """Yield the evidence of step rules of some levels; a rule that cannot read the call yields none."""
-    for rule in rules.on("step"):
-        if rule.hazard.level in levels:
-            yield from ((rule, evidence) for evidence in evidence_of(rule, step) if evidence.path != UNREADABLE)
-
-
-def refused(sent: ParsedCall, turn: int, rules: Rules, session: str = "", caller: str = "") -> list[Finding]:
-    """Find breakpoints of one call that a provider refuses or ignores, whatever came before it."""
-    on_calls = (rule for rule in rules.on("call") if rule.hazard.level == "breakpoints")
-    said = ((rule, said) for rule in on_calls for said in evidence_of(rule, sent) if said.path != UNREADABLE)
-    return [
-        _as_guard_finding(finding_of(rule, one, sent, session, turn, None, None, None), caller) for rule, one in said
-    ]
-
-
-def _of_change(
-    step: Step, change: Change, rules: Rules, session: str, tokens: int | None, usd: float | None
-) -> Finding:
-    for rule in rules.on("change"):
-        for evidence in evidence_of(rule, step, change):
-            if evidence.path != UNREADABLE:
-                return finding_of(rule, evidence, step.after, session, step.turn, change, tokens, usd)
-    return unnamed(step, change, session, tokens, usd)
-
-
-def _as_guard_finding(finding: Finding, caller: str) -> Finding:
-    place = finding.place
-    return replace(
-        finding, detector="guard", place=replace(place, caller=caller) if isinstance(place, RequestPlace) else place
-    )
-
-
-def parsed_body(
-    body: bytes,
-    wire: str = "",
-    *,
-    at: float = 0.0,
-    began_at: float | None = None,
-    usage: Usage | None = None,
-    before: ParsedCall | None = None,
-    in_headers: ClientNames = NO_NAMES,
-) -> ParsedCall:
-    """Parse a body as a call; `before` is an earlier call whose blocks may be reused.
-
-    Raises `UnreadableRequest` for a body that is not a model call.
-    """
-    provider, model = wire.partition("_")[0], _model_of(body) if before is None else before.call.model
-    call = ModelCall(
-        id="", at=at, first_byte_at=began_at, provider=provider, model=model, prompt=Bodies(body), usage=usage
-    )
-    sent = parse_call(call, before, index=0 if before is None else before.index + 1, in_headers=in_headers)
-    if sent is None:
-        raise UnreadableRequest("body", "not a request to a model: it has neither messages, nor input, nor contents")
-    return sent
-
-
-def _model_of(body: bytes) -> str:
-    """Model that a body names, which identifies the provider where the body alone does not."""
-    try:
-        fields = parse(body)
-    except NotSerialisable:
-        return ""
-    return str(fields.get("model") or "") if isinstance(fields, dict) else ""
+from contextkit.lint.requests.findings import Spot, catalogue, differences
+from contextkit.watcher.guard import parsed_body
 
 
 def breaks(before: Any, after: Any) -> str:
@@ -166,9 +25,14 @@ def breaks(before: Any, after: Any) -> str:
     one, other = _read("before", before), _read("after", after)
     if one.endpoint != other.endpoint:
         return f"  the requests are of two endpoints: {one.endpoint}, then {other.endpoint}"
-    marked = _all_cached(one)
-    step = step_of(marked, replace(other, index=1), 2)
-    return listed(broken(step, catalogue(), is_marked_as_sent=marked is one))
+    return listed(differences(_all_cached(one), other, Spot("", 2, ""), catalogue()))
+
+
+def _all_cached(sent: ParsedCall) -> ParsedCall:
+    """Treat a call without breakpoints as if it had one at its end."""
+    if any(block.marker is not None for block in sent.blocks) or not sent.blocks:
+        return sent
+    return replace(sent, blocks=[*sent.blocks[:-1], sent.blocks[-1].marked({"type": "ephemeral"})])
 
 
 def _read(side: str, value: Any) -> ParsedCall:
@@ -177,18 +41,11 @@ def _read(side: str, value: Any) -> ParsedCall:
         body = _bytes_of(value)
         if not body.strip():
             raise UnreadableRequest("body", "empty")
-        return parsed_body(body)
+        return parsed_body(body, "", at=0.0)
     except UnreadableRequest as error:
         raise UnreadableRequest(side if error.path == "body" else f"{side}.{error.path}", error.what) from None
     except UsageError as error:
         raise UsageError(f"{side}: {error}") from None
-
-
-def _all_cached(sent: ParsedCall) -> ParsedCall:
-    """Treat a call without breakpoints as if it had one at its end."""
-    if any(block.marker is not None for block in sent.blocks) or not sent.blocks:
-        return sent
-    return replace(sent, blocks=[*sent.blocks[:-1], sent.blocks[-1].marked({"type": "ephemeral"})])
 
 
 def listed(findings: Iterable[Finding]) -> str:

@@ -14,7 +14,6 @@ from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.prompt.conversations import BodyPrefix, Match, choose, longest, probes
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.histories import PREVIOUS, Unknown
-from contextkit.watcher.shortfall import Answered
 
 RUN = "watch"
 """How the name of a run begins."""
@@ -44,8 +43,6 @@ class Conversation:
     """How many requests were sent, from 1."""
     call: ParsedCall | None = None
     """The last request cut into blocks, where that was needed and it is small."""
-    answered: Answered | None = None
-    """The last call with a bill."""
     previous: str = ""
     """Id of the last response."""
     stored: Unknown | None = None

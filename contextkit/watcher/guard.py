@@ -32,13 +32,21 @@ from contextkit.errors import (
 from contextkit.ledger.calls import Bodies, ModelCall, Remark
 from contextkit.ledger.failure_names import CUT
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.parsed_call import ParsedCall
-from contextkit.ledger.verdict import Verdict, is_shortfall
+from contextkit.ledger.parsed_call import ParsedCall, parse_call
+from contextkit.ledger.verdict import Verdict
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.judged import stored_verdict
-from contextkit.lint.requests.naming import UNNAMED, Rules, agreement, finding_of
-from contextkit.models import find_model, model_named
+from contextkit.lint.requests.checks import BEFORE_SENDING, failed
+from contextkit.lint.requests.findings import (
+    Codes,
+    Spot,
+    agreement,
+    catalogue,
+    differences,
+    finding_of_check,
+    findings_of,
+)
+from contextkit.models import find_model
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.endpoints import BODIES
@@ -48,13 +56,11 @@ from contextkit.providers.request_fields import UnlistedFields
 from contextkit.providers.response_facts import ResponseBytes, ResponseSummary, response_bytes
 from contextkit.redact import redact
 from contextkit.terminal import sanitize
-from contextkit.watcher.breaks import broken, catalogue, evidence_of_step, parsed_body, refused, step_of
 from contextkit.watcher.conversations import RUN, Conversation, Conversations
 from contextkit.watcher.diagnostics import with_diagnostics
 from contextkit.watcher.live_judge import LiveJudge
 from contextkit.watcher.naming import current
 from contextkit.watcher.notify import Caller, Notifier, caller
-from contextkit.watcher.shortfall import Answered, billed, expected_tokens, missing_tokens
 
 MOST_BYTES = 1 << 26
 """Limit of stored requests and responses that no request has continued yet; the oldest are evicted first."""
@@ -182,12 +188,8 @@ class CallRecorder:
 
 _MOST_CUT_BYTES = 1 << 16
 """Larger requests are parsed again when needed: their blocks take several times the memory of their bytes."""
-_EXPLAINING = ("breakpoints", "routing", "lifetime", "engine")
-"""Levels whose rules can explain a high bill of a request that only appended."""
-_UNEXPLAINED = {"breakpoints": "CKL05"}
-"""Kind of cache → hazard of an unexplained shortfall."""
-_BEST_EFFORT = "CKL08"
-"""The hazard of an unexplained shortfall in a best-effort cache."""
+_BY_THE_REQUEST = ("params_changed", "model_changed", "account_changed")
+"""Causes that are told before a request leaves, beside changes of its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +210,6 @@ class SentRequest:
     """Its conversation."""
     turn: int
     """Number of the call in its conversation, from 1."""
-    before: Answered | None
-    """Last billed call of the conversation."""
     findings: tuple[Finding, ...]
     """Findings reported before it was sent."""
     names: ClientNames
@@ -221,6 +221,7 @@ class Guard:
 
     __slots__ = (
         "_clock",
+        "_codes",
         "_conversations",
         "_has_diagnostics",
         "_histories",
@@ -228,9 +229,9 @@ class Guard:
         "_lock",
         "_notifier",
         "_recording",
-        "_rules",
         "_unlisted",
         "_unmarked",
+        "_untold",
     )
 
     def __init__(
@@ -248,11 +249,13 @@ class Guard:
         `conversations` replaces the default store of conversations.
         """
         self._notifier, self._recording, self._has_diagnostics, self._clock = notifier, recording, asks, clock
-        self._rules = None if hazards is None else Rules(hazards)
+        self._codes = None if hazards is None else Codes(hazards)
         self._lock, self._histories, self._judge = Lock(), ResponseHistories(), LiveJudge()
         self._unlisted = UnlistedFields()
         self._unmarked: set[str] = set()
         """Models whose requests were reported to mark nothing."""
+        self._untold: dict[str, tuple[SentRequest, ModelCall, str]] = {}
+        """Calls that ended and are not judged yet: request, call, and the provider's own diagnosis."""
         # A ledger may hold several runs; conversations of different runs get different names.
         run = RUN if recording is None else f"{RUN}-{token_hex(4)}"
         self._conversations = Conversations(run) if conversations is None else conversations
@@ -283,10 +286,9 @@ class Guard:
             raise
         except ContextKitError:
             return None  # unreadable (the provider will refuse it), or its history was not observed
+        self._judge.sent(_id_of(sent_request.name, sent_request.turn), at)
         outgoing = self._with_diagnostics(conversation, sent_request)
-        return WatchedCall(
-            self, conversation, sent_request, outgoing, outgoing if self._recording is None else self._whole(outgoing)
-        )
+        return WatchedCall(self, conversation, sent_request, outgoing, self._whole(outgoing))
 
     def _whole(self, body: bytes) -> bytes:
         with self._lock:
@@ -307,7 +309,7 @@ class Guard:
         self, wire: str, body: bytes, names: ClientNames, where: Caller, at: float
     ) -> tuple[Conversation, SentRequest]:
         """Parse a request that does not simply append to an earlier one; a request that is stopped is not stored."""
-        call = replace(parsed_body(body, wire, at=at, in_headers=names), index=1)
+        call = parsed_body(body, wire, at=at, in_headers=names)
         for text in self._unlisted.new(wire, call.body):
             logging.getLogger("contextkit.watch").warning("%s", sanitize(text))
         stored = named_in(call.body)
@@ -330,11 +332,10 @@ class Guard:
             is_apart = before is None or (is_retry and not label and not has_same_head(before, call))
             own = None if is_apart else past
             name, turn = past.name if past else conversations.new_name(wire, label), past.turn + 1 if past else 1
-        forecast = (
-            self._judge.forecast(_call_of(wire, call.model, name, turn, at, names), body) if stored is None else None
-        )
-        earlier = self._compared_with(forecast, wire, label) if own is None else None
-        findings = self._findings(earlier or before, call, turn, name, where, forecast)
+        whole = body if stored is None else self._whole(body)
+        is_whole = stored is None or whole is not body
+        forecast = self._judge.forecast(_call_of(wire, call.model, name, turn, at, names), whole) if is_whole else None
+        findings = self._findings(before, call, forecast, Spot(name, turn, "", str(where)))
         for finding in findings:
             self._notifier.before(finding, where)
         conversation = own or Conversation(name, wire, "", prefix, at, turn - 1, label=label)
@@ -343,43 +344,21 @@ class Guard:
             conversations.store(conversation, lambda one: _advance(one, prefix, at, call, stored))
             return conversation, _sent_request(conversation, body, at, where, findings)
 
-    def _compared_with(self, forecast: Verdict | None, wire: str, label: str) -> ParsedCall | None:
-        """The last call of another conversation that a request resembles, where it will pay again for what that one left:
-        its system text holds a clock, say, and each question is a conversation of its own.
-        """
-        if forecast is None or not forecast.is_miss:
-            return None
-        name = forecast.earlier_id.rpartition(_TURN)[0]
-        with self._lock:
-            one = next((one for one in self._conversations.of(wire, label) if one.name == name), None)
-            return None if one is None else _read(one)
-
     def _findings(
-        self,
-        before: ParsedCall | None,
-        after: ParsedCall,
-        turn: int,
-        name: str,
-        where: Caller,
-        forecast: Verdict | None,
+        self, before: ParsedCall | None, sent: ParsedCall, forecast: Verdict | None, spot: Spot
     ) -> tuple[Finding, ...]:
-        """Find what breaks the prefix, with its cost, and markers that providers refuse.
+        """Say what breaks the prefix, with its cost, and which markers a provider refuses.
 
-        A rule that fails gives a warning and never stops a call.
+        A request that continues a history that only the provider has is compared with `before`.
         """
-        try:
-            rules, caller_ = self._all_rules(), str(where)
-            step = step_of(replace(before, index=0), after, turn) if before else None
-            broke = broken(step, rules, name, caller_, forecast) if step else []
-            return (*broke, *refused(after, turn, rules, name, caller_))
-        except Exception as error:  # noqa: BLE001 - an internal error must not stop the caller's request
-            warnings.warn(
-                sanitize(f"a request was sent unchecked because a rule failed ({type(error).__name__})"), stacklevel=2
-            )
-            return ()
+        codes = self._all_codes()
+        refused = [finding_of_check(name, why, spot, codes, "guard") for name, why in failed(sent, BEFORE_SENDING)]
+        if forecast is not None:
+            return (*broken_by(forecast, sent, spot, codes), *refused)
+        return (*(differences(before, sent, spot, codes) if before and sent.previous else ()), *refused)
 
-    def _all_rules(self) -> Rules:
-        return catalogue() if self._rules is None else self._rules
+    def _all_codes(self) -> Codes:
+        return catalogue() if self._codes is None else self._codes
 
     def _with_diagnostics(self, conversation: Conversation, sent_request: SentRequest) -> bytes:
         if not self._has_diagnostics:
@@ -398,38 +377,44 @@ class Guard:
         watched: WatchedCall,
     ) -> None:
         """Finish a call: update its conversation, record it, and report a bill that differs from the expected one."""
-        usage = billed(bill.usage, sent_request.model)
-        answered = None
-        if usage is not None and call.first_byte_at is not None:
-            answered = Answered(
-                sent_request.wire, sent_request.model, sent_request.body, sent_request.at, call.first_byte_at, usage
-            )
         with self._lock:
-            if answered is not None and (conversation.answered is None or conversation.answered.at <= answered.at):
-                conversation.answered = answered
             conversation.previous = bill.id or conversation.previous
         told = replace(call, id=_id_of(sent_request.name, sent_request.turn), session=sent_request.name)
-        if call.usage is not None or call.error is None:
-            self._judge.answered(told, watched.whole)
+        is_answered = call.usage is not None or call.error is None
+        with self._lock:
+            self._untold[told.id] = sent_request, call, bill.verdict
+        judged = self._judge.ended(told, watched.whole if is_answered else None)
+        if not is_answered:
+            judged.append((told.id, None))
+        if bill.items is not None:
+            with self._lock:
+                self._histories.add_response(bill.id, watched.body, bill.items)
         if self._recording is not None:
-            if bill.items is not None:
-                with self._lock:
-                    self._histories.add_response(bill.id, watched.body, bill.items)
             if bill.verdict:
                 self._recording.remark(Remark("verdict", call.id, bill.verdict))
             self._recording.append(call, watched.whole)
-        for finding in self._findings_after(sent_request, answered, bill.verdict, told):
-            self._notifier.after(finding, sent_request.where)
+        for name, verdict in judged:
+            with self._lock:
+                sent, ended, diagnosis = self._untold.pop(name)
+            for finding in self._findings_after(sent, ended, verdict, diagnosis):
+                self._notifier.after(finding, sent.where)
 
     def _findings_after(
-        self, sent_request: SentRequest, answered: Answered | None, verdict: str, call: ModelCall
+        self, sent_request: SentRequest, call: ModelCall, verdict: Verdict | None, diagnosis: str
     ) -> list[Finding]:
-        if verdict:
-            return [self._verdict_finding(sent_request, verdict)]
-        if answered is None:
+        """Say what the bill shows that was not said before the request left: the largest loss, if it is a miss."""
+        if diagnosis:
+            return [self._verdict_finding(sent_request, diagnosis)]
+        if verdict is None or verdict.read is None or not verdict.is_miss:
             return []
-        short = self._unmarked_finding(sent_request, answered, call) or self._shortfall(sent_request, answered, call)
-        return [] if short is None else [short]
+        spot = Spot(sent_request.name, sent_request.turn, "", str(sent_request.where))
+        told = {finding.code for finding in sent_request.findings}
+        found = findings_of(verdict, call, spot, self._all_codes(), "provider")
+        new = [one for one in found if one.cost_tokens and one.code not in told][:1]
+        if any(one.code == _NOTHING_MARKED for one in new):  # once for each model: no request of it marks anything
+            new = [] if call.model in self._unmarked else new
+            self._unmarked.add(call.model)
+        return new
 
     def _verdict_finding(self, sent_request: SentRequest, verdict: str) -> Finding:
         """Relate the provider's verdict to a finding reported before the request was sent, or report it as new."""
@@ -441,13 +426,12 @@ class Guard:
     def _confirmed(self, finding: Finding, verdict: str) -> Finding:
         """Repeat a finding with the provider's agreement, without the cost already reported."""
         items = replace(finding, detector="provider", verdict=verdict, cost_tokens=None, cost_usd=None)
-        hazard = self._all_rules().hazards.get(finding.code)
+        hazard = self._all_codes().hazards.get(finding.code)
         return replace(items, message=_AGREED["silent" if hazard is None else agreement(items, hazard)])
 
     def _unexpected_verdict(self, sent_request: SentRequest, verdict: str) -> Finding:
         """Report a verdict on a request without findings."""
-        codes = (code for code, one in self._all_rules().hazards.items() if verdict in one.confirmed_by)
-        code = _VERDICTS.get(verdict) or next(codes, UNNAMED)
+        code = _VERDICTS.get(verdict, _OTHER_SETTING)
         return Finding(
             code,
             "the provider found a difference that the guard did not",
@@ -455,48 +439,6 @@ class Guard:
             "provider",
             verdict=verdict,
         )
-
-    def _unmarked_finding(self, sent_request: SentRequest, answered: Answered, call: ModelCall) -> Finding | None:
-        """Report once for each model that its requests mark nothing, so that nothing is cached."""
-        row, usage = find_model(call.model), answered.usage
-        is_cacheable = row is not None and row.cache == "breakpoints" and (usage.prompt or 0) >= row.min_tokens
-        if not is_cacheable or usage.read or usage.written or call.model in self._unmarked:
-            return None
-        verdict = self._judge.verdict(call)
-        main = verdict.main if verdict and verdict.is_miss else None
-        if main is None or main.cause != "no_breakpoint":
-            return None
-        self._unmarked.add(call.model)
-        message = f"{main.tokens:,} tokens were sent again and nothing is cached: no block is marked"
-        return Finding(_NOTHING_MARKED, message, _place(sent_request), "provider", cost_tokens=main.tokens)
-
-    def _shortfall(self, sent_request: SentRequest, answered: Answered, call: ModelCall) -> Finding | None:
-        """Compare the bill with the prediction.
-
-        The judge is asked only where the last bill promised more, or where the prefix broke.
-        """
-        before, read = sent_request.before, answered.usage.read or 0
-        should = expected_tokens(before, sent_request.model, sent_request.at)
-        if (
-            before is None
-            or before.model != sent_request.model
-            or not (sent_request.findings or is_shortfall(should, read))
-        ):
-            return None
-        one = parsed_body(before.body, before.wire, at=before.at, began_at=before.began_at, usage=before.usage)
-        other = parsed_body(sent_request.body, sent_request.wire, at=sent_request.at, usage=answered.usage, before=one)
-        step = step_of(one, other, sent_request.turn)
-        explained = (
-            None if sent_request.findings else next(evidence_of_step(step, self._all_rules(), _EXPLAINING), None)
-        )
-        if explained is not None:
-            finding = finding_of(*explained, other, sent_request.name, sent_request.turn, None, should - read)
-            return replace(finding, detector="provider", place=replace(finding.place, caller=str(sent_request.where)))  # type: ignore[arg-type]
-        verdict = stored_verdict(step) if named_in(other.params) else self._judge.verdict(call)
-        missing = missing_tokens(verdict) if verdict and not (sent_request.findings and named_in(other.params)) else 0
-        message = f"{read:,} tokens were read where {read + missing:,} were in the cache, and nothing in the request explains it"
-        code = _UNEXPLAINED.get(model_named(sent_request.model).cache, _BEST_EFFORT)
-        return Finding(code, message, _place(sent_request), "provider", cost_tokens=missing) if missing else None
 
 
 _NOTHING_MARKED = "CKB01"
@@ -548,8 +490,13 @@ _VERDICTS = {
     "verbosity_changed": "CKP02",
     "tools_changed": "CKT10",
     "system_changed": "CKS10",
+    "messages_changed": "CKM22",
+    "input_changed": "CKM22",
+    "context_compacted": "CKM22",
 }
 """Verdict on a request without findings → nearest hazard."""
+_OTHER_SETTING = "CKP06"
+"""The hazard of a verdict that is not known: something outside the text keys the cache."""
 
 
 class WatchedCall:
@@ -637,18 +584,42 @@ def _sent_request(
     one: Conversation, body: bytes, at: float, where: Caller, findings: tuple[Finding, ...] = ()
 ) -> SentRequest:
     """Facts of the request that was just added to conversation `one`."""
-    return SentRequest(one.wire, one.model, body, at, where, one.name, one.turn, one.answered, findings, one.names)
+    return SentRequest(one.wire, one.model, body, at, where, one.name, one.turn, findings, one.names)
 
 
 def _read(conversation: Conversation) -> ParsedCall:
-    """Parse the last request of a conversation, with its bill where known; a small one stays parsed until the next."""
-    call, answered = conversation.call, conversation.answered
+    """Parse the last request of a conversation; a small one stays parsed until the next."""
+    call = conversation.call
     if call is None:
         call = parsed_body(conversation.body, conversation.wire, at=conversation.at, in_headers=conversation.names)
         conversation.call = call if len(conversation.body) <= _MOST_CUT_BYTES else None
-    if answered is None or answered.body != conversation.body:
-        return call
-    return replace(call, call=replace(call.call, usage=answered.usage))
+    return call
+
+
+def broken_by(forecast: Verdict, sent: ParsedCall, spot: Spot, codes: Codes) -> list[Finding]:
+    """What a request itself breaks: its text, or settings that key the cache, and a breakpoint behind changed text.
+
+    What a pause has lost is no news to whoever sends the request.
+    """
+    has_changed = any(gap.whose == "program_bytes" for gap in forecast.gaps)
+    gaps = tuple(
+        gap
+        for gap in forecast.gaps
+        if gap.whose == "program_bytes"
+        or gap.cause in (*_BY_THE_REQUEST, "below_minimum")
+        or (gap.cause == "breakpoint_place" and (has_changed or gap.kind))
+    )
+    return findings_of(replace(forecast, gaps=gaps), sent.call, spot, codes, "guard")
+
+
+def parsed_body(body: bytes, wire: str, *, at: float, in_headers: ClientNames = NO_NAMES) -> ParsedCall:
+    """Parse a body as a call. Raises `UnreadableRequest` for one that is not a model call."""
+    model = str(fields_of(body).get("model") or "")
+    provider = _provider_of(model, wire)
+    sent = parse_call(ModelCall("", at=at, provider=provider, model=model, prompt=Bodies(body)), in_headers=in_headers)
+    if sent is None:
+        raise UnreadableRequest("body", "not a request to a model: it has neither messages, nor input, nor contents")
+    return sent
 
 
 def _place(sent_request: SentRequest) -> RequestPlace:

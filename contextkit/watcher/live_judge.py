@@ -1,84 +1,64 @@
-"""The judge of a watched client: what a request will lose before it leaves, and what a bill shows that it lost.
-
-A request that only continues its conversation is not judged before it leaves: it changes nothing. Answered calls wait,
-the last few of each conversation, until a verdict is asked for, so that the usual turn costs a memory compare.
-"""
+"""The judge of a watched client: what a request will lose before it leaves, and what a bill shows that it lost."""
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 
 from contextkit.ledger.calls import Bodies, ModelCall
-from contextkit.ledger.causes import NO_REMARKS
-from contextkit.ledger.judge import Judge
-from contextkit.ledger.misses import complete_usage
+from contextkit.ledger.misses import MissDetector
 from contextkit.ledger.verdict import Verdict
-from contextkit.models import find_model
 from contextkit.terminal import sanitize
 
-_WAITING = 4
-"""Calls of a conversation that wait: the latest, which hold what the others held."""
-_MOST_WAITING = 64
-"""Conversations of which calls wait."""
-_MOST_WAITING_BYTES = 32 << 20
-"""Bodies of the calls that wait."""
+_PATIENCE_SECONDS = 3_600.0
+"""A call that was sent longer ago is waited for no more."""
 
 
 class LiveJudge:
-    """Judges the calls of one client; safe to use from several threads."""
+    """Judges the calls of one client, as `contextkit report` judges those of a recording; safe to use from several threads.
 
-    __slots__ = ("_judge", "_lock", "_n_bytes", "_waiting")
+    Calls are judged in the order in which they were sent: one that is answered early waits for those sent before it. A
+    request that only continues its conversation need not be judged before it leaves: it changes nothing.
+    """
+
+    __slots__ = ("_answered", "_detector", "_in_flight", "_lock")
 
     def __init__(self) -> None:
-        self._judge, self._lock, self._n_bytes = Judge(), Lock(), 0
-        self._waiting: OrderedDict[str, deque[ModelCall]] = OrderedDict()
+        self._detector, self._lock = MissDetector(), Lock()
+        self._in_flight: dict[str, float] = {}
+        """Id of a call that was sent and has not ended → when it was sent."""
+        self._answered: list[ModelCall] = []
+        """Calls that wait."""
 
     def forecast(self, call: ModelCall, body: bytes) -> Verdict | None:
-        """Judge a call that is about to be sent, as if the cache kept its rules; None where they are not known."""
-        row = find_model(call.model)
-        if row is None:
-            return None
+        """Judge a call that is about to be sent, as if the cache kept its rules; None where its prompt cannot be read."""
         with self._lock:
-            self._catch_up()
-            return _checked(lambda: self._judge.forecast(replace(call, prompt=Bodies(body)), row))
+            return _checked(lambda: self._detector.forecast(replace(call, prompt=Bodies(body))))
 
-    def answered(self, call: ModelCall, body: bytes) -> None:
-        """Take a call that was answered."""
+    def sent(self, call_id: str, at: float) -> None:
+        """Note that a call has left."""
         with self._lock:
-            waiting = self._waiting.setdefault(call.session, deque())
-            self._waiting.move_to_end(call.session)
-            waiting.append(replace(call, prompt=Bodies(body)))
-            self._n_bytes += len(body)
-            if len(waiting) > _WAITING:
-                self._n_bytes -= _n_bytes(waiting.popleft())
-            while len(self._waiting) > 1 and (
-                len(self._waiting) > _MOST_WAITING or self._n_bytes > _MOST_WAITING_BYTES
-            ):
-                for one in self._waiting.popitem(last=False)[1]:
-                    self._n_bytes -= _n_bytes(one)
-                    self._feed(one)
+            self._in_flight[call_id] = at
 
-    def verdict(self, call: ModelCall) -> Verdict | None:
-        """Judge a call that was answered, and taken, by its bill; None where its model's rules are not known."""
+    def ended(self, call: ModelCall, body: bytes | None) -> list[tuple[str, Verdict | None]]:
+        """Take a call that ended, with its body if it was answered; gives id and verdict of each call that is judged now."""
         with self._lock:
-            return self._catch_up().get(call.id)
+            self._in_flight.pop(call.id, None)
+            if body is not None:
+                self._answered.append(replace(call, prompt=Bodies(body)))
+            now = call.ended_at or call.at
+            waited_for = [at for at in self._in_flight.values() if at > now - _PATIENCE_SECONDS]
+            first = min(waited_for, default=float("inf"))
+            ready = sorted((one for one in self._answered if one.at <= first), key=lambda one: one.at)
+            self._answered = [one for one in self._answered if one.at > first]
+            return [(one.id, _checked(partial(self._fed, one))) for one in ready]
 
-    def _catch_up(self) -> dict[str, Verdict | None]:
-        """Judge the calls that wait, in the order in which they began; gives id → verdict."""
-        waiting = sorted((call for calls in self._waiting.values() for call in calls), key=lambda call: call.at)
-        self._waiting.clear()
-        self._n_bytes = 0
-        return {call.id: self._feed(call) for call in waiting}
-
-    def _feed(self, call: ModelCall) -> Verdict | None:
-        row = find_model(call.model)
-        if row is None:
-            return None
-        return _checked(lambda: self._judge.feed(call, row, complete_usage(call), NO_REMARKS))
+    def _fed(self, call: ModelCall) -> Verdict | None:
+        self._detector.feed(call)
+        return self._detector.verdict
 
 
 def _checked(judge: Callable[[], Verdict | None]) -> Verdict | None:
@@ -88,7 +68,3 @@ def _checked(judge: Callable[[], Verdict | None]) -> Verdict | None:
     except Exception as error:  # noqa: BLE001 - the caller's request or reply must not be lost to it
         logging.getLogger("contextkit.watch").warning("%s", sanitize(f"a call was not judged ({type(error).__name__})"))
         return None
-
-
-def _n_bytes(call: ModelCall) -> int:
-    return len(call.prompt.request) if isinstance(call.prompt, Bodies) else 0

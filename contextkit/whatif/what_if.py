@@ -11,7 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from contextkit.ledger.calls import Record, Remark
-from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer, Prediction, list_cost_usd, predicted_usage
+from contextkit.ledger.misses import (
+    AnalyzedCall,
+    LedgerAnalyzer,
+    Prediction,
+    list_cost_usd,
+    predicted_usage,
+    with_later_evidence,
+)
 from contextkit.ledger.verdict import is_shortfall
 from contextkit.models import Model
 from contextkit.whatif.answer import Answer, Calibration, WhatIf
@@ -39,10 +46,9 @@ def what_if(
     """
     work = _Work(fixes_named(fixes, models))
     analyzer = LedgerAnalyzer(work.predict)
-    for record in work.noting_sums(records):
-        analyzed = analyzer.feed(record)
-        if analyzed is not None:
-            work.see(analyzed)
+    fed = (analyzer.feed(record) for record in work.noting_sums(records))
+    for analyzed in with_later_evidence(call for call in fed if call is not None):
+        work.see(analyzed)
     work.finish(watch)
     return work.result()
 

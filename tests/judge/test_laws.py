@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextkit.ledger.calls import Bodies, ModelCall
+from contextkit.ledger.misses import MissDetector
 from contextkit.ledger.prompts import outline
 from contextkit.ledger.verdict import Verdict
 from contextkit.prompt.alignment import equal_bytes
+from contextkit.watcher.live_judge import LiveJudge
 from tests.judge.recordings import (
     ANTHROPIC,
     MODELS,
@@ -108,18 +110,24 @@ def test_no_loss_is_announced_for_a_call_that_then_reads_it() -> None:
 # -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Judge.feed takes a whole call with its bill; it has no begin, first_byte and end. Fed in the order of their ends, "
-    "a call that began first and ended last is no candidate for those that began after it, those are candidates for it, "
-    "what it writes comes too late into the cache, and a verdict is not revised by what ends later.",
-)
 def test_live_order_gives_the_verdicts_of_sorted_order() -> None:
+    """Calls are judged live when they end, and those sent before them have ended; in a recording, sorted by start."""
     for seed in SEEDS:
-        calls = billed(recording(seed))
-        live = sorted(calls, key=lambda call: call.ended_at or call.at)
-        in_live_order = dict(zip((call.id for call in live), verdicts(live), strict=True))
-        assert {call.id: verdict for call, verdict in zip(calls, verdicts(calls), strict=True)} == in_live_order, seed
+        calls = [call for call in billed(recording(seed)) if isinstance(call.prompt, Bodies)]
+        detector, expected = MissDetector(), dict[str, Verdict | None]()
+        for call in calls:
+            detector.feed(call)
+            expected[call.id] = detector.verdict
+        judge, found = LiveJudge(), dict[str, Verdict | None]()
+        ends = {call.id: call.ended_at or call.at for call in calls}
+        events = [(call.at, 0, call) for call in calls] + [(ends[call.id], 1, call) for call in calls]
+        for _, is_end, call in sorted(events, key=lambda event: event[:2]):
+            if is_end:
+                assert isinstance(call.prompt, Bodies)
+                found |= dict(judge.ended(call, call.prompt.request))
+            else:
+                judge.sent(call.id, call.at)
+        assert found == expected, seed
 
 
 def test_a_refused_call_has_no_verdict_and_changes_nothing() -> None:

@@ -39,9 +39,7 @@ from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.detect import Calls, Detector
-from contextkit.lint.requests.rule import Evidence, RequestRule
+from contextkit.lint.requests.detect import Detector
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
 from contextkit.proxy.observer import Departed, Ended, Passed
@@ -136,18 +134,9 @@ def ledger_view(calls: Sequence[ModelCall]) -> View:
 
 
 def lint_view(calls: Sequence[ModelCall]) -> View:
-    names: dict[int, str] = {}
-
-    def conversations(recorded: Calls) -> list[Evidence]:
-        for name, members in recorded.conversations.items():
-            names.update(dict.fromkeys((call.index for call in members), name))
-        return []
-
-    rule = Hazard("CKM99", "conversations", "A", "error", requests=(RequestRule("session", conversations),))
-    detector = Detector([*hazards(), rule])
+    detector = Detector(hazards())
     causes = [changes_in(list(detector.feed(call))) for call in calls]
-    list(detector.finish())
-    return View(before_of([names[index] for index in range(len(calls))]), causes)
+    return View(before_of([(call.session, call.lane) for call in calls]), causes)
 
 
 def changes_in(findings: Sequence[Finding]) -> set[str]:

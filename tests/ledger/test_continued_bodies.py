@@ -43,7 +43,7 @@ def values(read: Read | None) -> Any:
         (layout.n, layout.breakpoints),
         (prompt.namespaces, prompt.level_ends, prompt.breakpoints, prompt.n),
         (list(prompt.digests), list(prompt.ends_tokens), list(prompt.positions)),
-        dict(read.params),
+        dict(read.settings),
         ([b"" if key.startswith(b"?") else key for key in read.items.keys], list(read.items.ends), read.items.markers),
         (read.body.fields, json.dumps(read.body.fields)),
     )

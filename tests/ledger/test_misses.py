@@ -277,3 +277,18 @@ def test_a_host_that_never_reports_a_read_has_no_misses() -> None:
     assert not [miss for miss in story.misses if miss.is_loss]
     story.call(90, Usage(1_000, 22_000, None, None, 50), **silent).call(120, Usage(24_000, 0, None, None, 50), **silent)
     assert [miss.cause for miss in story.misses if miss.is_loss] == ["unknown"]
+
+
+def test_a_miss_is_the_providers_where_the_next_call_reads_the_older_entry() -> None:
+    def call(number: int, prompt: int, read: int) -> ModelCall:
+        at, usage = 1_800_000_000.0 + 10 * number, Usage(prompt - read, read, 0, 0, 9)
+        return ModelCall(
+            f"c{number}", "s", at=at, first_byte_at=at + 1, ended_at=at + 2, provider="openai", model="gpt-5.1", usage=usage
+        )
+
+    calls = [call(0, 20_000, 0), call(1, 26_000, 19_968), call(2, 31_000, 0), call(3, 36_000, 25_984)]
+    told = [(one.miss.cause, one.miss.whose, one.miss.basis) for one in analyzed_calls(calls) if one.miss]
+    assert told[1] == ("other_server", "provider", "documented")
+    assert [one.call.id for one in analyzed_calls(calls)] == ["c0", "c1", "c2", "c3"]
+    intact = [*calls[:3], call(3, 36_000, 30_976)]  # it reads what the call that missed has written
+    assert [one.miss.cause for one in analyzed_calls(intact) if one.miss][1] == "unknown"

@@ -304,14 +304,14 @@ def test_the_restated_schema_refuses_what_is_wrong() -> None:
 
 def test_annotations_stand_on_their_lines_and_escape_what_would_end_them(file: Path) -> None:
     odd = replace(in_code(at("a,b:c.py", 1, 2, 1, 9)), message="100% odd\nsecond line")
-    lines = FORMS["github"](told(odd, in_request(12), in_request(13), in_request(2, code="CKE04"))).splitlines()
+    lines = FORMS["github"](told(odd, in_request(12), in_request(13), in_request(2, code="CKL05"))).splitlines()
     place = "file=a%2Cb%3Ac.py,line=1,col=2,endLine=1,endColumn=9"
     assert lines[0] == f"::error title=CKS01 clock-in-system,{place}::100%25 odd%0Asecond line"
     assert (
         lines[1]
         == "::error title=CKS01 clock-in-system::run-1 turns 12-13 system[0]: the system text differs in a time"
     )
-    assert lines[2].startswith("::notice title=CKE04 partial-block-tail::")
+    assert lines[2].startswith("::notice title=CKL05 early-eviction::")
 
 
 # Changes

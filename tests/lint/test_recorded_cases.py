@@ -16,7 +16,7 @@ from contextkit.lint.requests.detect import find_in_requests
 CASES = {
     "01-mcp-server-drops-out": [("CKT02", "tools[2]"), ("CKT02", "tools[2]")],
     "15-converse-stream-counts-twice": [],
-    "21-write-count-missing": [("CKS10", "messages[0].content")],
+    "21-write-count-missing": [("CKS10", "messages[0].content[0]")],
     "22-billing-header-on-a-local-engine": [("CKS03", "system[0]"), ("CKS03", "system[0]")],
     "23-one-question-each": [("CKS01", "system[0]"), ("CKS01", "system[0]")],
 }

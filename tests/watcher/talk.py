@@ -6,7 +6,6 @@ from typing import Any
 
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, RequestRule, Step
 
 CLAUDE, GPT = "claude-sonnet-5-5", "gpt-6.1-sol"
 HEAD = "You are careful. " * 400
@@ -14,27 +13,22 @@ HEAD = "You are careful. " * 400
 MARK = {"type": "ephemeral"}
 
 
-def _rewritten(step: Step, change: Change) -> Evidence | None:
-    return Evidence("system text changed") if change.level == "system" else None
-
-
-def _chosen(step: Step) -> Evidence | None:
-    was, now = step.before.params.get("tool_choice"), step.after.params.get("tool_choice")
-    return None if was == now else Evidence("tool_choice changed", path="tool_choice", was=str(was), now=str(now))
-
-
-HAZARDS = (
-    Hazard(
-        "CKS10",
-        "system-prompt-rebuilt",
-        "A",
-        "error",
-        requests=(RequestRule("change", _rewritten),),
-        confirmed_by=("system_changed",),
-    ),
-    Hazard("CKP04", "tool-choice-change", "D", "warning", requests=(RequestRule("step", _chosen),)),
+SYSTEM_KINDS = (
+    *("system_rebuilt", "system_changed", "clock", "date", "id", "environment", "recall", "plan", "instruction_file"),
+    *("volatile_end", "identity", "reminder_in_system"),
 )
-"""Two hazards of our own: what the guard does with rules is tested here, the rules are tested elsewhere."""
+HAZARDS = (
+    Hazard("CKS10", "system-prompt-rebuilt", "A", "error", requests=SYSTEM_KINDS, confirmed_by=("system_changed",)),
+    Hazard(
+        "CKM22", "resume-loses-injected-blocks", "A", "error", requests=("message_edited", "first_messages", "window")
+    ),
+    Hazard("CKP02", "effort-change", "A", "error", requests=("effort",)),
+    Hazard("CKP04", "tool-choice-change", "D", "warning", requests=("tool_choice",)),
+    Hazard("CKL05", "early-eviction", "A", "warning", requests=("unknown",)),
+    Hazard("CKL08", "best-effort-implicit", "A", "warning", requests=("unknown_best_effort",)),
+    Hazard("CKB01", "no-breakpoint", "A", "warning", requests=("no_breakpoint",)),
+)
+"""A few codes: which kind a change is, is tested elsewhere."""
 
 
 class Told(list[Finding]):

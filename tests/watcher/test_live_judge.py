@@ -1,4 +1,4 @@
-"""The judge of a watched client: what it keeps of answered calls, and what an internal error does to it."""
+"""The judge of a watched client: what an internal error does to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from contextkit.cache.usage import Usage
 from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.judge import Judge
-from contextkit.watcher import live_judge
 from contextkit.watcher.live_judge import LiveJudge
 from tests.watcher.talk import CLAUDE, HEAD
 
@@ -32,16 +31,19 @@ def test_an_internal_error_reaches_neither_request_nor_reply(
     monkeypatch.setattr(Judge, "forecast", fail)
     judge, (call, body) = LiveJudge(), a_call(1)
     assert judge.forecast(call, body) is None
-    judge.answered(call, body)
-    assert judge.verdict(call) is None
+    judge.sent(call.id, call.at)
+    assert judge.ended(call, body) == [("1", None)]
     assert [record.message for record in caplog.records] == ["a call was not judged (ZeroDivisionError)"] * 2
 
 
-def test_bodies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_is_answered_early_waits_for_those_sent_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     fed: list[str] = []
-    monkeypatch.setattr(live_judge, "_MOST_WAITING_BYTES", 3 * len(a_call(1)[1]))
     monkeypatch.setattr(Judge, "feed", lambda _self, call, *_: fed.append(call.id))
-    judge = LiveJudge()
-    for number in range(1, 6):
-        judge.answered(*a_call(number))
-    assert fed == ["1", "2"]
+    judge, calls = LiveJudge(), [a_call(number) for number in range(1, 5)]
+    for call, _ in calls[:3]:
+        judge.sent(call.id, call.at)
+    assert judge.ended(*calls[2]) == judge.ended(*calls[1]) == []
+    assert [name for name, _ in judge.ended(*calls[0])] == fed == ["1", "2", "3"]
+    judge.sent("4", 4.0)
+    judge.ended(calls[3][0], None)  # refused
+    assert fed == ["1", "2", "3"]

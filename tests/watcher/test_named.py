@@ -34,7 +34,7 @@ def worked() -> Talk:
 
 
 def test_agents_that_share_their_head_and_words_are_kept_apart_by_their_names(server: LocalServer, told: Told) -> None:
-    client, talk = watch(claude(server), on_break=told, hazards=()), worked()
+    client, talk = watch(claude(server), on_break=told, hazards=HAZARDS), worked()
     for name in ("coder", "reviewer"):
         with conversation(name):
             client.messages.create(**(talk if name == "coder" else reviewed(talk)).claude())
@@ -73,14 +73,14 @@ def test_a_changed_head_under_a_name_is_a_break_though_the_same_words_are_said(s
     client = watch(gpt(server), on_break=told, hazards=HAZARDS)
     with conversation("coder"):
         client.chat.completions.create(**Talk().chat())
-        client.chat.completions.create(**Talk(head="All is new here. " * 400).chat())
+        client.chat.completions.create(**Talk(head="All is new here. " + HEAD).chat())
     assert [(one.code, place_of(one).session) for one in told if one.detector == "guard"] == [("CKS10", "coder")]
     client.close()
 
 
 def test_tasks_and_threads_of_asyncio_keep_the_name_they_were_started_under(server: LocalServer, told: Told) -> None:
     client = anthropic.AsyncAnthropic(base_url=server.url, api_key="any", max_retries=0)
-    plain: Any = watch(claude(server), on_break=told, hazards=())
+    plain: Any = watch(claude(server), on_break=told, hazards=HAZARDS)
 
     async def ask(watched: Any, name: str, talk: Talk) -> None:
         with conversation(name):
@@ -88,7 +88,7 @@ def test_tasks_and_threads_of_asyncio_keep_the_name_they_were_started_under(serv
             await asyncio.to_thread(plain.messages.create, **talk.claude())
 
     async def run() -> None:
-        watched, talk = watch(client, on_break=told, hazards=()), worked()
+        watched, talk = watch(client, on_break=told, hazards=HAZARDS), worked()
         await asyncio.gather(ask(watched, "coder", talk), ask(watched, "reviewer", reviewed(talk)))
         assert told == []
         with conversation("coder"):

@@ -72,23 +72,22 @@ def test_developer_messages_are_kept_with_the_others(client: openai.OpenAI, told
 
 
 LEFT_OUT = {
-    "instructions": ({"instructions": openai.omit}, "CKS10", "instructions"),
-    "effort": ({"reasoning": {"effort": "high"}}, "CKP02", "reasoning.effort"),
+    "instructions": ({"instructions": openai.omit}, "CKS10", "instructions", 0),
+    "effort": ({"reasoning": {"effort": "high"}}, "CKP02", "reasoning.effort", 1_600),
 }
+"""Fields → code, path, least tokens lost: what is left without the instructions is too short to be cached."""
 
 
-@pytest.mark.parametrize(("fields", "code", "path"), LEFT_OUT.values(), ids=LEFT_OUT.keys())
+@pytest.mark.parametrize(("fields", "code", "path", "least"), LEFT_OUT.values(), ids=LEFT_OUT.keys())
 def test_what_a_request_must_say_again_is_missed_before_it_leaves(
-    client: openai.OpenAI, told: Told, server: LocalServer, fields: dict[str, Any], code: str, path: str
+    client: openai.OpenAI, told: Told, server: LocalServer, fields: dict[str, Any], code: str, path: str, least: int
 ) -> None:
     answers = chain(client, *TURNS[:2], {**TURNS[2], **fields})
     (finding,) = told
     assert isinstance(finding.place, RequestPlace)
     assert (finding.code, finding.detector, finding.place.path, finding.place.turn) == (code, "guard", path, 3)
-    assert (
-        finding.cost_tokens == answers[1].usage.input_tokens
-        and answers[2].usage.input_tokens_details.cached_tokens == 0
-    )
+    assert least <= (finding.cost_tokens or 0) <= answers[1].usage.input_tokens
+    assert answers[2].usage.input_tokens_details.cached_tokens == 0
     assert "test_stateful.py" in finding.place.caller
 
 

@@ -29,12 +29,13 @@ from tests.scale import n_examples
 
 _TABLES = (on_tools, on_system, on_history, on_pictures, on_spelling, on_markers, on_settings)
 MUTATIONS: tuple[Mutation, ...] = tuple(mutation for table in _TABLES for mutation in table.MUTATIONS)
-"""One a hazard."""
+"""One or several a hazard."""
 BASELINE = Path(__file__).with_name("baseline.json")
 LONGEST = 20
 """Calls of the coding session that a run takes: its bodies are half a megabyte each."""
 SHORTEST, LENGTH = 4, n_examples(8, LONGEST)
 TRIES = 300
+_REWRITTEN_SHARE = 0.85
 
 
 @dataclass(slots=True)
@@ -91,7 +92,13 @@ def _mutated(mutation: Mutation, wire: str, session: Sequence[ModelCall], rng: R
     place = mutation.change(tape, turn, rng)
     if place is None or tape.calls[place].call.id in _unquiet(wire, session):
         return None  # something real happens there, which a mutation could not be told from
-    return tape, place
+    return None if _is_rewritten(tape, place) else (tape, place)
+
+
+def _is_rewritten(tape: Tape, place: int) -> bool:
+    """Return whether a fifth of the history is gone: the judge takes that for a rewrite on purpose, which loses nothing."""
+    size, before = (len(json.dumps(call.said)) for call in (tape.calls[place], tape.calls[place - 1]))
+    return size < _REWRITTEN_SHARE * before
 
 
 def _unquiet(wire: str, session: Sequence[ModelCall]) -> frozenset[str]:
@@ -108,10 +115,10 @@ def _blocks(call: Call) -> Iterator[dict[str, object]]:
 def _judge(mutation: Mutation, tape: Tape, place: int, hazards: Sequence[Hazard], score: Score) -> None:
     calls = tape.recorded()
     wanted = calls[place].id
-    found = list(find_in_requests(calls, hazards, has_costs=False))
+    found = list(find_in_requests(calls, hazards))
     codes = sorted({one.code for one in found if _request(one) == wanted})
     score.runs += 1
-    if mutation.code in codes:
+    if {mutation.code, *mutation.others} & {*codes}:
         score.found += 1
         score.beside.update(code for code in codes if code != mutation.code)
     else:

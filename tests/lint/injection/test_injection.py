@@ -29,10 +29,11 @@ N_SERVICE_RUNS = n_examples(20, 200)
 
 
 def test_mutations_spread_over_the_catalogue() -> None:
-    codes = [mutation.code for mutation in MUTATIONS]
-    assert len(codes) == len(set(codes)) >= 40
+    codes = {mutation.code for mutation in MUTATIONS}
+    assert len(codes) >= 40
     assert {code[:3] for code in codes} >= {"CKT", "CKS", "CKM", "CKB", "CKP", "CKR", "CKL"}
-    assert set(codes) <= {row.code for row in hazards() if row.requests}
+    assert codes <= {row.code for row in hazards() if row.requests}
+    assert len({mutation.what for mutation in MUTATIONS}) == len(MUTATIONS)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -56,7 +57,7 @@ def test_an_injected_hazard_is_named_at_its_turn(wire: str, shared: Path, reques
 def _scored(number: int, wire: str, pool: list[list[tuple[ModelCall, ...]]], n_runs: int) -> Score:
     mutation, score, rows = MUTATIONS[number], Score(MUTATIONS[number]), list(hazards())
     for n in range(n_runs):
-        random = Random(f"{mutation.code} {wire} {n}")
+        random = Random(f"{mutation.what} {wire} {n}")
         run(mutation, wire, pool, rows, random, score)
     return score
 
@@ -68,11 +69,11 @@ def test_nothing_is_reported_of_what_nobody_changed_but_what_the_baseline_explai
     rows, is_full = list(hazards()), bool(request.config.getoption("--full"))
     if is_full or wire == WIRES[0]:
         session = coding_session(shared, wire) if is_full else beginning_of_the_coding_session(shared, wire)
-        found = find_in_requests(session, rows, has_costs=False)
+        found = find_in_requests(session, rows)
         places = [(one.code, one.place.turn) for one in found if isinstance(one.place, RequestPlace)]
         expected = (
             (code, turn) for asked, code, turn in explained().elements() if asked == wire and turn <= len(session)
         )
         assert Counter(places) == Counter(expected)
     for session in service_runs(shared, wire, N_SERVICE_RUNS):
-        assert [str(one) for one in find_in_requests(session, rows, has_costs=False)] == []
+        assert [str(one) for one in find_in_requests(session, rows)] == []

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.parsed_call import ParsedCall, parse_call
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.rule import Change, Evidence, On, RequestRule, Step
 
 Json = Any
 WORDS = "You are a careful researcher; you say where a number comes from. " * 120
@@ -73,15 +70,6 @@ def text(words: str) -> Json:
 
 def tool(name: str, description: str = "does it") -> Json:
     return {"name": name, "description": description, "input_schema": SCHEMA}
-
-
-def hazard(code: str, on: On, ask: Callable[..., Any], rank: int = 50, confirmed_by: tuple[str, ...] = ()) -> Hazard:
-    return Hazard(code, code.lower(), "A", "error", requests=(RequestRule(on, ask, rank),), confirmed_by=confirmed_by)
-
-
-def named(level: str) -> Callable[[Step, Change], Evidence | None]:
-    """A rule that knows any change of a level."""
-    return lambda step, change: Evidence(f"{level} changed") if change.level == level else None
 
 
 def paths(blocks: Any) -> list[str]:

@@ -1,220 +1,123 @@
-"""Calls in, findings out: who names a change, where it stands, what it cost, what the provider says of it."""
+"""Records in, findings out: the code and place of what a call lost, its tokens and dollars, the provider's diagnosis."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from contextkit.cache.usage import Usage
-from contextkit.ledger.calls import BlockIds, ModelCall
-from contextkit.ledger.parsed_call import ParsedCall
-from contextkit.lint.finding import RequestPlace
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.detect import Calls, Detector, agreement, find_in_requests, grouped
-from contextkit.lint.requests.rule import Change, Evidence, Step
-from contextkit.models import model_named
-from contextkit.prices import cost_usd
-from contextkit.providers.endpoints import PARSERS
-from tests.lint.trace.calls import WORDS, anthropic, assistant, call, hazard, named, text, tool, user
+from contextkit.ledger.calls import BlockIds, ModelCall, Record, Remark
+from contextkit.ledger.misses import analyzed_calls
+from contextkit.lint.catalogue import hazards
+from contextkit.lint.finding import Finding, RequestPlace
+from contextkit.lint.requests.detect import Detector, find_in_requests
+from contextkit.lint.requests.findings import agreement
+from tests.lint.trace.calls import WORDS, anthropic, assistant, call, text, tool, user
 
 Json = Any
 FIRST = [user("a " * 400), assistant("b " * 400), user("c " * 400)]
 MORE = [assistant("d"), user("e")]
+CATALOGUE = {row.code: row for row in hazards()}
 
 
-def found(*bodies: Json, hazards: tuple[Hazard, ...] = (), **more: Json) -> Any:
-    return list(find_in_requests([call(body, number) for number, body in enumerate(bodies)], hazards, **more))
+def found(*bodies: Json) -> list[Finding]:
+    return found_in(call(body, number) for number, body in enumerate(bodies))
 
 
-def place(finding: Any) -> RequestPlace:
+def found_in(records: Iterable[Record]) -> list[Finding]:
+    return list(find_in_requests(records, hazards()))
+
+
+def place(finding: Finding) -> RequestPlace:
     assert isinstance(finding.place, RequestPlace)
     return finding.place
 
 
-def clock(number: int, *more: Json) -> Json:
-    return anthropic(*FIRST, *more, system=f"{WORDS} It is 10:0{number}.")
+def clock(minute: int, *more: Json) -> Json:
+    return anthropic(*FIRST, *more, system=f"{WORDS} It is 10:0{minute}.")
+
+
+def billed(sent: ModelCall, fresh: int, read: int, written: int) -> ModelCall:
+    return replace(sent, usage=Usage(fresh, read, written, 0, 9))
+
+
+# Codes and places
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_conversation_that_only_grows_has_no_findings() -> None:
     assert found(anthropic(*FIRST[:1]), anthropic(*FIRST), anthropic(*FIRST, *MORE)) == []
 
 
-def test_a_break_that_no_rule_knows_is_reported_all_the_same() -> None:
+def test_a_change_is_named_where_it_begins() -> None:
     (finding,) = found(clock(1), clock(2, *MORE))
     at = place(finding)
-    assert (finding.code, at.session, at.turn, at.request, at.level, at.path) == (
-        "CK001",
-        "s",
-        2,
-        "r1",
-        "system",
-        "system",
-    )
+    assert (finding.code, finding.detector) == ("CKS01", "requests")
+    assert (at.session, at.turn, at.request, at.level, at.path) == ("s", 2, "r1", "system", "system")
     assert at.offset == len(f'"{WORDS} It is 10:0')
     assert "10:01" in at.was
     assert "10:02" in at.now
-    assert finding.detector == "requests"
+
+
+def test_what_the_catalogue_does_not_have_is_not_told() -> None:
+    calls = [call(clock(1)), call(clock(2, *MORE), 1)]
+    assert list(find_in_requests(calls, [])) == []
+    assert [one.code for one in find_in_requests(calls, [CATALOGUE["CKS01"], CATALOGUE["CKB08"]])] == ["CKS01"]
 
 
 @pytest.mark.parametrize("padding", [0, 14])
 def test_secrets_around_a_difference_are_covered_wherever_the_window_cuts_them(padding: int) -> None:
-    one, other = (
+    bodies = [
         anthropic(user("hi"), system=f"{WORDS} key sk-ant-api03-{'Zq' * 20} {'x' * padding} at 10:0{n}") for n in (1, 2)
-    )
-    (found,) = find_in_requests([call(one, 0), call(other, 1)], [])
-    assert isinstance(found.place, RequestPlace)
-    for shown, end in ((found.place.was, "10:01"), (found.place.now, "10:02")):
+    ]
+    (finding,) = found(*bodies)
+    for shown, end in ((place(finding).was, "10:01"), (place(finding).now, "10:02")):
         assert end in shown and "***" in shown and "Zq" not in shown
 
 
-def test_the_narrowest_rule_names_a_change() -> None:
-    ranked = (("CKS02", "system", 90), ("CKS01", "system", 10), ("CKT01", "tools", 1))
-    rules = tuple(hazard(code, "change", named(level), rank) for code, level, rank in ranked)
-    (finding,) = found(clock(1), clock(2, *MORE), hazards=rules)
-    assert (finding.code, finding.message) == ("CKS01", "system changed")
-
-
 def test_a_change_behind_the_last_marker_is_no_break() -> None:
-    def marked(*last: Json) -> Json:
-        body = anthropic(*FIRST, system=[{**text(WORDS), "cache_control": {"type": "ephemeral"}}], mark=False)
-        return {**body, "messages": [*body["messages"], *last]}
-
-    assert found(marked(user("todo 1")), marked(*MORE), hazards=(hazard("CKM09", "change", named("messages")),)) == []
+    system = [{**text(WORDS * 2), "cache_control": {"type": "ephemeral"}}]
+    todos = (user("todo: look it up"), user("todo: answer"))
+    assert found(*(anthropic(todo, system=system, mark=False) for todo in todos)) == []
 
 
-def test_a_step_is_asked_about_even_where_nothing_changed() -> None:
-    def choice(step: Step) -> Evidence | None:
-        was, now = step.before.params.get("tool_choice"), step.after.params.get("tool_choice")
-        return None if was == now else Evidence("tool_choice changed", "tool_choice", str(was), str(now))
-
-    bodies = anthropic(*FIRST), anthropic(*FIRST, *MORE, tool_choice={"type": "any"})
-    (finding,) = found(*bodies, hazards=(hazard("CKP04", "step", choice),))
+def test_a_setting_is_named_at_the_level_of_parameters() -> None:
+    (finding,) = found(anthropic(*FIRST), anthropic(*FIRST, *MORE, tool_choice={"type": "any"}))
     at = place(finding)
-    assert (finding.code, at.turn, at.level, at.path) == ("CKP04", 2, "parameters", "tool_choice")
-    assert (at.was, at.now) == ("None", "{'type': 'any'}")
-    assert finding.cost_tokens
-    assert finding.cost_tokens > 500
+    assert (finding.code, at.turn, at.level, at.path) == ("CKP04", 2, "parameters", "tool_choice.type")
+    assert "tool_choice" in finding.message
+    assert (finding.cost_tokens or 0) > 500
 
 
-def test_a_call_is_asked_about_alone_and_a_session_at_the_end() -> None:
-    def unmarked(sent: ParsedCall) -> Evidence | None:
-        return None if any(block.marker for block in sent.blocks) else Evidence("no marker")
-
-    def many(calls: Calls) -> list[Evidence]:
-        return [Evidence(f"{len(calls)} calls in {len(calls.conversations)}", sent=calls[0])]
-
-    rules = hazard("CKB01", "call", unmarked), hazard("CKR05", "session", many)
-    findings = found(anthropic(*FIRST, mark=False), anthropic(*FIRST, *MORE), hazards=rules)
-    assert [(one.code, one.message, place(one).turn) for one in findings] == [
-        ("CKB01", "no marker", 1),
-        ("CKR05", "2 calls in 1", 1),
-    ]
+def test_a_check_of_one_request_has_no_price() -> None:
+    marked = [{**text(f"part {n}"), "cache_control": {"type": "ephemeral"}} for n in range(5)]
+    (finding,) = found(anthropic(*FIRST, system=marked, mark=False))
+    assert (finding.code, place(finding).turn, finding.cost_tokens, finding.cost_usd) == ("CKB08", 1, None, None)
+    assert place(finding).path == "system[4].cache_control"
 
 
-def test_earlier_calls_are_there_and_light() -> None:
-    seen: list[tuple[int, list[int]]] = []
-
-    def look(step: Step) -> None:
-        seen.append((step.turn, [len(sent.raw) for sent in step.earlier]))
-        assert all(sent.blocks for sent in step.earlier)
-        assert step.earlier[-1] is step.before
-
-    bodies = [anthropic(*FIRST, *MORE * n) for n in range(4)]
-    found(*bodies, hazards=(hazard("CKL01", "step", look),))
-    assert [(turn, [bool(size) for size in sizes]) for turn, sizes in seen] == [
-        (2, [True]),
-        (3, [False, True]),
-        (4, [False, False, True]),
-    ]
-
-
-def test_a_rule_that_cannot_read_a_request_says_so() -> None:
-    def broken(step: Step, change: Change) -> Evidence | None:
-        return step.after.params["nowhere"]["at all"]  # type: ignore[no-any-return]
-
-    (finding,) = found(clock(1), clock(2, *MORE), hazards=(hazard("CKS01", "change", broken),))
-    assert finding.code == "CK000"
-    assert "CKS01" in finding.message
-
-
-def test_a_changed_system_prompt_costs_what_the_call_before_had_written() -> None:
-    one, two = clock(1), clock(2, *MORE)
-    (finding,) = found(one, two)
-    written = PARSERS["anthropic_messages"](one).prompt.n_tokens
-    assert finding.cost_tokens == written
-    row = model_named("claude-sonnet-4-6")
-    bills = [Usage(0, 0, written, 0, 0), Usage(0, written, 0, 0, 0)]
-    paid, read = (cost_usd(row.provider, row.name, usage, 1_760_000_000.0) or 0.0 for usage in bills)
-    assert finding.cost_usd == pytest.approx(paid - read)
-
-
-def test_later_changes_of_a_step_cost_nothing_more() -> None:
-    other = anthropic(user("A"), *FIRST[1:], *MORE, system="It is " + WORDS, tools=[tool("x")])
-    rules = tuple(
-        hazard(f"CK{level[0].upper()}01", "change", named(level)) for level in ("tools", "system", "messages")
-    )
-    findings = found(anthropic(*FIRST, system="It was " + WORDS), other, hazards=rules)
-    assert [one.code for one in findings] == ["CKT01", "CKS01", "CKM01"]
-    assert findings[0].cost_tokens > 0
-    assert [one.cost_tokens for one in findings[1:]] == [0, 0]
-
-
-def test_a_change_in_the_tail_costs_less_than_one_in_front() -> None:
-    """The writes of the calls before the last are still readable."""
-    bodies = [
-        anthropic(*FIRST),
-        anthropic(*FIRST, *MORE),
-        anthropic(*FIRST, assistant("d"), user("E"), assistant("f"), user("g")),
-    ]
-    (finding,) = found(*bodies)
-    assert place(finding).path == "messages[4].content[0]"
-    assert finding.cost_tokens < 20
-
-
-def test_a_finding_of_a_model_without_a_price_has_its_tokens() -> None:
-    body = {**clock(1), "model": "somebodys-model"}, {**clock(2, *MORE), "model": "somebodys-model"}
-    calls = [replace(call(each, number), model="somebodys-model") for number, each in enumerate(body)]
-    (finding,) = find_in_requests(calls, [])
-    assert finding.cost_tokens
-    assert finding.cost_usd is None
-
-
-def test_the_verdict_of_the_provider_stands_beside_a_finding() -> None:
-    rule = hazard("CKS01", "change", named("system"), confirmed_by=("system_changed",))
-    said = {"system_changed": "confirmed", "tools_changed": "contradicted", "": "silent", "unavailable": "silent"}
-    for verdict, expected in said.items():
-        (finding,) = found(clock(1), clock(2, *MORE), hazards=(rule,), verdicts={"r1": verdict})
-        assert finding.verdict == verdict
-        assert agreement(finding, rule) == expected
-
-
-def test_findings_of_one_place_are_one_group_with_its_turns() -> None:
-    bodies = [clock(n, *MORE * n) for n in (1, 2, 3, 3, 4)]
-    (group,) = grouped(found(*bodies))
-    assert (group.code, group.path, group.spans) == ("CK001", "system", ((2, 3), (5, 5)))
-    assert str(group) == "CK001 s system turns 2-3, 5"
-
-
-def test_what_holds_no_body_is_counted_and_passed_over() -> None:
-    detector = Detector([])
-    recorded_calls = [
-        replace(call(clock(1)), prompt=None),
-        replace(call(clock(1)), prompt=BlockIds(16, (1,))),
+def test_calls_are_counted_in_their_lane() -> None:
+    """A sub-agent's call between two of the main agent is no change, and a conversation of its own."""
+    calls = [
         call(clock(1)),
+        call(anthropic(*FIRST, system=f"You review. {WORDS}"), 1, lane="reviewer"),
+        call(clock(2, *MORE), 2),
+        call(anthropic(*FIRST, *MORE, system=f"You check. {WORDS}"), 3, lane="reviewer"),
     ]
-    assert [finding for recorded in recorded_calls for finding in detector.feed(recorded)] == []
-    assert (detector.n_calls, detector.n_skipped, detector.n_unreadable) == (1, 2, 0)
+    places = [place(finding) for finding in found_in(calls)]
+    assert [(at.session, at.turn, at.request) for at in places] == [("s", 2, "r2"), ("s/reviewer", 2, "r3")]
 
 
 def test_one_question_a_call_is_compared_with_the_call_of_another_conversation() -> None:
     bodies = [anthropic(user(f"ticket {n}"), system=f"{WORDS} It is 10:0{n}.", mark=False) for n in (1, 2)]
     for body in bodies:
         body["system"] = [{**text(body["system"]), "cache_control": {"type": "ephemeral"}}]
-    calls = [call(body, n, session=f"s#{n}") for n, body in enumerate(bodies)]
-    (finding,) = find_in_requests(calls, [])
-    assert (place(finding).session, place(finding).turn, place(finding).path) == ("s#1", 1, "system[0]")
+    (finding,) = found_in(call(body, n, session=f"s#{n}") for n, body in enumerate(bodies))
+    at = place(finding)
+    assert (finding.code, at.session, at.turn, at.path) == ("CKS01", "s#1", 1, "system[0]")
     assert (finding.cost_tokens or 0) > 2_000
 
 
@@ -229,6 +132,117 @@ def test_a_billing_header_breaks_the_prefix_on_a_local_engine_and_not_at_claude_
         ]
         return [replace(call(body, n), model=model) for n, body in enumerate(bodies)]
 
-    (finding,) = find_in_requests(calls("gemma-4-26b"), [])
+    (finding,) = found_in(calls("gemma-4-26b"))
     assert place(finding).path == "system[0]" and (finding.cost_tokens or 0) > 2_000
-    assert list(find_in_requests(calls("claude-sonnet-4-6"), [])) == []
+    assert found_in(calls("claude-sonnet-4-6")) == []
+
+
+# Tokens and dollars
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _edited() -> list[Record]:
+    """Changed tools, system text and history at once."""
+    bodies = [
+        anthropic(user(word), *FIRST[1:], *more, system=f"{WORDS} It is 10:0{n}.", tools=[tool(name) for name in names])
+        for n, (word, names, more) in enumerate((("one", "a", ()), ("two", "ab", MORE)))
+    ]
+    return [billed(call(body, n), 0, 0, 3_500 + n) for n, body in enumerate(bodies)]
+
+
+def _paused() -> list[Record]:
+    """Ten minutes with a lifetime of five, and the bill for it."""
+    return [billed(call(clock(1)), 0, 0, 8_000), billed(call(clock(1, *MORE), 60), 0, 0, 8_010)]
+
+
+def _clock_on_a_bill() -> list[Record]:
+    return [billed(call(clock(1)), 0, 0, 8_000), billed(call(clock(2, *MORE), 1), 0, 0, 8_010)]
+
+
+def _evicted() -> list[Record]:
+    system = [{**text(WORDS * 3), "cache_control": {"type": "ephemeral"}}]
+    bodies = [anthropic(user(f"ticket {n}"), system=system, mark=False) for n in range(2)]
+    return [billed(call(body, n), 9, 0, 6_000) for n, body in enumerate(bodies)]
+
+
+@pytest.mark.parametrize(
+    ("records", "codes"),
+    [
+        (_edited(), ["CKT02", "CKS01", "CKM22"]),
+        (_paused(), ["CKL01"]),
+        (_clock_on_a_bill(), ["CKS01"]),
+        (_evicted(), ["CKL05"]),
+    ],
+    ids=["edits", "pause", "clock", "eviction"],
+)
+def test_the_findings_of_a_call_cost_what_report_says_that_it_lost(records: list[Record], codes: list[str]) -> None:
+    findings = found_in(records)
+    assert [finding.code for finding in findings] == codes
+    (miss,) = [one.miss for one in analyzed_calls(records) if one.miss and one.miss.is_loss]
+    assert sum(finding.cost_tokens or 0 for finding in findings) == miss.lost_tokens > 2_000
+    assert sum(finding.cost_usd or 0.0 for finding in findings) == pytest.approx(miss.cost_usd)
+
+
+def test_later_changes_of_a_call_cost_nothing_more() -> None:
+    first, *later = found_in(_edited())
+    assert (first.cost_tokens or 0) > 2_000
+    assert [(one.cost_tokens, one.cost_usd) for one in later] == [(0, 0.0), (0, 0.0)]
+
+
+def test_a_switch_of_the_model_is_the_loss_and_a_change_beside_it_is_told() -> None:
+    one, other = (anthropic(*FIRST, *more, system=f"{WORDS * 2} It is 10:0{n}.") for n, more in ((1, ()), (2, MORE)))
+    calls = [call(one), replace(call({**other, "model": "claude-haiku-4-5"}, 1), model="claude-haiku-4-5")]
+    tokens = {finding.code: finding.cost_tokens for finding in found_in(calls)}
+    assert tokens.keys() == {"CKP01", "CKS01"}
+    assert (tokens["CKP01"] or 0) > 4_000 and tokens["CKS01"] == 0
+
+
+def test_a_finding_of_a_model_without_a_price_has_its_tokens() -> None:
+    bodies = [{**body, "model": "somebodys-model"} for body in (clock(1), clock(2, *MORE))]
+    (finding,) = found_in(replace(call(body, n), model="somebodys-model") for n, body in enumerate(bodies))
+    assert finding.cost_tokens
+    assert finding.cost_usd is None
+
+
+def test_what_the_bill_says_was_read_is_no_finding() -> None:
+    assert found_in([billed(call(clock(1)), 0, 0, 4_000), billed(call(clock(2, *MORE), 1), 0, 4_000, 10)]) == []
+
+
+def test_a_declared_rewrite_of_the_history_is_no_finding() -> None:
+    calls = [call(anthropic(*FIRST)), call(anthropic(user("In short: " + "a " * 300), *FIRST[1:], *MORE), 1)]
+    assert [finding.code for finding in found_in(calls)] == ["CKM06"]
+    assert found_in([calls[0], Remark("compaction", "r1", "/compact"), calls[1]]) == []
+
+
+# Beside the findings
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("diagnosis", "expected"),
+    [("system_changed", "confirmed"), ("tools_changed", "contradicted"), ("unavailable", "silent"), ("", "silent")],
+)
+def test_the_diagnosis_of_the_provider_stands_in_a_finding(diagnosis: str, expected: str) -> None:
+    remarks = [Remark("verdict", "r1", diagnosis)] if diagnosis else []
+    (finding,) = found_in([call(clock(1)), *remarks, call(clock(2, *MORE), 1)])
+    assert finding.verdict == diagnosis
+    assert agreement(finding, CATALOGUE["CKS01"]) == expected
+
+
+def test_what_holds_no_body_is_counted_and_passed_over() -> None:
+    detector = Detector(hazards())
+    calls = [
+        replace(call(clock(1)), prompt=None),
+        replace(call(clock(1), 1), prompt=BlockIds(16, (1,))),
+        call(clock(1), 2),
+    ]
+    assert [finding for one in calls for finding in detector.feed(one)] == []
+    assert (detector.n_calls, detector.n_skipped, detector.n_unreadable) == (1, 2, 0)
+
+
+def test_a_field_that_no_table_lists_is_told_once() -> None:
+    detector = Detector(hazards())
+    for n in range(3):
+        assert list(detector.feed(call(anthropic(*FIRST, *MORE * n, wonder=1), n))) == []
+    (sentence,) = detector.unlisted_fields
+    assert "wonder" in sentence

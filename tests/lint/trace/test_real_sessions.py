@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.parsed_call import ParsedCall, parse_call
+from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import RequestPlace
 from contextkit.lint.requests.detect import Detector, find_in_requests
 from tests.lint.injection.sessions import (
@@ -26,25 +27,27 @@ COMPACTED = [174, 304]
 
 
 @pytest.mark.parametrize("wire", cases(WIRES[:1], WIRES))
-def test_a_real_coding_session_breaks_where_it_was_compacted_and_nowhere_else(
+def test_a_real_coding_session_is_rewritten_where_it_was_compacted_and_no_text_of_it_is_lost(
     wire: str, shared: Path, request: pytest.FixtureRequest
 ) -> None:
     """By default its first 199 calls, on one wire."""
     is_full = request.config.getoption("--full")
     calls = coding_session(shared, wire) if is_full else beginning_of_the_coding_session(shared, wire, FIRST_COMPACTION)
-    findings = list(find_in_requests(calls, []))
-    places = [finding.place for finding in findings if isinstance(finding.place, RequestPlace)]
-    assert [(place.turn, place.level) for place in places] == [
-        (turn, "messages") for turn in COMPACTED if turn <= len(calls)
+    gaps = [
+        (place, gap) for place, one in enumerate(analyzed_calls(calls), 1) if one.verdict for gap in one.verdict.gaps
     ]
-    assert {finding.cost_tokens for finding in findings} <= {0}  # a rewrite is no avoidable loss
+    assert [place for place, gap in gaps if gap.cause == "compaction"] == [n for n in COMPACTED if n <= len(calls)]
+    assert [(place, gap.cause) for place, gap in gaps if gap.whose == "program_bytes"] == []
+    findings = list(find_in_requests(calls, hazards()))
+    assert {one.code for one in findings} <= {"CKP02", "CKP03", "CKL01", "CKL04"}  # each explained in the baseline
+    assert not {one.place.turn for one in findings if isinstance(one.place, RequestPlace)} & {*COMPACTED}
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_real_runs_are_as_many_conversations_without_a_break(wire: str, shared: Path) -> None:
-    detector = Detector([], has_costs=False)
+def test_real_runs_have_no_findings(wire: str, shared: Path) -> None:
+    detector = Detector(hazards())
     runs = service_runs(shared, wire, n_examples(20, 200))
-    found = [one for run in runs for call in run for one in detector.feed(replace(call, session=""))]
+    found = [one for run in runs for call in run for one in detector.feed(call)]
     assert (found, detector.n_calls) == ([], sum(map(len, runs)))
 
 
@@ -66,7 +69,7 @@ def test_a_clock_put_into_a_real_run_costs_what_the_run_s_cache_held_and_its_rem
     body = body_of(run[5])
     body["system"][0]["text"] += " It is 10:01."
     run[5] = with_body(run[5], body)
-    findings = list(find_in_requests(run, []))
+    findings = list(find_in_requests(run, hazards()))
     places = [finding.place for finding in findings if isinstance(finding.place, RequestPlace)]
     assert [(place.turn, place.path) for place in places] == [(6, "system[0]"), (7, "system[0]")]  # there, and back
     there, back = (finding.cost_tokens or 0 for finding in findings)

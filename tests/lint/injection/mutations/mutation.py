@@ -26,3 +26,5 @@ class Mutation:
     None where the tape has nothing that the hazard could touch."""
     wires: tuple[str, ...] = EVERY
     """Where it can happen."""
+    others: tuple[str, ...] = ()
+    """Codes that say it as well: where a breakpoint one block earlier would save nearly all, that is the loss."""

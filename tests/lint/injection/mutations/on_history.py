@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from tests.lint.injection.mutations.mutation import CLAUDE, Mutation
-from tests.lint.injection.tape import Call, Tape, in_content, part, put, results, say, user_turns
+from tests.lint.injection.tape import Call, Tape, in_content, part, results, say, user_turns
 
 Json = Any
 
@@ -39,13 +39,6 @@ def _bare(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: _bare(item) for key, item in value.items() if key != "cache_control"}
     return [_bare(item) for item in value] if isinstance(value, list) else value
-
-
-def _opens_turn(message: Json) -> bool:
-    """Whether a history may begin there: with a user's words, so that no result stands without its call."""
-    content = message.get("content")
-    is_result = isinstance(content, list) and any(one.get("type") == "tool_result" for one in content)
-    return message.get("role") == "user" and not is_result
 
 
 def window(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -272,44 +265,14 @@ def scrubbed(tape: Tape, turn: int, rng: Random) -> int | None:
     return turn
 
 
-_SUMMARIES = (
-    (
-        "This session is being continued from a previous conversation that ran out of context. Summary: the user asked for help, some "
-        "steps were done, and the rest is described below. 1. What was asked. 2. What was found. 3. What is left to do."
-    ),
-    "# Summary of the conversation so far\n- The goal was agreed on.\n- Several things were looked up.\n- The last step is under way.",
-)
-
-
-def compacted(tape: Tape, turn: int, rng: Random) -> int | None:
-    """The history gives way to a summary, the last messages stay."""
-    said = _spoken_of(tape.calls[turn])
-    places = range(4, len(said))
-    ends = [k for k in places if _opens_turn(said[k])] or [k for k in places if said[k].get("role") == "assistant"]
-    if not ends:
-        return None
-    cut, text = rng.choice(ends[-4:]), rng.choice(_SUMMARIES)
-    if cut < 8 or len(json.dumps(said[:cut])) < 8 * len(text) or len(_spoken_of(tape.calls[turn - 1])) < cut:
-        return None
-    for call in tape.calls[turn:]:
-        first = call.first
-        call.said[first : first + cut] = []
-        if call.wire == CLAUDE and call.said[first]["role"] == "user":
-            call.said[first]["content"].insert(0, part(call, text))
-        else:
-            put(call, 0, {"role": "user", "content": [part(call, text)]})
-    return turn
-
-
 MUTATIONS = (
     Mutation("CKM01", "thinking left out once the user speaks", thinking_left_out),
     Mutation("CKM03", "thinking left out for another model, and back", converted_at_a_switch),
     Mutation("CKM04", "the last N messages", window),
-    Mutation("CKM05", "trimmed to just below a cap", trimmed_to_cap),
+    Mutation("CKM04", "trimmed to just below a cap", trimmed_to_cap),
     Mutation("CKM06", "old results are placeholders", pruned),
-    Mutation("CKM07", "results before a large one cut to a budget", squeezed),
-    Mutation("CKM08", "results fade with their distance from the end", fading),
-    Mutation("CKM09", "reminder that is not kept", reminder_not_kept),
-    Mutation("CKM23", "results scrubbed while a server is gone", scrubbed),
-    Mutation("CKM27", "history folded into a summary", compacted),
+    Mutation("CKM06", "results before a large one cut to a budget", squeezed),
+    Mutation("CKM06", "results fade with their distance from the end", fading),
+    Mutation("CKM09", "reminder that is not kept", reminder_not_kept, others=("CKB02",)),
+    Mutation("CKM06", "results scrubbed while a server is gone", scrubbed),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from contextkit.cache.usage import Usage
 from tests.lint.injection.mutations.mutation import CLAUDE, Mutation
-from tests.lint.injection.tape import Call, Tape, new_tool, part, system
+from tests.lint.injection.tape import Call, Tape, part
 
 Json = Any
 _SHORT, _LONG = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
@@ -51,16 +51,10 @@ def none(tape: Tape, turn: int, rng: Random) -> int | None:
 
 
 def lost_on_the_way(tape: Tape, turn: int, rng: Random) -> int | None:
-    """A gateway rebuilds blocks by the keys it knows: all markers are gone, or those of the messages."""
-    if not _is_large(tape, turn):
-        return None
-    is_all = rng.random() < 0.5
-    for i, call in enumerate(tape.calls):
-        _mark(call.body["system"][-1])
-        if i >= turn:
-            for block in _blocks(call) if is_all else (block for message in call.said for block in message["content"]):
-                block.pop("cache_control", None)
-    return turn
+    """From a turn on a gateway rebuilds blocks by the keys it knows, and all markers are gone."""
+    for call in tape.calls[turn:]:
+        _unmark(call)
+    return turn if _is_large(tape, turn) else None
 
 
 def out_of_reach(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -159,21 +153,10 @@ def on_nothing(tape: Tape, turn: int, rng: Random) -> int | None:
     return turn
 
 
-def on_what_varies(tape: Tape, turn: int, rng: Random) -> int | None:
-    """The only marker stands on the last message, which a template fills anew for each request: two changes show it."""
-    if turn + 2 >= len(tape.calls) or not _is_large(tape, turn):
-        return None
-    for i, call in enumerate(tape.calls):
-        _unmark(call)
-        text = f"{'Guide. ' * 3500}The queue holds {400 + 7 * i * (i > turn)} orders, the oldest waits for {30 + i * (i > turn)} minutes."
-        call.body["system"] += [{"type": "text", "text": text, "cache_control": _SHORT}]
-    return turn + 2
-
-
 def pause(tape: Tape, turn: int, rng: Random) -> int | None:
-    """The user is away for longer than the entry lives."""
-    tape.shift(turn, rng.uniform(330, 3000) if tape.wire == CLAUDE else rng.uniform(90_000, 200_000))
-    return turn if _is_large(tape, turn, 40_000 if tape.wire == CLAUDE else 10_000) else None
+    """The user is away for longer than the entry lives, and for less than the longest lifetime that is sold."""
+    tape.shift(turn, rng.uniform(330, 3000))
+    return turn if _is_large(tape, turn, 40_000) else None
 
 
 def long_answer(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -188,15 +171,17 @@ def long_answer(tape: Tape, turn: int, rng: Random) -> int | None:
 
 
 def downgraded(tape: Tape, turn: int, rng: Random) -> int | None:
-    """A switch of the client turns an hour into five minutes, or asks for no long retention any more."""
+    """An hour is asked for, and from a turn on a write of five minutes is billed."""
+    before, new = 0, [0 for _ in tape.calls]
     for i, call in enumerate(tape.calls):
-        if call.wire != CLAUDE:
-            call.body["prompt_cache_retention"] = "24h" if i < turn else "in_memory"
-            continue
         _unmark(call)
-        _mark(call.body["system"][-1], _LONG if i < turn else _SHORT)
-        _mark(_ends(call)[-1], _LONG if i < turn else _SHORT)
-    return turn
+        _mark(call.body["system"][-1], _LONG)
+        _mark(_ends(call)[-1], _LONG)
+        size = len(json.dumps(call.body)) // 4
+        new[i] = size - before
+        call.call = replace(call.call, usage=Usage(0, before, new[i] * (i >= turn), new[i] * (i < turn), 50))
+        before = size
+    return turn if new[turn] > 1_000 else None
 
 
 def fan_out(tape: Tape, turn: int, rng: Random) -> int | None:
@@ -230,47 +215,6 @@ def fan_out(tape: Tape, turn: int, rng: Random) -> int | None:
     return turn + 1
 
 
-def keep_alive(tape: Tape, turn: int, rng: Random) -> int | None:
-    """A call that should keep the entry warm comes too late, or with other tools."""
-    if not _is_large(tape, turn, 40_000):
-        return None
-    before = tape.calls[turn - 1]
-    body = json.loads(json.dumps(before.body))
-    body |= {"max_tokens": 1}
-    body.pop("thinking", None)
-    is_late = rng.random() < 0.5
-    at = before.call.at + (rng.uniform(320, 600) if is_late else 200)
-    if not is_late:
-        body["tools"] = [new_tool(before, "ping", "Does nothing.", {}), *body["tools"]]
-    one = replace(before.call, id="keep-alive", at=at, first_byte_at=at + 1, ended_at=at + 1, usage=None)
-    tape.calls.insert(turn, Call(tape.wire, one, body))
-    tape.shift(turn + 1, at - before.call.at)
-    return turn
-
-
-def pre_warm(tape: Tape, turn: int, rng: Random) -> int | None:
-    """A call warms the prompt up before the first real one, built by other code."""
-    first = tape.calls[0]
-    del tape.calls[turn + 1 :]
-    guide = "\n".join(f"Paragraph {n} of the policy says what holds in case {n}." for n in range(600))
-    for call in tape.calls:
-        slot = system(call)
-        slot.text = f"{slot.text}\n{guide}"
-        _unmark(call)
-        _mark(call.body["system"][-1])
-        _mark(_ends(call)[-1])
-    body = {key: value for key, value in json.loads(json.dumps(first.body)).items() if key != "thinking"}
-    body |= {"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "text", "text": "warm up"}]}]}
-    if rng.random() < 0.5:
-        del body["tools"]
-    else:
-        body["tools"] = [new_tool(first, "ping", "Does nothing.", {}), *body["tools"]]
-    at = first.call.at - 20
-    one = replace(first.call, id="pre-warm", at=at, first_byte_at=at + 1, ended_at=at + 1, usage=None)
-    tape.calls.insert(0, Call(tape.wire, one, body))
-    return 1
-
-
 def evicted(tape: Tape, turn: int, rng: Random) -> int | None:
     """The provider drops the entry of the messages before its time; the head is still there."""
     if not _is_large(tape, turn, 60_000):
@@ -291,20 +235,17 @@ def evicted(tape: Tape, turn: int, rng: Random) -> int | None:
 
 MUTATIONS = (
     Mutation("CKB01", "nothing is marked", none, (CLAUDE,)),
-    Mutation("CKB02", "the marker stands on what varies", on_what_varies, (CLAUDE,)),
     Mutation("CKB03", "more than twenty positions since the last marker", out_of_reach, (CLAUDE,)),
-    Mutation("CKB04", "markers frozen at four", frozen, (CLAUDE,)),
-    Mutation("CKB05", "anchor planned anew", wandering_anchor, (CLAUDE,)),
-    Mutation("CKB07", "all markers in front", all_in_front, (CLAUDE,)),
+    Mutation("CKB02", "markers frozen at four", frozen, (CLAUDE,)),
+    Mutation("CKB02", "anchor planned anew", wandering_anchor, (CLAUDE,)),
+    Mutation("CKB02", "all markers in front", all_in_front, (CLAUDE,)),
     Mutation("CKB08", "five markers", five, (CLAUDE,)),
     Mutation("CKB09", "an hour behind five minutes", long_behind_short, (CLAUDE,)),
-    Mutation("CKB10", "markers lost on the way", lost_on_the_way, (CLAUDE,)),
+    Mutation("CKB01", "markers lost on the way", lost_on_the_way, (CLAUDE,)),
     Mutation("CKB12", "marker on an empty text or a thought", on_nothing, (CLAUDE,)),
-    Mutation("CKL01", "a pause longer than the entry lives", pause),
-    Mutation("CKL02", "an answer that takes minutes", long_answer, (CLAUDE,)),
+    Mutation("CKL01", "a pause longer than the entry lives", pause, (CLAUDE,)),
+    Mutation("CKL01", "an answer that takes minutes", long_answer, (CLAUDE,)),
     Mutation("CKL03", "sub-agents that start at once", fan_out, (CLAUDE,)),
     Mutation("CKL05", "an entry dropped before its time", evicted, (CLAUDE,)),
-    Mutation("CKL06", "an hour becomes five minutes", downgraded),
-    Mutation("CKL07", "keep-alive that misses", keep_alive, (CLAUDE,)),
-    Mutation("CKL09", "warm-up of another prompt", pre_warm, (CLAUDE,)),
+    Mutation("CKL06", "an hour becomes five minutes", downgraded, (CLAUDE,)),
 )

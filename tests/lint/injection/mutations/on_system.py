@@ -184,19 +184,6 @@ def volatile_end(tape: Tape, turn: int, rng: Random) -> int | None:
     return turn
 
 
-def section_before_the_marker(tape: Tape, turn: int, rng: Random) -> int | None:
-    """A middleware puts a section of its own before the block that another one marks."""
-    shown = rng.randint(2, 9)
-    for i, call in enumerate(tape.calls):
-        whose = rng.choice(("customers", "colleagues")) if i > turn else "customers"
-        text = f"The inbox shows {shown + max(0, i - turn + 1)} unread letters of {whose}."
-        first, *rest = call.body["system"]
-        first.pop("cache_control", None)
-        marked = {"type": "text", "text": _GUIDE.strip(), "cache_control": {"type": "ephemeral"}}
-        call.body["system"] = [first, *rest, {"type": "text", "text": text}, marked]
-    return turn
-
-
 def rebuilt(tape: Tape, turn: int, rng: Random) -> int | None:
     """After a restart the prompt is built anew by another version of the program."""
     tape.shift(turn, rng.uniform(10, 4000))
@@ -212,19 +199,6 @@ def rebuilt(tape: Tape, turn: int, rng: Random) -> int | None:
             taped.body["model"] = {CLAUDE: "claude-sonnet-4-6", CHAT: "gpt-4.1"}.get(taped.wire, "gpt-5-mini")
             taped.call = replace(taped.call, model=taped.body["model"])
     return turn
-
-
-def variants(tape: Tape, turn: int, rng: Random) -> int | None:
-    """An experiment picks one of two prompts for each request."""
-    one = "You are a careful assistant who explains every step.\n"
-    other = "You are a brisk assistant who gives results first.\n"
-    picks = [0] * turn + [1] + [rng.randrange(2) for _ in tape.calls[turn + 1 :]]
-    back = next((i for i in range(turn + 1, len(picks)) if picks[i] == 0), None)
-    is_named = rng.random() < 0.4
-    label = "Prompt version: " if is_named else ""
-    named = (one, other) if not is_named else ("v3-a\n" + one, "v3-b\n" + other)
-    _fill(tape, turn, rng, label, lambda i: named[picks[i]])
-    return turn if is_named else back
 
 
 _REMINDERS = (
@@ -252,8 +226,6 @@ MUTATIONS = (
     Mutation("CKS06", "list of tasks in the system text", plan),
     Mutation("CKS07", "file of instructions read again on resume", instruction_file),
     Mutation("CKS08", "words for the turn in the marked block", volatile_end, (CLAUDE,)),
-    Mutation("CKS09", "a middleware's section before the marked block", section_before_the_marker, (CLAUDE,)),
     Mutation("CKS10", "system text rebuilt after a restart", rebuilt),
-    Mutation("CKS12", "two variants of a prompt in turn", variants),
     Mutation("CKS13", "system messages hoisted to the top", hoisted),
 )
