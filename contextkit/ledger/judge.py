@@ -816,10 +816,9 @@ class _Gaps:
         changes = _changes(self._best.sent, self._sent)
         if changes:
             first = gap_of(changes[0])
-            is_field = (
-                first.place.split("[")[0] == gap.place.split("[")[0]
-            )  # `instructions` are rendered as an item of `input`
-            yield replace(gap, place=gap.place if is_field else first.place, kind=first.kind, evidence=first.evidence)
+            yield replace(
+                gap, place=first.place, kind=first.kind, evidence=first.evidence, was=first.was, now=first.now
+            )
         elif gap.tokens and self._best.sent.raw and self._sent.raw:
             yield replace(gap, whose="nobody", cause="compaction", evidence=_SERVER_EDIT, was="", now="")
         elif gap.tokens:
