@@ -293,9 +293,9 @@ class Look:
 
     def _in_recording(self, file: str, faults: Faults, progress: Callable[[str], None]) -> Iterator[Finding]:
         from contextkit.importers.registry import check_any_read, records_in
-        from contextkit.lint.requests.detect import Detector
+        from contextkit.lint.requests.detect import RequestDetector
 
-        detector = Detector(hazards())
+        detector = RequestDetector(hazards())
         before = faults.n_files, faults.n_refused
         for record in records_in([file], faults):
             yield from self._selected(detector.feed(record))

@@ -1083,7 +1083,7 @@ def _removed_reminder(was: Sent, now: Sent) -> tuple[str, str]:
 
 def _changes(was: Sent, now: Sent) -> list[NamedChange]:
     """The changes between two calls with their kinds; none where a body is not kept, or is of no form that is known."""
-    from contextkit.ledger.changes.kinds import named  # most calls changed nothing
+    from contextkit.ledger.changes.kinds import named_changes  # most calls changed nothing
     from contextkit.ledger.parsed_call import parse_call
 
     if not was.raw or not now.raw:
@@ -1091,7 +1091,7 @@ def _changes(was: Sent, now: Sent) -> list[NamedChange]:
     try:
         one = parse_call(replace(was.call, prompt=Bodies(was.raw)))
         other = parse_call(replace(now.call, prompt=Bodies(now.raw)), one)
-        return named(one, other) if one and other else []
+        return named_changes(one, other) if one and other else []
     except (UnreadableRequest, *MISFITS):
         return []
 

@@ -2,7 +2,7 @@
 
 `LedgerAnalyzer` takes records one by one and returns an `AnalyzedCall` per call. `MissDetector` asks the judge where a
 prompt was recorded. Of the other calls, those of transcripts, it decides by the bills of their lane whether one missed;
-then the first cause with evidence in the times and remarks is told (`causes.py`). Where the record explains nothing,
+then it takes the first cause with evidence in the times and remarks (`causes.py`). Where the record explains nothing,
 the cause is `unknown`.
 """
 
@@ -158,14 +158,14 @@ class MissDetector:
         if remarks:
             lane.remarks = {**lane.remarks, **remarks}
         row, usage = self._row_of(call), complete_usage(call)
-        told = self._judge.feed(call, row, usage, lane.remarks)
-        self.verdict, messages = told, self._messages.feed(call, is_billed=usage is not None)
+        judged = self._judge.feed(call, row, usage, lane.remarks)
+        self.verdict, messages = judged, self._messages.feed(call, is_billed=usage is not None)
         if usage is None:
             lane.unbilled += 1
         else:
             now = call_facts(call, usage)
-            verdict, is_shorter = self._by_bills(lane, now, told, messages)
-            self.verdict = told or verdict
+            verdict, is_shorter = self._by_bills(lane, now, judged, messages)
+            self.verdict = judged or verdict
             self._advance(lane, now, is_miss=is_shorter)
         return None if self.verdict is None else _miss(self.verdict, call, self._index)
 
@@ -174,26 +174,26 @@ class MissDetector:
         return self._judge.forecast(call, self._row_of(call))
 
     def _by_bills(
-        self, lane: LaneState, now: CallFacts, told: Verdict | None, messages: Messages | None
+        self, lane: LaneState, now: CallFacts, judged: Verdict | None, messages: Messages | None
     ) -> tuple[Verdict, bool]:
-        """Judge a call by the bills, and say whether it read less than they promised; `told` is what its prompt tells."""
+        """Judge a call by the bills, and say whether it read less than they promised; `judged` is the verdict by its prompt."""
         row, read = self._row_of(now.call), now.usage.read or 0
         if lane.before is None or not lane.high_tokens:
-            shared = told.shared or 0 if told and told.earlier_id and lane.before is None else 0
+            shared = judged.shared or 0 if judged and judged.earlier_id and lane.before is None else 0
             self.is_silent = bool(shared) and self._judge.is_silent(now.call)
-            if self._examine is not None and told is not None and shared:
-                predicted = told.predicted_read or 0
-                why = told.main.cause if is_shortfall(shared, predicted) and told.main else None
+            if self._examine is not None and judged is not None and shared:
+                predicted = judged.predicted_read or 0
+                why = judged.main.cause if is_shortfall(shared, predicted) and judged.main else None
                 self._examine(Prediction(now, None, shared, shared, predicted, why, self.is_silent))
-            return by_bills(now, 0, None if told else _first_call(now, row)), False
+            return by_bills(now, 0, None if judged else _first_call(now, row)), False
         expected = min(lane.high_tokens, now.prompt_tokens)
         self.is_silent = self._judge.is_silent(now.call)
         is_shorter = is_shortfall(expected, read) and not self.is_silent
         pair = CallPair(lane, lane.before, now, row, messages)
         if self._examine is not None:
             trivial = min(lane.before.prompt_tokens, now.prompt_tokens)
-            self._examine(Prediction(now, pair, trivial, expected, *_predicted(pair, expected, told), self.is_silent))
-        cause = cause_of_miss(pair, expected) if is_shorter and told is None else None
+            self._examine(Prediction(now, pair, trivial, expected, *_predicted(pair, expected, judged), self.is_silent))
+        cause = cause_of_miss(pair, expected) if is_shorter and judged is None else None
         return by_bills(now, max(0, expected - read), cause), is_shorter
 
     def _advance(self, lane: LaneState, now: CallFacts, *, is_miss: bool) -> None:

@@ -17,7 +17,7 @@ LOOKBACK = 20
 checking works")."""
 
 
-MOST = 4
+MAX_BREAKPOINTS = 4
 """Breakpoints a request may carry, the automatic one included."""
 
 
@@ -43,7 +43,7 @@ class Plan:
     """Positions that a lookup from each breakpoint visits."""
     long_ttl_seconds: int = 0
     """A longer lifetime that may be chosen place by place where it is expected to pay; 0 where lifetimes are given."""
-    most: int = MOST
+    most: int = MAX_BREAKPOINTS
     """Breakpoints a request may carry."""
     implicit_lookback: int = 0
     """Positions that a lookup from the provider's implicit breakpoint visits; 0 where it sets none."""

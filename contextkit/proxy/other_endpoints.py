@@ -20,7 +20,7 @@ from contextkit.importers.billed import provider_of_request, requested_model
 from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.parsed_call import RECENT, ParsedCall, nearest, parse_call
 from contextkit.lint.finding import Finding
-from contextkit.lint.requests.findings import Spot, catalogue
+from contextkit.lint.requests.findings import Spot, all_codes
 from contextkit.prompt.conversations import Conversations
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.endpoints import endpoint_of
@@ -81,7 +81,7 @@ class OtherEndpoints:
         sent = replace(recorded.call, id=f"{session}/{turn}", session=session, account=names.account, host=names.host)
         forecast = self._judge.forecast(sent, body)
         spot = Spot(session, turn, "")
-        findings = broken_by(forecast, recorded, spot, catalogue()) if forecast else []
+        findings = broken_by(forecast, recorded, spot, all_codes()) if forecast else []
         self._judge.sent(sent.id, call.at)
         return OtherCall(session, turn, model, provider, tuple(findings))
 

@@ -12,7 +12,7 @@ from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest, UsageError
 from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.requests.findings import Spot, catalogue, differences
+from contextkit.lint.requests.findings import Spot, all_codes, findings_between
 from contextkit.watcher.guard import parsed_body
 
 
@@ -25,7 +25,7 @@ def breaks(before: Any, after: Any) -> str:
     one, other = _read("before", before), _read("after", after)
     if one.endpoint != other.endpoint:
         return f"  the requests are of two endpoints: {one.endpoint}, then {other.endpoint}"
-    return listed(differences(_all_cached(one), other, Spot("", 2, ""), catalogue()))
+    return listed(findings_between(_all_cached(one), other, Spot("", 2, ""), all_codes()))
 
 
 def _all_cached(sent: ParsedCall) -> ParsedCall:
@@ -93,7 +93,7 @@ def format_finding(finding: Finding) -> str:
 
 
 def _name_of(code: str) -> str:
-    hazard = catalogue().hazards.get(code)
+    hazard = all_codes().hazards.get(code)
     return f" {hazard.name}" if hazard else ""
 
 

@@ -1,5 +1,4 @@
-"""The guard of a watched client: compares each request with its conversation before it is sent, and each bill with what
-was expected.
+"""The guard of a watched client: judges each request before it is sent, and each call by its bill.
 
 Takes the bytes of requests and responses from the transport, sends findings to a `Notifier` and rows to a ledger. It
 never changes a call and lets pass what it cannot read. One lock, held for a memory compare, protects its state between
@@ -36,17 +35,18 @@ from contextkit.ledger.parsed_call import ParsedCall, parse_call
 from contextkit.ledger.verdict import Verdict
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.checks import BEFORE_SENDING, failed
+from contextkit.lint.requests.checks import CHECKS_BEFORE_SENDING, failed_checks
 from contextkit.lint.requests.findings import (
     Codes,
     Spot,
     agreement,
-    catalogue,
-    differences,
+    all_codes,
     finding_of_check,
+    findings_between,
     findings_of,
 )
 from contextkit.models import find_model
+from contextkit.prompt.breakpoints import MAX_BREAKPOINTS
 from contextkit.prompt.conversations import BodyPrefix, has_same_head
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.endpoints import BODIES
@@ -188,8 +188,8 @@ class CallRecorder:
 
 _MOST_CUT_BYTES = 1 << 16
 """Larger requests are parsed again when needed: their blocks take several times the memory of their bytes."""
-_BY_THE_REQUEST = ("params_changed", "model_changed", "account_changed")
-"""Causes that are told before a request leaves, beside changes of its text."""
+_CAUSED_BY_REQUEST = ("params_changed", "model_changed", "account_changed")
+"""Causes that a request shows before it leaves, beside changes of its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +229,9 @@ class Guard:
         "_lock",
         "_notifier",
         "_recording",
+        "_unjudged",
         "_unlisted",
         "_unmarked",
-        "_untold",
     )
 
     def __init__(
@@ -254,7 +254,7 @@ class Guard:
         self._unlisted = UnlistedFields()
         self._unmarked: set[str] = set()
         """Models whose requests were reported to mark nothing."""
-        self._untold: dict[str, tuple[SentRequest, ModelCall, str]] = {}
+        self._unjudged: dict[str, tuple[SentRequest, ModelCall, str]] = {}
         """Calls that ended and are not judged yet: request, call, and the provider's own diagnosis."""
         # A ledger may hold several runs; conversations of different runs get different names.
         run = RUN if recording is None else f"{RUN}-{token_hex(4)}"
@@ -281,7 +281,7 @@ class Guard:
             return None
         where, at = caller(), self._clock()
         try:
-            conversation, sent_request = self._compared(wire, body, names, where, at)
+            conversation, sent_request = self._continue_or_parse(wire, body, names, where, at)
         except PrefixBroken:
             raise
         except ContextKitError:
@@ -294,7 +294,7 @@ class Guard:
         with self._lock:
             return self._histories.whole(body)
 
-    def _compared(
+    def _continue_or_parse(
         self, wire: str, body: bytes, names: ClientNames, where: Caller, at: float
     ) -> tuple[Conversation, SentRequest]:
         with self._lock:
@@ -303,12 +303,12 @@ class Guard:
                 one, prefix = match
                 self._conversations.store(one, lambda one: _advance(one, prefix, at, None))
                 return one, _sent_request(one, body, at, where)
-        return self._parsed(wire, body, names, where, at)
+        return self._parse_and_judge(wire, body, names, where, at)
 
-    def _parsed(
+    def _parse_and_judge(
         self, wire: str, body: bytes, names: ClientNames, where: Caller, at: float
     ) -> tuple[Conversation, SentRequest]:
-        """Parse a request that does not simply append to an earlier one; a request that is stopped is not stored."""
+        """Judge a request that does not simply append to an earlier one; a request that is stopped is not stored."""
         call = parsed_body(body, wire, at=at, in_headers=names)
         for text in self._unlisted.new(wire, call.body):
             logging.getLogger("contextkit.watch").warning("%s", sanitize(text))
@@ -352,13 +352,16 @@ class Guard:
         A request that continues a history that only the provider has is compared with `before`.
         """
         codes = self._all_codes()
-        refused = [finding_of_check(name, why, spot, codes, "guard") for name, why in failed(sent, BEFORE_SENDING)]
+        refused = [
+            finding_of_check(name, why, spot, codes, "guard")
+            for name, why in failed_checks(sent, CHECKS_BEFORE_SENDING)
+        ]
         if forecast is not None:
             return (*broken_by(forecast, sent, spot, codes), *refused)
-        return (*(differences(before, sent, spot, codes) if before and sent.previous else ()), *refused)
+        return (*(findings_between(before, sent, spot, codes) if before and sent.previous else ()), *refused)
 
     def _all_codes(self) -> Codes:
-        return catalogue() if self._codes is None else self._codes
+        return all_codes() if self._codes is None else self._codes
 
     def _with_diagnostics(self, conversation: Conversation, sent_request: SentRequest) -> bytes:
         if not self._has_diagnostics:
@@ -376,16 +379,16 @@ class Guard:
         bill: ResponseSummary,
         watched: WatchedCall,
     ) -> None:
-        """Finish a call: update its conversation, record it, and report a bill that differs from the expected one."""
+        """Finish a call: update its conversation, record it, and report what its bill shows."""
         with self._lock:
             conversation.previous = bill.id or conversation.previous
-        told = replace(call, id=_id_of(sent_request.name, sent_request.turn), session=sent_request.name)
+        numbered = replace(call, id=_id_of(sent_request.name, sent_request.turn), session=sent_request.name)
         is_answered = call.usage is not None or call.error is None
         with self._lock:
-            self._untold[told.id] = sent_request, call, bill.verdict
-        judged = self._judge.ended(told, watched.whole if is_answered else None)
+            self._unjudged[numbered.id] = sent_request, call, bill.verdict
+        judged = self._judge.ended(numbered, watched.whole if is_answered else None)
         if not is_answered:
-            judged.append((told.id, None))
+            judged.append((numbered.id, None))
         if bill.items is not None:
             with self._lock:
                 self._histories.add_response(bill.id, watched.body, bill.items)
@@ -395,7 +398,7 @@ class Guard:
             self._recording.append(call, watched.whole)
         for name, verdict in judged:
             with self._lock:
-                sent, ended, diagnosis = self._untold.pop(name)
+                sent, ended, diagnosis = self._unjudged.pop(name)
             for finding in self._findings_after(sent, ended, verdict, diagnosis):
                 self._notifier.after(finding, sent.where)
 
@@ -408,9 +411,9 @@ class Guard:
         if verdict is None or verdict.read is None or not verdict.is_miss:
             return []
         spot = Spot(sent_request.name, sent_request.turn, "", str(sent_request.where))
-        told = {finding.code for finding in sent_request.findings}
+        reported = {finding.code for finding in sent_request.findings}
         found = findings_of(verdict, call, spot, self._all_codes(), "provider")
-        new = [one for one in found if one.cost_tokens and one.code not in told][:1]
+        new = [one for one in found if one.cost_tokens and one.code not in reported][:1]
         if any(one.code == _NOTHING_MARKED for one in new):  # once for each model: no request of it marks anything
             new = [] if call.model in self._unmarked else new
             self._unmarked.add(call.model)
@@ -448,12 +451,12 @@ _TURN = "/"
 
 
 def _id_of(name: str, turn: int) -> str:
-    """The name under which the judge knows a call: ids of responses may be missing, or be the same."""
+    """Return the id of a call for the judge: ids of responses may be missing, or be the same."""
     return f"{name}{_TURN}{turn}"
 
 
 def _call_of(wire: str, model: str, name: str, turn: int, at: float, names: ClientNames) -> ModelCall:
-    """A call that is about to be sent."""
+    """Make the ledger row of a call that is about to be sent."""
     provider = _provider_of(model, wire)
     return ModelCall(
         _id_of(name, turn), name, at=at, provider=provider, model=model, account=names.account, host=names.host
@@ -465,14 +468,9 @@ def _provider_of(model: str, wire: str) -> str:
     return row.provider if row else wire.partition("_")[0]
 
 
-_MARKERS = 4
-"""A request with more is refused
-(https://platform.claude.com/docs/en/build-with-claude/prompt-caching#cache-limitations)."""
-
-
 def _has_too_many_markers(one: Conversation, prefix: BodyPrefix) -> bool:
     """True where a request that only appends has more breakpoints than any provider accepts."""
-    return len(prefix.pieces) > len(one.prefix.pieces) and prefix.n_markers > _MARKERS
+    return len(prefix.pieces) > len(one.prefix.pieces) and prefix.n_markers > MAX_BREAKPOINTS
 
 
 _AGREED = {
@@ -597,16 +595,16 @@ def _read(conversation: Conversation) -> ParsedCall:
 
 
 def broken_by(forecast: Verdict, sent: ParsedCall, spot: Spot, codes: Codes) -> list[Finding]:
-    """What a request itself breaks: its text, or settings that key the cache, and a breakpoint behind changed text.
+    """Find what a request itself breaks: its text, or settings that key the cache, and a breakpoint behind changed text.
 
-    What a pause has lost is no news to whoever sends the request.
+    What a pause has lost is left out: the program cannot change that in this request.
     """
     has_changed = any(gap.whose == "program_bytes" for gap in forecast.gaps)
     gaps = tuple(
         gap
         for gap in forecast.gaps
         if gap.whose == "program_bytes"
-        or gap.cause in (*_BY_THE_REQUEST, "below_minimum")
+        or gap.cause in (*_CAUSED_BY_REQUEST, "below_minimum")
         or (gap.cause == "breakpoint_place" and (has_changed or gap.kind))
     )
     return findings_of(replace(forecast, gaps=gaps), sent.call, spot, codes, "guard")

@@ -13,7 +13,7 @@ from contextkit.ledger.misses import MissDetector
 from contextkit.ledger.verdict import Verdict
 from contextkit.terminal import sanitize
 
-_PATIENCE_SECONDS = 3_600.0
+_MAX_WAIT_SECONDS = 3_600.0
 """A call that was sent longer ago is waited for no more."""
 
 
@@ -31,7 +31,7 @@ class LiveJudge:
         self._in_flight: dict[str, float] = {}
         """Id of a call that was sent and has not ended → when it was sent."""
         self._answered: list[ModelCall] = []
-        """Calls that wait."""
+        """Answered calls that wait for those sent before them."""
 
     def forecast(self, call: ModelCall, body: bytes) -> Verdict | None:
         """Judge a call that is about to be sent, as if the cache kept its rules; None where its prompt cannot be read."""
@@ -44,19 +44,19 @@ class LiveJudge:
             self._in_flight[call_id] = at
 
     def ended(self, call: ModelCall, body: bytes | None) -> list[tuple[str, Verdict | None]]:
-        """Take a call that ended, with its body if it was answered; gives id and verdict of each call that is judged now."""
+        """Take a call that ended, with its body if it was answered; return id and verdict of each call that is judged now."""
         with self._lock:
             self._in_flight.pop(call.id, None)
             if body is not None:
                 self._answered.append(replace(call, prompt=Bodies(body)))
             now = call.ended_at or call.at
-            waited_for = [at for at in self._in_flight.values() if at > now - _PATIENCE_SECONDS]
-            first = min(waited_for, default=float("inf"))
+            pending = [at for at in self._in_flight.values() if at > now - _MAX_WAIT_SECONDS]
+            first = min(pending, default=float("inf"))
             ready = sorted((one for one in self._answered if one.at <= first), key=lambda one: one.at)
             self._answered = [one for one in self._answered if one.at > first]
-            return [(one.id, _checked(partial(self._fed, one))) for one in ready]
+            return [(one.id, _checked(partial(self._feed, one))) for one in ready]
 
-    def _fed(self, call: ModelCall) -> Verdict | None:
+    def _feed(self, call: ModelCall) -> Verdict | None:
         self._detector.feed(call)
         return self._detector.verdict
 

@@ -13,7 +13,7 @@ from contextkit.cache.prompt import Breakpoint, Prompt, common
 from contextkit.ledger.calls import ModelCall, Outline
 from contextkit.ledger.prompts import prompts_of
 from contextkit.models import model_named
-from contextkit.prompt.breakpoints import MOST as MAX_BREAKPOINTS
+from contextkit.prompt.breakpoints import MAX_BREAKPOINTS
 from contextkit.whatif.fix import Edited, Outlined
 
 

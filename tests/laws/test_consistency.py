@@ -39,7 +39,7 @@ from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.requests.detect import Detector
+from contextkit.lint.requests.detect import RequestDetector
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.journal import Journal
 from contextkit.proxy.observer import Departed, Ended, Passed
@@ -134,7 +134,7 @@ def ledger_view(calls: Sequence[ModelCall]) -> View:
 
 
 def lint_view(calls: Sequence[ModelCall]) -> View:
-    detector = Detector(hazards())
+    detector = RequestDetector(hazards())
     causes = [changes_in(list(detector.feed(call))) for call in calls]
     return View(before_of([(call.session, call.lane) for call in calls]), causes)
 

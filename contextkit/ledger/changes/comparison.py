@@ -21,5 +21,5 @@ class Comparison:
 
     @property
     def pause_seconds(self) -> float:
-        """From start to start."""
+        """Return the seconds from start to start."""
         return self.after.call.at - self.before.call.at

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import orjson
 
 from contextkit.canonical import Json
 from contextkit.ledger.changes.comparison import Comparison
-from contextkit.ledger.changes.values import texts_of
+from contextkit.ledger.changes.values import differing_span, texts_of
 from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.prompt.block import Block, text_of
 from contextkit.prompt.diff import Change
@@ -18,28 +18,28 @@ MEDIA = frozenset({"image", "document", "video", "audio", "input_audio", "file"}
 
 
 _TEXT_KEYS = frozenset({"type", "text"})
-
+_TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
 _IMAGES = frozenset({"image", "input_image", "image_url", "inlineData", "inline_data"})
 
 
 def bodies(blocks: Sequence[Block]) -> frozenset[bytes]:
-    """Their bytes."""
+    """Return the bytes of each block."""
     return frozenset(block.body for block in blocks)
 
 
 def message_blocks(sent: ParsedCall) -> list[Block]:
-    """The blocks of the messages level."""
+    """Return the blocks of the messages level."""
     return [block for block in sent.blocks if block.level == "messages"]
 
 
 def removed_blocks(change: Change) -> list[Block]:
-    """Blocks that stood there and do not any more."""
+    """Return the blocks that only the earlier call has there."""
     left = {*map(_comparable_body, change.now)}
     return [block for block in change.was if _comparable_body(block) not in left]
 
 
 def added_blocks(change: Change) -> list[Block]:
-    """Blocks that stand there and did not."""
+    """Return the blocks that only the later call has there."""
     old = {*map(_comparable_body, change.was)}
     return [block for block in change.now if _comparable_body(block) not in old]
 
@@ -53,29 +53,31 @@ def is_still_sent(both: Comparison, block: Block) -> bool:
 
 
 def _comparable_body(block: Block) -> bytes:
-    """Its bytes.
-
-    Of a part that is nothing but text, those of the string that stands in its place where no other part does.
-    """
+    """Return the bytes of a block; of bare text, those of the string."""
     if block.type != "text" or not block.body.startswith(b"{"):
         return block.body
     value = orjson.loads(block.body)
-    is_bare = isinstance(value.get("text"), str) and value.keys() <= _TEXT_KEYS
-    return orjson.dumps(value["text"]) if is_bare else block.body
+    return orjson.dumps(value["text"]) if is_bare_text(value) else block.body
+
+
+def is_bare_text(value: Mapping[str, Json]) -> bool:
+    """Return whether a part of a message is text and nothing else, so that a string may stand in its place."""
+    is_text = isinstance(value.get("text"), str) and value.get("type", "text") in _TEXT_TYPES
+    return is_text and value.keys() <= _TEXT_KEYS
 
 
 def recorded_model(sent: ParsedCall) -> str:
-    """The model that was asked."""
+    """Return the model that was requested."""
     return sent.call.model or str(sent.params.get("model", ""))
 
 
 def is_model_switch(both: Comparison) -> bool:
-    """Return whether the model is another one than in the call before."""
+    """Return whether the two calls are to different models."""
     return recorded_model(both.before) != recorded_model(both.after)
 
 
 def new_message_blocks(both: Comparison) -> list[Block]:
-    """Blocks of messages that came behind everything the call before had."""
+    """Return the message blocks behind everything that the earlier call had."""
     old = bodies(message_blocks(both.before))
     collected: list[Block] = []
     for block in reversed(message_blocks(both.after)):
@@ -86,8 +88,8 @@ def new_message_blocks(both: Comparison) -> list[Block]:
 
 
 def moved_to_newest(both: Comparison, change: Change) -> Sequence[Block]:
-    """Blocks at the end of the earlier call that the newest message of the later one has, while what stood beside them
-    was answered.
+    """Return the blocks at the end of the earlier call that the newest message of the later one has, while what stood
+    beside them was answered.
     """
     if removed_blocks(change) or not any(map(is_answer, change.now)):
         return ()
@@ -101,7 +103,7 @@ def moved_to_newest(both: Comparison, change: Change) -> Sequence[Block]:
 
 
 def is_answer(block: Block) -> bool:
-    """Return whether the model said it: on Responses calls and thoughts are items without a role."""
+    """Return whether a block is the model's output: on Responses, calls and thoughts are items without a role."""
     return block.role in ("assistant", "model") or block.type in ("call", "thinking")
 
 
@@ -113,16 +115,14 @@ def _n_images_in(value: Json) -> int:
 
 
 def n_images_lost(change: Change) -> int:
-    """How many pictures fewer the change leaves."""
+    """Count the images that a change removes."""
     was, now = (sum(_n_images_in(block.value) for block in blocks) for blocks in (change.was, change.now))
     return max(0, was - now)
 
 
-def n_blocks_cut_in_front(before: Sequence[Block], after: Sequence[Block]) -> int:
-    """How many blocks fell off the front of a history, up to two messages at the front kept; 0 where that is not what
-    happened.
-
-    The first block of the later history that the earlier one had further back decides.
+def n_blocks_cut_from_front(before: Sequence[Block], after: Sequence[Block]) -> int:
+    """Count the blocks that were cut from the front of a history, up to two messages at its very front kept; 0 where the
+    later history does not go on from there.
     """
     if not before or not after:
         return 0
@@ -144,7 +144,7 @@ def n_blocks_cut_in_front(before: Sequence[Block], after: Sequence[Block]) -> in
 
 
 def _begins_message(blocks: Sequence[Block], at: int) -> bool:
-    """Return whether a message begins there."""
+    """Return whether a message begins with block `at`."""
     return at == 0 or blocks[at - 1].message != blocks[at].message
 
 
@@ -152,8 +152,8 @@ def _is_same_start(one: Sequence[Block], other: Sequence[Block]) -> bool:
     return all(a.body == b.body for a, b in zip(one, other, strict=False))
 
 
-def shortened(change: Change) -> list[tuple[Block, Block]]:
-    """Pairs of blocks of one type of which the later says less, no word of it new but a mark of what is missing."""
+def shortened_pairs(change: Change) -> list[tuple[Block, Block]]:
+    """Return the pairs of blocks of one type of which the later one is shorter."""
     if len(change.was) != len(change.now):
         return []
     return [
@@ -171,17 +171,12 @@ def is_elided(was: str, now: str) -> bool:
     """
     if len(now) >= len(was) or not now:
         return False
-    front = _n_common_characters(was, now)
-    back = _n_common_characters(was[front:][::-1], now[front:][::-1])
-    return front + back >= max(8, 0.5 * len(now)) or (front >= 8 and len(now) - front - back <= 120)
-
-
-def _n_common_characters(one: str, other: str) -> int:
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    front, _, mark = differing_span(was, now)
+    return len(now) - len(mark) >= max(8, 0.5 * len(now)) or (front >= 8 and len(mark) <= 120)
 
 
 def last_message_index(sent: ParsedCall) -> int:
-    """Index of the newest message."""
+    """Return the index of the newest message; -1 where there is none."""
     return sent.blocks[-1].message if sent.blocks else -1
 
 
@@ -191,7 +186,7 @@ def is_placeholder(was: str, now: str) -> bool:
     return len(now) <= 200 and len(was) > len(now) and not is_beginning and not (len(now) > 40 and is_elided(was, now))
 
 
-def is_same_but_blanks(change: Change) -> bool:
-    """Return whether both sides say the same, white space left out."""
+def is_same_without_blanks(change: Change) -> bool:
+    """Return whether the texts of both sides are equal, white space left out."""
     was, now = ("".join(text.split()) for text in texts_of(change))
     return was == now

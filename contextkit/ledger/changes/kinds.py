@@ -1,7 +1,7 @@
-"""Names the kind of a change: `named` says of each difference between two prompts what it is, and how that shows.
+"""Names the kind of a change: `named_changes` says of each difference between two prompts what it is, and how that shows.
 
-The functions of `system.py`, `tools.py` and `messages.py` are asked from the narrowest on: a time of day inside a text is
-asked for before `system text changed`. Lint's codes stand for kinds (`lint/hazards.toml`).
+The functions of `system.py`, `tools.py` and `messages.py` are called from the narrowest on: `clock` comes before
+`system_rebuilt`. Lint's codes stand for kinds (`lint/hazards.toml`).
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ Kind = Literal[
 ]
 """Kinds of change in the text of a prompt."""
 Namer = Callable[[Comparison, Change], str | None]
+"""Function that says in one line how a change shows its kind; None where it is of another one."""
 
 _SYSTEM: tuple[Level, ...] = ("system",)
 _TOOLS: tuple[Level, ...] = ("tools",)
@@ -116,7 +117,7 @@ _NAMERS: Sequence[tuple[Kind, tuple[Level, ...], Namer]] = (
     ("tools_rewritten", _TOOLS, tools.rewritten),
     ("message_edited", _MESSAGES, messages.edited),
 )
-"""Kind, levels on which it is asked, function; the narrower first."""
+"""Kind, levels on which its function is called, function; the narrower first. The last of each level always answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +137,13 @@ class NamedChange:
         return self.kind not in ("system_rebuilt", "tools_rewritten", "message_edited")
 
 
-def gap_of(one: NamedChange) -> Gap:
-    """The gap of a change, without its size."""
-    sides = [redact(blocks[0].body) if blocks else b"" for blocks in (one.change.was, one.change.now)]
+def gap_of(named: NamedChange) -> Gap:
+    """Make the gap of a change, without its size."""
+    sides = [redact(blocks[0].body) if blocks else b"" for blocks in (named.change.was, named.change.now)]
     offset, was, now = difference(*sides)
-    path = (one.change.now or one.change.was)[0].path
+    path = (named.change.now or named.change.was)[0].path
     place = f"{path} byte {offset:,}" if all(sides) else path
-    return Gap("program_bytes", _CAUSES[one.change.level], 0, place, one.text, kind=one.kind, was=was, now=now)
+    return Gap("program_bytes", _CAUSES[named.change.level], 0, place, named.text, kind=named.kind, was=was, now=now)
 
 
 _CAUSES: Mapping[Level, Cause] = {
@@ -152,13 +153,13 @@ _CAUSES: Mapping[Level, Cause] = {
 }
 
 
-def named(before: ParsedCall, after: ParsedCall) -> list[NamedChange]:
+def named_changes(before: ParsedCall, after: ParsedCall) -> list[NamedChange]:
     """Name every change of `after` against an earlier call, in cache order."""
     both = Comparison(before, after, compare(before, after))
     return [_named(both, change) for change in both.changes]
 
 
 def _named(both: Comparison, change: Change) -> NamedChange:
-    asked = ((kind, text) for kind, levels, ask in _NAMERS if change.level in levels and (text := ask(both, change)))
-    kind, text = next(asked)  # the last of each level answers always
+    kinds = ((kind, text) for kind, levels, name in _NAMERS if change.level in levels and (text := name(both, change)))
+    kind, text = next(kinds)  # the last function of each level always answers
     return NamedChange(change, kind, redact_text(text))

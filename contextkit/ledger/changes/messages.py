@@ -17,19 +17,20 @@ from contextkit.ledger.changes.history import (
     added_blocks,
     bodies,
     is_answer,
+    is_bare_text,
     is_elided,
     is_model_switch,
     is_placeholder,
-    is_same_but_blanks,
+    is_same_without_blanks,
     is_still_sent,
     last_message_index,
     message_blocks,
     moved_to_newest,
-    n_blocks_cut_in_front,
+    n_blocks_cut_from_front,
     n_images_lost,
     recorded_model,
     removed_blocks,
-    shortened,
+    shortened_pairs,
 )
 from contextkit.ledger.changes.values import FormatChange, differing_strings, format_change, paired_blocks, texts_of
 from contextkit.ledger.parsed_call import ParsedCall
@@ -53,7 +54,7 @@ def reasoning_removed(both: Comparison, change: Change) -> str | None:
 
 
 def _unsigned(block: Block) -> bytes:
-    """Its bytes without the signature of the thoughts behind it, which Gemini puts on calls and texts."""
+    """Return the bytes of a block without the signature of thoughts, which Gemini puts on calls and texts."""
     if block.type == "thinking" or not isinstance(block.value, dict) or "thoughtSignature" not in block.value:
         return block.body
     return json_bytes({name: value for name, value in block.value.items() if name != "thoughtSignature"})
@@ -74,7 +75,7 @@ def converted_for_model(both: Comparison, change: Change) -> str | None:
 def window_moved(both: Comparison, change: Change) -> str | None:
     """Say that the history begins later."""
     before, after = message_blocks(both.before), message_blocks(both.after)
-    lost = n_blocks_cut_in_front(before, after)
+    lost = n_blocks_cut_from_front(before, after)
     if not lost or change.at >= len(both.before.blocks) - len(before) + _MAX_OPENING + lost:
         return None
     return f"the history begins {lost} block{'s' * (lost > 1)} later than in the call before"
@@ -90,7 +91,7 @@ _MIN_SHORTENED = 100
 
 def shortened_in_place(both: Comparison, change: Change) -> str | None:
     """Say that earlier items gave way to a placeholder, or were cut."""
-    pairs = [(was, now, text_of(was), text_of(now)) for was, now in shortened(change)]
+    pairs = [(was, now, text_of(was), text_of(now)) for was, now in shortened_pairs(change)]
     cleared = [pair for pair in pairs if pair[0].type == "result" and is_placeholder(*pair[2:])]
     if cleared and len(cleared) == len(pairs):
         lost = sum(len(pair[2]) - len(pair[3]) for pair in cleared)
@@ -128,15 +129,15 @@ def reminder_removed(both: Comparison, change: Change) -> str | None:
 
 
 def _was_newest(both: Comparison, change: Change) -> bool:
-    """Whether the message was the last the user's side said: the end of the call before, with messages of one role
-    taken together.
+    """Return whether the message was the last of the user's side: the end of the call before, messages of one role taken
+    together.
     """
     last = last_message_index(both.before)
     return all(block.message >= last - 1 for block in change.was)
 
 
 def _reminder_moved_on(both: Comparison, change: Change) -> str | None:
-    """Text that stood at the end of the newest message stands at the end of the new one."""
+    """Say that text at the end of the newest message has moved to the end of the new one."""
     moved = moved_to_newest(both, change)
     if not moved or any(block.type != "text" or block.role == "assistant" for block in moved):
         return None
@@ -144,9 +145,8 @@ def _reminder_moved_on(both: Comparison, change: Change) -> str | None:
 
 
 def _is_shorter_part(was: Block, now: Block) -> bool:
-    """Return whether a piece was taken from the end or the beginning of what the user or a tool said.
-
-    Of a result no large one.
+    """Return whether a piece, of a result no large one, was taken from the end or the beginning of a text of the user or of
+    a tool.
     """
     whole, left = text_of(was), text_of(now)
     is_part = bool(left.strip()) and (whole.startswith(left.rstrip()) or whole.endswith(left.lstrip()))
@@ -156,11 +156,6 @@ def _is_shorter_part(was: Block, now: Block) -> bool:
         and was.type == now.type
         and (was.type == "text" or len(whole) - len(left) <= _MAX_RESULT_PIECE)
     )
-
-
-_TEXT_KEYS = frozenset({"type", "text"})
-
-_TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
 
 
 def shape_changed(both: Comparison, change: Change) -> str | None:
@@ -186,16 +181,11 @@ def _has_shape_flip(was: Json, now: Json) -> bool:
 
 
 def _as_plain_text(value: Json) -> Json:
-    """A list of one text block, and a text block, as its string."""
+    """Replace a list of one text block, and a text block, by its string."""
     if isinstance(value, list):
         return _as_plain_text(value[0]) if len(value) == 1 else [_as_plain_text(item) for item in value]
     if isinstance(value, dict):
-        is_text = (
-            isinstance(value.get("text"), str)
-            and value.keys() <= _TEXT_KEYS
-            and value.get("type", "text") in _TEXT_TYPES
-        )
-        return value["text"] if is_text else {key: _as_plain_text(item) for key, item in value.items()}
+        return value["text"] if is_bare_text(value) else {key: _as_plain_text(item) for key, item in value.items()}
     return value
 
 
@@ -216,7 +206,7 @@ def order_changed(both: Comparison, change: Change) -> str | None:
 def messages_merged(both: Comparison, change: Change) -> str | None:
     """Say that messages of one role became more, or fewer, with the same words."""
     change = change if change.now else _with_next(both, change)
-    if not change.was or not change.now or not _has_one_role(change) or not is_same_but_blanks(change):
+    if not change.was or not change.now or not _has_one_role(change) or not is_same_without_blanks(change):
         return None
     was, now = _n_messages(both, change)
     if was == now and len(change.was) == len(change.now):
@@ -230,7 +220,7 @@ def messages_merged(both: Comparison, change: Change) -> str | None:
 
 
 def _with_next(both: Comparison, change: Change) -> Change:
-    """The end of a message that seems gone, beside the same blocks at the front of the next message, where they are."""
+    """Pair the end of a message that seems gone with the same blocks at the front of the next message, if they are there."""
     behind = both.after.blocks[change.at : change.at + len(change.was)] if change.is_first else ()
     return (
         replace(change, now=tuple(behind))
@@ -249,14 +239,14 @@ def _has_one_role(change: Change) -> bool:
 
 
 def _n_messages(both: Comparison, change: Change) -> tuple[int, int]:
-    """Messages that both sides stand in, the one before them counted where one side goes on in it."""
+    """Count the messages that each side stands in, the one before them included where one side goes on in it."""
     was, now = (_message_starts(sent, blocks) for sent, blocks in ((both.before, change.was), (both.after, change.now)))
     before = int(not (was[0] and now[0]))
     return sum(was) + before, sum(now) + before
 
 
 def _message_starts(sent: ParsedCall, blocks: Sequence[Block]) -> list[bool]:
-    """For each of its neighbouring blocks, whether a message begins with it."""
+    """Say for each of some neighbouring blocks whether a message begins with it."""
     at = next(i for i, block in enumerate(sent.blocks) if block is blocks[0])
     return [i == 0 or sent.blocks[i - 1].message != sent.blocks[i].message for i in range(at, at + len(blocks))]
 
@@ -283,7 +273,7 @@ def _body_without_ids(block: Block) -> bytes:
 
 
 def _without_ids(value: Json) -> Json:
-    """Without its ids; those inside a call's arguments are the model's own words and stay."""
+    """Remove the ids of a block; those inside a call's arguments are the model's own words and stay."""
     if not isinstance(value, dict):
         return value
     return {
@@ -311,7 +301,7 @@ def text_rewritten(both: Comparison, change: Change) -> str | None:
     form = format_change(change)
     if form is FormatChange.UNICODE:
         return "an earlier text is the same once it is unescaped and in composed form"
-    is_blank_gone = len(change.was) != len(change.now) and _is_text_only(change) and is_same_but_blanks(change)
+    is_blank_gone = len(change.was) != len(change.now) and _is_text_only(change) and is_same_without_blanks(change)
     if form is not FormatChange.BLANKS and not is_blank_gone:
         return None
     was, now = texts_of(change)
@@ -342,7 +332,7 @@ def _is_image_removed(change: Change) -> bool:
 
 
 def _n_images_replaced_beside(both: Comparison, change: Change) -> int:
-    """Images that the message lost where a text of it, which is another part, says now that they are gone."""
+    """Count the images that a message lost, if a text of it, which is another part, now says that they are gone."""
     added = [
         text_of(now).removeprefix(text_of(was))
         for was, now in paired_blocks(change)
@@ -397,8 +387,8 @@ def attachments_moved(both: Comparison, change: Change) -> str | None:
 
 
 def _moved_attachments(both: Comparison, change: Change) -> list[tuple[Block, Block]]:
-    """Attachments that left their message, each with itself in a later one, an answer between: two messages made of one
-    are no move.
+    """Pair attachments that left their message with themselves in a later one, an answer between: a message that was split
+    in two moves nothing.
     """
     after = message_blocks(both.after)
     lost = {block.body: block for block in change.was if _is_attachment(block) and not is_still_sent(both, block)}

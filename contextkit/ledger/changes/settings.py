@@ -21,7 +21,7 @@ Setting = Literal[
     "routing_key",
     "parameter",
 ]
-"""Kinds of settings."""
+"""Kinds of settings; `parameter` is any other one."""
 
 
 def keyed_settings(params: Mapping[str, Json], endpoint: str, flags: Iterable[str]) -> dict[str, Json]:

@@ -79,7 +79,7 @@ def labelled_identifier(both: Comparison, change: Change) -> str | None:
 
 
 def _names_id(line: str) -> bool:
-    """Return whether a short line itself names one: `<!-- build 4283fef -->`."""
+    """Return whether a short line itself names an id: `<!-- build 4283fef -->`."""
     return len(line) <= _MAX_ID_LINE and bool(SUBJECTS["id"].search(line))
 
 
@@ -110,7 +110,7 @@ def _is_environment(edit: TextEdit) -> bool:
 
 
 def _is_environment_line(section: str, line: str) -> bool:
-    """Whether a line is a value that a program reads from its surroundings, by its form or by what it is labelled.
+    """Return whether a line is a value that a program reads from its surroundings, by its form or by its label.
 
     An instruction below a heading such as `# Committing changes with git` is none, nor is another fact that shares the
     list, such as the model's name.
@@ -202,7 +202,7 @@ def instruction_file(both: Comparison, change: Change) -> str | None:
 
 
 def _instruction_file_heading(edit: TextEdit) -> str:
-    """The heading that names the instruction file in which all lines that differ are; empty where there is none."""
+    """Return the heading of the instruction file that all lines that differ are in; empty where there is none."""
     lines = edit.changed_lines
     inner = {section for section, _ in lines} - {edit.section}
     if not lines or any(not section.startswith("#") or _OTHER_SECTION.match(section) for section in inner):
@@ -282,7 +282,7 @@ _NAME_LABEL = re.compile(
 
 
 def _whole_words(edit: TextEdit) -> tuple[str, str, str]:
-    """The line up to what differs, then what differs in whole words, as it was and as it is."""
+    """Return the line up to what differs, then what differs in whole words, as it was and as it is."""
     begin = edit.lead - len(edit.before)
     start = next((i for i in range(begin, 0, -1) if not edit.was[i - 1].isalnum()), 0)
     ends = (begin + len(span) for span in edit.span)

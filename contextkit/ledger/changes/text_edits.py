@@ -39,14 +39,14 @@ CLOCK = re.compile(rf"(?:{_DATE})?[T\s,]*(?:at\s+)?{_TIME}|{_EPOCH}|{_AGO}", re.
 """A time of day, with its date where it has one; seconds since 1970; an age."""
 
 MOMENT = re.compile(rf"{CLOCK.pattern}|{_DATE}", re.IGNORECASE)
-"""Either."""
+"""A time of day or a day."""
 
 ID = re.compile(
     r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b(?=[0-9a-z_-]*\d)(?:[a-z]{1,8}[_-])*[0-9a-f]{8,128}\b"
     r"|\b(?=[0-9a-z]*\d[0-9a-z]*\d)(?=[0-9a-z]*[a-z])[0-9a-z]{12,128}\b(?![./\\])|\b\d{9,40}\b",
     re.IGNORECASE,
 )
-"""What nobody chose: a uuid, a run of hexadecimal digits, a long token of letters and digits, a long number."""
+"""A generated value: a uuid, a run of hexadecimal digits, a long token of letters and digits, a long number."""
 
 SUBJECTS: dict[str, re.Pattern[str]] = {
     "id": re.compile(
@@ -179,13 +179,13 @@ class TextEdit:
 
 
 def text_edit(change: Change) -> TextEdit:
-    """What was edited in the words of a change."""
+    """Return the edit of the text of a change."""
     return text_edit_between(*texts_of(change))
 
 
 @lru_cache(maxsize=64)
 def text_edit_between(was: str, now: str) -> TextEdit:
-    """What was edited between two texts.
+    """Return the edit between two texts.
 
     >>> text_edit_between("# Folder\\nyou work in /a\\nend", "# Folder\\nyou work in /b\\nend").heading
     '# Folder'
@@ -203,13 +203,13 @@ def text_edit_between(was: str, now: str) -> TextEdit:
 
 
 def _heading(section: str, lines: tuple[str, ...]) -> str:
-    """The nearest heading in front, then headings and labels of the lines themselves."""
+    """Join the nearest heading in front with the headings and labels of the lines themselves."""
     inside = [label for text in lines for line in text.splitlines()[:200] if (label := _label_of(line))]
     return "\n".join(dict.fromkeys([section, *inside])).strip()
 
 
 def _with_headings(text: str, section: str) -> list[tuple[str, str]]:
-    """The heading each line of a text is below, and the line; headings are below themselves."""
+    """Pair each line of a text with the heading it is below; headings are below themselves."""
     pairs: list[tuple[str, str]] = []
     for line in text.splitlines():
         if _HEADING.match(line) and not _CLOSING_TAG.match(line):
@@ -228,9 +228,7 @@ def _label_of(line: str) -> str:
 
 
 def is_front(change: Change) -> bool:
-    """Whether it is text at the front: of the system level, or of the first two messages, in the words of the one who
-    asks.
-    """
+    """Return whether a change is in text at the front: of the system level, or of the first two messages of the user."""
     blocks = (*change.was, *change.now)
     if change.level == "system":
         return True
@@ -245,7 +243,7 @@ def is_front(change: Change) -> bool:
 
 
 def _is_same_heading(change: Change) -> bool:
-    """Return whether the same heading stands over other words: what is recalled anew."""
+    """Return whether the same heading stands over another text, as over what is recalled anew."""
     was, now = (text.partition("\n")[0].strip() for text in texts_of(change))
     return len(change.was) == len(change.now) and was == now and bool(_HEADING.match(was))
 
@@ -259,7 +257,7 @@ def varies_in(pattern: re.Pattern[str], change: Change) -> bool:
 
 
 def added_with(pattern: re.Pattern[str], change: Change) -> str:
-    """What came, where at most a line or two were put in at the front that hold `pattern`; else empty."""
+    """Return what matches `pattern` in a line or two that were put in at the front; empty where nothing does."""
     if not is_front(change):
         return ""
     edit = text_edit(change)
@@ -274,7 +272,7 @@ def is_about(change: Change, subject: str) -> bool:
 
 
 def front_label(change: Change) -> str:
-    """How to call the place of a change at the front."""
+    """Name the place of a change at the front, for a message."""
     return (
         "system text"
         if change.level == "system"

@@ -25,13 +25,13 @@ from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.prompt.block import Block, text_of
 from contextkit.prompt.diff import Change
 
-SERVER_TOOL = re.compile(
+_SERVER_TOOL = re.compile(
     r"^(?:web_search|web_fetch|code_?execution|code_?interpreter|file_?search|google_?search|url_?context|x_search|image_generation)",
     re.IGNORECASE,
 )
 """Types of tools that the provider runs itself."""
 
-SEARCH = re.compile(
+_SEARCH = re.compile(
     r"tool_?search|search_?(?:for_)?tools?|find_?tools?|discover|load_?tools?|get_?tools?|list_?tools?|activate_?tools?",
     re.IGNORECASE,
 )
@@ -42,13 +42,15 @@ _SEPARATOR = re.compile(r"(\s*[,;|]\s*|\n|: |\. )")
 _BULLET = re.compile(r"^(?:[-*•<`]|\d+[.)])")
 
 _RECENT = 12
+"""Last blocks in which a search for a tool is looked for."""
 
 _SHORT_TEXT = 2_000
+"""Characters of a message up to which it may be an instruction."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolChanges:
-    """What became of the tools that a model sees in front of its prompt; deferred ones are not among them."""
+    """The difference between the tools that two calls show the model in front; deferred ones are not among them."""
 
     was: tuple[Block, ...]
     """Those of the call before."""
@@ -73,9 +75,16 @@ class ToolChanges:
         """Return whether those that came are those that went under other names."""
         return self.is_swap and sorted(map(_nameless, self.gone)) == sorted(map(_nameless, self.come))
 
+    @property
+    def is_of_whole_servers(self) -> bool:
+        """Return whether all tools of some servers came or went: none of those that stayed is of one of them."""
+        servers = {server_of(block) for block in (*self.gone, *self.come)}
+        stayed = {server_of(block) for block in self.was if block not in self.gone}
+        return bool(servers) and "" not in servers and not servers & stayed
+
 
 def tool_changes(both: Comparison) -> ToolChanges:
-    """What became of the tools in this both."""
+    """Compare the tools of two calls."""
     one, other = (_tool_blocks(sent) for sent in (both.before, both.after))
     was, now = ({block.role: block for block in blocks if not is_deferred(block)} for blocks in (one, other))
     late_was, late_now = ({block.role for block in blocks if is_deferred(block)} for blocks in (one, other))
@@ -90,9 +99,8 @@ def tool_changes(both: Comparison) -> ToolChanges:
 
 
 def tool_set_changes(both: Comparison, change: Change) -> ToolChanges | None:
-    """The moves, where a change is the first of its step on the tools level and the set of tools differs.
-
-    None for all others.
+    """Compare the tools of two calls where `change` is the first on the tools level and the set of tools differs; None
+    otherwise, so that a set is reported once.
     """
     if change is not next(one for one in both.changes if one.level == "tools"):
         return None
@@ -110,7 +118,7 @@ def is_deferred(block: Block) -> bool:
 
 
 def list_names(blocks: Sequence[Block], most: int = 4) -> str:
-    """Their names, for a message.
+    """List the names of tools, for a message.
 
     >>> list_names(())
     ''
@@ -120,7 +128,7 @@ def list_names(blocks: Sequence[Block], most: int = 4) -> str:
 
 
 def count_tools(blocks: Sequence[Block]) -> str:
-    """How many tools they are, for a message.
+    """Count tools, for a message.
 
     >>> count_tools(())
     '0 tools'
@@ -133,14 +141,14 @@ def is_server_tool(block: Block) -> bool:
     value = block.value if isinstance(block.value, dict) else {}
     kind = str(value.get("type", ""))
     return bool(
-        SERVER_TOOL.match(kind) or (not kind and SERVER_TOOL.match(block.role) and value.keys() == {block.role})
+        _SERVER_TOOL.match(kind) or (not kind and _SERVER_TOOL.match(block.role) and value.keys() == {block.role})
     )
 
 
 def is_search_tool(block: Block) -> bool:
     """Return whether it looks for other tools."""
     value = block.value if isinstance(block.value, dict) else {}
-    return bool(SEARCH.search(block.role) or SEARCH.search(str(value.get("type", ""))))
+    return bool(_SEARCH.search(block.role) or _SEARCH.search(str(value.get("type", ""))))
 
 
 def _nameless(block: Block) -> bytes:
@@ -148,20 +156,12 @@ def _nameless(block: Block) -> bytes:
 
 
 def server_of(block: Block) -> str:
-    """The server a tool's name begins with: `mcp__github` of `mcp__github__search`; empty where it names none."""
+    """Return the server that a tool's name begins with: `mcp__github` of `mcp__github__search`; empty where it names none."""
     return block.role.rpartition("__")[0]
 
 
-def are_whole_servers(moved: Sequence[Block], left: Sequence[Block]) -> bool:
-    """Return whether `moved` are all the tools of their servers: none of those that stayed has one of them."""
-    servers = {server_of(block) for block in moved}
-    return bool(servers) and "" not in servers and not servers & {server_of(block) for block in left}
-
-
 def new_instructions(both: Comparison) -> str:
-    """What the user or the system says in this call that the one before did not have: newest messages, and what came
-    into the system.
-    """
+    """Return what the user or the system says in the later call only: newest messages, and new lines of the system text."""
     user_blocks = [
         block for block in new_message_blocks(both) if block.type == "text" and block.role not in ("assistant", "model")
     ]
@@ -179,21 +179,16 @@ def new_instructions(both: Comparison) -> str:
     return "\n".join([*texts, *news])
 
 
-def new_tool_calls(both: Comparison) -> list[Block]:
-    """The calls of tools among the newest messages."""
-    return [block for block in new_message_blocks(both) if block.type == "call"]
-
-
 def was_searched(both: Comparison, name: str) -> bool:
     """Return whether a search for tools has just brought this one."""
     latest = message_blocks(both.after)[-_RECENT:]
-    calls = any(block.type == "call" and SEARCH.search(block.body.decode("utf-8", "replace")) for block in latest)
+    calls = any(block.type == "call" and _SEARCH.search(block.body.decode("utf-8", "replace")) for block in latest)
     kinds = any(block.type == "result" and b"tool_reference" in block.body for block in latest)
     return (calls or kinds) and any(block.type == "result" and name.encode() in block.body for block in latest)
 
 
 def list_edit(was: str, now: str) -> tuple[list[str], list[str]]:
-    """Entries that came into a list in a text, and those that went; both empty where anything else differs too.
+    """Return the entries that came into a list in a text, and those that went; both empty where anything else differs too.
 
     >>> list_edit("Known: a, b, c", "Known: a, b, bc, c")
     (['bc'], [])
@@ -205,19 +200,16 @@ def list_edit(was: str, now: str) -> tuple[list[str], list[str]]:
 
 
 def _list_edit(
-    one: list[str], other: list[str], is_entry: Callable[[list[str], int], bool], step: int = 1
+    one: list[str], other: list[str], is_entry: Callable[[list[str], int], bool], stride: int = 1
 ) -> tuple[list[str], list[str]]:
-    """What was put in and what taken out, where every piece of it is an entry.
-
-    Every `step`th of the pieces is compared.
-    """
+    """Return the pieces put in and those taken out, if each is an entry; every `stride`th piece is compared."""
     came: list[int] = []
     went: list[int] = []
-    for kind, a, b, c, d in SequenceMatcher(None, one[::step], other[::step], autojunk=False).get_opcodes():
+    for kind, a, b, c, d in SequenceMatcher(None, one[::stride], other[::stride], autojunk=False).get_opcodes():
         if kind == "replace":
             return [], []
-        went += range(a * step, b * step, step) if kind == "delete" else ()
-        came += range(c * step, d * step, step) if kind == "insert" else ()
+        went += range(a * stride, b * stride, stride) if kind == "delete" else ()
+        came += range(c * stride, d * stride, stride) if kind == "insert" else ()
     if not all(is_entry(other, place) for place in came) or not all(is_entry(one, place) for place in went):
         return [], []
     return [other[place] for place in came], [one[place] for place in went]
@@ -250,21 +242,13 @@ def order(both: Comparison, change: Change) -> str | None:
 def server_changed(both: Comparison, change: Change) -> str | None:
     """Say that all tools of a server came, went or came back together."""
     tool_diff = tool_set_changes(both, change)
-    if (
-        tool_diff is None
-        or tool_diff.is_rename
-        or not are_whole_servers([*tool_diff.gone, *tool_diff.come], [*_without(tool_diff.was, tool_diff.gone)])
-    ):
+    if tool_diff is None or tool_diff.is_rename or not tool_diff.is_of_whole_servers:
         return None
     what = [
         f"{list_names(tool_diff.gone)} went" * bool(tool_diff.gone),
         f"{list_names(tool_diff.come)} came" * bool(tool_diff.come),
     ]
     return f"tools of a server changed: {', '.join(filter(None, what))}"
-
-
-def _without(was: tuple[Block, ...], gone: tuple[Block, ...]) -> list[Block]:
-    return [block for block in was if block not in gone]
 
 
 def arrived(both: Comparison, change: Change) -> str | None:
@@ -405,7 +389,7 @@ def short_value(both: Comparison, change: Change) -> str | None:
 
 
 def _texts(change: Change) -> list[tuple[str, str]]:
-    """Pairs of texts that differ in definitions that are otherwise equal."""
+    """Pair the texts that differ in definitions that are otherwise equal."""
     pairs = paired_blocks(change)
     pairs_of_strings = [_differing_strings_of(was, now) for was, now in pairs]
     return [pair for texts in pairs_of_strings for pair in texts] if all(pairs_of_strings) else []
@@ -469,11 +453,10 @@ def permission(both: Comparison, change: Change) -> str | None:
     tool_diff = tool_set_changes(both, change)
     if tool_diff is None or tool_diff.is_rename or not (tool_diff.gone or tool_diff.come):
         return None
-    is_server = are_whole_servers(
-        [*tool_diff.gone, *tool_diff.come], [block for block in tool_diff.was if block not in tool_diff.gone]
-    )
-    sign = (_MODE_ENTERED if tool_diff.is_swap or is_server else _MODE).search(new_instructions(both))
-    call = next((block for block in new_tool_calls(both) if _SWITCHES.search(block.body)), None)
+    needs_mode = tool_diff.is_swap or tool_diff.is_of_whole_servers
+    sign = (_MODE_ENTERED if needs_mode else _MODE).search(new_instructions(both))
+    calls = (block for block in new_message_blocks(both) if block.type == "call")
+    call = next((block for block in calls if _SWITCHES.search(block.body)), None)
     if sign is None and call is None:
         return None
     moved = list_names(tool_diff.gone) + " went" if tool_diff.gone else list_names(tool_diff.come) + " came"
@@ -500,7 +483,7 @@ def server_tool_toggled(both: Comparison, change: Change) -> str | None:
 
 
 def citations_toggled(both: Comparison, change: Change) -> str | None:
-    """Say that documents that were sent before say otherwise now whether they are cited."""
+    """Say that citations were switched on or off for documents that were sent before."""
     pairs = paired_blocks(change)
     if not pairs or not all(_uncited(was) == _uncited(now) for was, now in pairs):
         return None
@@ -514,7 +497,7 @@ def _uncited(block: Block) -> Json:
 
 
 def _document(value: Json) -> Json:
-    """A document without what Bedrock wraps it in: `{"document": {…}}`."""
+    """Unwrap a document of Bedrock: `{"document": {…}}`."""
     return value["document"] if isinstance(value, dict) and "document" in value else value
 
 

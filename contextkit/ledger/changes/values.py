@@ -16,7 +16,7 @@ from contextkit.prompt.diff import Change
 
 
 def paired_blocks(change: Change) -> list[tuple[Block, Block]]:
-    """Blocks that stand where others stood and differ; empty where their number is not the same."""
+    """Pair the blocks of both sides that differ; empty where their number is not the same."""
     if len(change.was) != len(change.now):
         return []
     return [
@@ -27,7 +27,7 @@ def paired_blocks(change: Change) -> list[tuple[Block, Block]]:
 
 
 def is_reorder(change: Change) -> bool:
-    """Return whether the same blocks stand there in another order."""
+    """Return whether both sides hold the same blocks in another order."""
     return (
         change.was != change.now
         and len(change.was) > 1
@@ -47,7 +47,7 @@ def is_same_value(was: Block, now: Block) -> bool:
 
 
 def _typed(value: Json) -> object:
-    """The value, with `1`, `1.0` and `true` told apart."""
+    """Return the value with the type of each scalar, so that `1`, `1.0` and `true` differ."""
     if isinstance(value, dict):
         return {key: _typed(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -56,7 +56,7 @@ def _typed(value: Json) -> object:
 
 
 def differing_strings(was: Json, now: Json) -> list[tuple[str, str]] | None:
-    """Pairs of strings at the same place that differ; None where anything else differs as well.
+    """Pair the strings at the same place that differ; None where anything else differs as well.
 
     >>> differing_strings({"a": "x", "b": 1}, {"a": "y", "b": 1})
     [('x', 'y')]
@@ -103,7 +103,7 @@ _CONTEXT_CHARACTERS = 400
 
 
 def differing_span(was: str, now: str) -> tuple[int, str, str]:
-    """Where two texts part, and what stands there in each up to where they agree again until their ends.
+    """Return where two texts part, and what stands there in each up to their common end.
 
     >>> differing_span("it is warm today", "it is cold today")
     (6, 'warm', 'cold')
@@ -114,7 +114,7 @@ def differing_span(was: str, now: str) -> tuple[int, str, str]:
 
 
 def _n_common_leading(one: str, other: str) -> int:
-    """Leading characters that are equal, found by halving."""
+    """Count the leading characters that are equal, by halving."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -123,12 +123,12 @@ def _n_common_leading(one: str, other: str) -> int:
 
 
 def texts_of(change: Change) -> tuple[str, str]:
-    """The words of both sides."""
+    """Return the text of both sides."""
     return "\n".join(map(text_of, change.was)), "\n".join(map(text_of, change.now))
 
 
 class FormatChange(enum.Enum):
-    """What differs; where several do, the first of them names it."""
+    """A difference of form between equal values; of several, the first names the change."""
 
     NUMBERS = enum.auto()
     """`1` and `1.0`."""
@@ -141,7 +141,7 @@ class FormatChange(enum.Enum):
 
 
 def format_change(change: Change) -> FormatChange | None:
-    """What a change on the messages level spelled otherwise, None where it says something else."""
+    """Return the difference of form of a change on the messages level; None where its content differs."""
     pairs = paired_blocks(change) if change.level == "messages" else []
     kinds: set[FormatChange] = set()
     for pair in pairs:
@@ -159,7 +159,7 @@ def _format_changes_of_blocks(was: Block, now: Block) -> set[FormatChange] | Non
 
 
 def format_changes(was: Json, now: Json) -> set[FormatChange] | None:
-    """How two JSON values are spelled apart, empty where they are not, None where they differ.
+    """Return the differences of form between two JSON values; None where their content differs.
 
     >>> format_changes({"a": 1, "b": 2}, {"b": 2, "a": 1.0}) == {FormatChange.ORDER, FormatChange.NUMBERS}
     True
@@ -197,7 +197,7 @@ def _format_changes_of_texts(was: str, now: str) -> set[FormatChange] | None:
 
 
 def _format_changes_of_json(was: str, now: str) -> set[FormatChange] | None:
-    """Of two texts that hold a JSON object or array, perhaps between equal words; None where they do not, or differ."""
+    """Compare two texts that hold a JSON object or array, perhaps between equal words; None where they do not, or differ."""
     start = _OPENING.search(was)
     if start is None or not now.startswith(was[: start.start()]):
         return None
@@ -220,7 +220,7 @@ def _composed(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Characters for escapes; those that stand for half a character stay."""
+    """Replace escapes by their characters; those that stand for half a character stay."""
     if text == "\\/":
         return "/"
     units = b"".join(int(unit, 16).to_bytes(2, "big") for unit in text.split("\\u")[1:])

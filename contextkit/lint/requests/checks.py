@@ -9,10 +9,11 @@ from itertools import pairwise
 from contextkit.cache.usage import Usage
 from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.prompt.block import Block
+from contextkit.prompt.breakpoints import MAX_BREAKPOINTS
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CheckFailure:
     """Why a check says that a request is wrong."""
 
     message: str
@@ -25,11 +26,8 @@ class Evidence:
     """What stands there, or was billed."""
 
 
-Check = Callable[[ParsedCall], Evidence | None]
+Check = Callable[[ParsedCall], CheckFailure | None]
 
-MAX_BREAKPOINTS = 4
-"""Markers that a request to Claude, Nova or Qwen may carry, the automatic one included:
-https://platform.claude.com/docs/en/build-with-claude/prompt-caching."""
 _LIFETIMES: Mapping[str, int] = {"5m": 300, "30m": 1800, "1h": 3600, "12h": 43200, "24h": 86400}
 _CLAUDE_ENDPOINTS = ("anthropic_messages", "bedrock_converse")
 _MEDIA = frozenset({"image", "document", "video"})
@@ -91,26 +89,26 @@ def _is_empty_text(block: Block) -> bool:
     return block.type == "text" and text == ""
 
 
-def _too_many_markers(sent: ParsedCall) -> Evidence | None:
+def _too_many_markers(sent: ParsedCall) -> CheckFailure | None:
     if not _takes_markers(sent) or len(marks := _markers(sent)) <= MAX_BREAKPOINTS:
         return None
-    return Evidence(
+    return CheckFailure(
         f"{len(marks)} markers in one request, which takes {MAX_BREAKPOINTS}: it is refused, or one is dropped on the way",
         marks[MAX_BREAKPOINTS].path,
     )
 
 
-def _lifetimes_out_of_order(sent: ParsedCall) -> Evidence | None:
+def _lifetimes_out_of_order(sent: ParsedCall) -> CheckFailure | None:
     if not _takes_markers(sent):
         return None
     for one, other in pairwise(_markers(sent)):
         if one.ttl_seconds < other.ttl_seconds:
             text = f"a marker of {other.ttl_seconds:,} s follows one of {one.ttl_seconds:,} s; longer lifetimes have to come first"
-            return Evidence(text, other.path, one.path, other.path)
+            return CheckFailure(text, other.path, one.path, other.path)
     return None
 
 
-def _unmarkable_block(sent: ParsedCall) -> Evidence | None:
+def _unmarkable_block(sent: ParsedCall) -> CheckFailure | None:
     if not _takes_markers(sent):
         return None
     block = next((block for block in sent.blocks if block.marker is not None and not _can_be_marked(block)), None)
@@ -118,10 +116,10 @@ def _unmarkable_block(sent: ParsedCall) -> Evidence | None:
         return None
     what = "a thinking block" if block.type == "thinking" else "an empty text"
     text = f"{what} carries a marker: the request is refused, or nothing is written there"
-    return Evidence(text, f"{block.path}.cache_control")
+    return CheckFailure(text, f"{block.path}.cache_control")
 
 
-def _lifetime_downgraded(sent: ParsedCall) -> Evidence | None:
+def _lifetime_downgraded(sent: ParsedCall) -> CheckFailure | None:
     """Everything was marked for an hour, and a write of five minutes was billed."""
     usage = sent.usage
     if not _takes_markers(sent) or usage is None or not usage.write_5m or usage.write_1h:
@@ -131,10 +129,10 @@ def _lifetime_downgraded(sent: ParsedCall) -> Evidence | None:
     if not is_long or usage.write_5m < _MIN_TOKENS or _uses_server_tools(sent):
         return None
     text = f"every marker asks for an hour, and {usage.write_5m:,} tokens were billed as written for five minutes"
-    return Evidence(text, marks[0].path, "1h", "5m")
+    return CheckFailure(text, marks[0].path, "1h", "5m")
 
 
-def _clearing_without_floor(sent: ParsedCall) -> Evidence | None:
+def _clearing_without_floor(sent: ParsedCall) -> CheckFailure | None:
     configured = sent.params.get("context_management")
     edits = configured.get("edits") if isinstance(configured, dict) else None
     for index, edit in enumerate(edits if isinstance(edits, list) else ()):
@@ -143,7 +141,7 @@ def _clearing_without_floor(sent: ParsedCall) -> Evidence | None:
             text = (
                 "tool results are cleared by the server with no least amount, so that a few tokens may cost the cache"
             )
-            return Evidence(text, f"context_management.edits[{index}]")
+            return CheckFailure(text, f"context_management.edits[{index}]")
     return None
 
 
@@ -151,7 +149,7 @@ def _clearing_without_floor(sent: ParsedCall) -> Evidence | None:
 # ----------------------------------------------------------------------------------------------------------------------
 
 _MIN_TOKENS = 500
-"""Counters below it are told nothing of."""
+"""Counters below it are not looked at."""
 _IMAGE_TOKENS = 1_500
 _DOUBLED, _TOLERANCE, _EQUAL = 1.5, 0.3, 0.9
 """What a bill exceeds its prompt by, at least, if a part is counted twice; error of an estimate; least share of the input
@@ -190,7 +188,7 @@ def _has_media(sent: ParsedCall) -> bool:
     return any(block.type in _MEDIA for block in sent.blocks)
 
 
-def _counted_twice(sent: ParsedCall) -> Evidence | None:
+def _counted_twice(sent: ParsedCall) -> CheckFailure | None:
     """A counter is below zero, or the input holds what is counted as read or written once more."""
     usage = sent.usage
     if usage is None:
@@ -198,7 +196,7 @@ def _counted_twice(sent: ParsedCall) -> Evidence | None:
     now = f"fresh {usage.fresh}, read {usage.read}, written {_written(usage)}"
     if any((count or 0) < 0 for count in (usage.fresh, usage.read, *(tokens for _, tokens in usage.writes or ()))):
         text = "a counter of the bill is below zero: cached tokens were taken off a count that never held them"
-        return Evidence(text, "usage", now=now)
+        return CheckFailure(text, "usage", now=now)
     if sent.endpoint not in _CLAUDE_ENDPOINTS or not usage.fresh or _uses_server_tools(sent) or _has_media(sent):
         return None
     expected, cached = _estimated(sent), (usage.read or 0) + _written(usage)
@@ -207,10 +205,10 @@ def _counted_twice(sent: ParsedCall) -> Evidence | None:
         return None
     what = "writes" if _written(usage) > (usage.read or 0) else "reads"
     text = f"the bill adds up to {_all_tokens(usage):,} tokens for a prompt of about {expected:,}: {what} are counted twice"
-    return Evidence(text, "usage", now=now)
+    return CheckFailure(text, "usage", now=now)
 
 
-def _cached_counters_missing(sent: ParsedCall) -> Evidence | None:
+def _cached_counters_missing(sent: ParsedCall) -> CheckFailure | None:
     """Anthropic's and Bedrock's input leaves out what was cached: a long prompt with few input tokens and no cached ones has
     lost them.
     """
@@ -223,10 +221,10 @@ def _cached_counters_missing(sent: ParsedCall) -> Evidence | None:
         return None
     claim = "nothing of the cache" if usage.read is None else "that nothing was cached"
     text = f"the bill names {_all_tokens(usage):,} tokens for a prompt of about {expected:,} and says {claim}"
-    return Evidence(f"{text}: the cached counters were lost on the way", "usage")
+    return CheckFailure(f"{text}: the cached counters were lost on the way", "usage")
 
 
-def _summed_calls(sent: ParsedCall) -> Evidence | None:
+def _summed_calls(sent: ParsedCall) -> CheckFailure | None:
     usage = sent.usage
     if usage is None or (usage.read or 0) < _MIN_TOKENS_SUMMED or not _uses_server_tools(sent):
         return None
@@ -234,7 +232,7 @@ def _summed_calls(sent: ParsedCall) -> Evidence | None:
     if (usage.read or 0) <= _SUMMED * expected:
         return None
     text = f"{usage.read:,} tokens were read for a prompt of about {expected:,}: the bill ({_all_tokens(usage):,} in all) sums"
-    return Evidence(f"{text} several calls that a server tool made", "usage")
+    return CheckFailure(f"{text} several calls that a server tool made", "usage")
 
 
 CHECKS: Mapping[str, Check] = {
@@ -248,13 +246,13 @@ CHECKS: Mapping[str, Check] = {
     "summed_calls": _summed_calls,
 }
 """Name, as in `hazards.toml` → check."""
-BEFORE_SENDING = ("too_many_markers", "lifetimes_out_of_order", "unmarkable_block")
+CHECKS_BEFORE_SENDING = ("too_many_markers", "lifetimes_out_of_order", "unmarkable_block")
 """Checks that need no bill, and whose requests a provider refuses."""
 
 
-def failed(sent: ParsedCall, names: Sequence[str] = (*CHECKS,)) -> Iterator[tuple[str, Evidence]]:
+def failed_checks(sent: ParsedCall, names: Sequence[str] = (*CHECKS,)) -> Iterator[tuple[str, CheckFailure]]:
     """Yield the name of each check that a request fails, and why."""
     for name in names:
-        evidence = CHECKS[name](sent)
-        if evidence is not None:
-            yield name, evidence
+        failure = CHECKS[name](sent)
+        if failure is not None:
+            yield name, failure

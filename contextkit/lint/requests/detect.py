@@ -15,20 +15,22 @@ from contextkit.ledger.misses import LedgerAnalyzer
 from contextkit.ledger.parsed_call import ParsedCall, parse_call
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.checks import failed
-from contextkit.lint.requests.findings import Codes, Spot, finding_of_check, findings_of, unreadable
+from contextkit.lint.requests.checks import failed_checks
+from contextkit.lint.requests.findings import Codes, Spot, finding_of_check, findings_of, unreadable_finding
 from contextkit.providers.request_fields import UnlistedFields
 
 
 def find_in_requests(records: Iterable[Record], hazards: Iterable[Hazard]) -> Iterator[Finding]:
-    """Findings of a recording, call by call. Calls without a recorded body are judged with the others, and not told of."""
-    detector = Detector(hazards)
+    """Yield the findings of a recording, call by call. Calls without a recorded body are judged with the others, and not
+    reported.
+    """
+    detector = RequestDetector(hazards)
     for record in records:
         yield from detector.feed(record)
 
 
-class Detector:
-    """The detector under way: for whoever has one record at a time."""
+class RequestDetector:
+    """The detector of hazards in recorded requests, fed record by record."""
 
     def __init__(self, hazards: Iterable[Hazard]) -> None:
         self.n_calls = 0
@@ -46,7 +48,7 @@ class Detector:
         self._turns: Counter[tuple[str, str]] = Counter()
 
     def feed(self, record: Record) -> Iterator[Finding]:
-        """The findings of the next record; none of a remark."""
+        """Yield the findings of the next record; none of a remark."""
         analyzed = self._analyzer.feed(record)
         if analyzed is None or not isinstance(record, ModelCall):
             return
@@ -54,7 +56,7 @@ class Detector:
             sent = parse_call(record, self._before)
         except UnreadableRequest as fault:
             self.n_unreadable += 1
-            yield unreadable(record, fault.path, fault.what, self.n_calls + self.n_unreadable)
+            yield unreadable_finding(record, fault.path, fault.what, self.n_calls + self.n_unreadable)
             return
         if sent is None:
             self.n_skipped += 1
@@ -63,13 +65,13 @@ class Detector:
         self.unlisted_fields += self._unlisted.new(sent.endpoint, sent.params)
         self._turns[record.session, record.lane] += 1
         spot = Spot(_conversation(record), self._turns[record.session, record.lane], record.id)
-        for name, evidence in failed(sent, self._codes.checks()):
-            yield finding_of_check(name, evidence, spot, self._codes, diagnosis=analyzed.diagnosis)
+        for name, failure in failed_checks(sent, self._codes.checks()):
+            yield finding_of_check(name, failure, spot, self._codes, diagnosis=analyzed.diagnosis)
         if analyzed.verdict is not None:
             yield from findings_of(analyzed.verdict, record, spot, self._codes, diagnosis=analyzed.diagnosis)
 
 
 def _conversation(call: ModelCall) -> str:
-    """The name of a conversation: the session, and its lane unless that is `main`."""
+    """Return the name of a conversation: the session, and its lane unless that is `main`."""
     name = call.session or "unnamed"
     return name if call.lane in ("", "main") else f"{name}/{call.lane}"

@@ -13,7 +13,7 @@ from typing import Literal
 
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.calls import ModelCall
-from contextkit.ledger.changes.kinds import gap_of, named
+from contextkit.ledger.changes.kinds import gap_of, named_changes
 from contextkit.ledger.changes.settings import changed_settings, setting_kind
 from contextkit.ledger.misses import complete_usage, list_cost_usd, row_of_call
 from contextkit.ledger.parsed_call import ParsedCall
@@ -21,20 +21,20 @@ from contextkit.ledger.prompts import read_body
 from contextkit.ledger.verdict import Gap, Verdict, loss_usd
 from contextkit.lint.finding import Detector, Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.checks import CHECKS, Evidence
+from contextkit.lint.own import UNREADABLE
+from contextkit.lint.requests.checks import CHECKS, CheckFailure
 from contextkit.redact import redact, redact_text
 
-UNREADABLE = "CK000"
-"""A body that cannot be read."""
 _LEAST_TOKENS = 100
 """Beside a bill, a smaller gap may be one of estimated sizes."""
-_SAME_REASON = {
+_COMPARABLE_DIAGNOSES = {
     "input_changed": "messages_changed",
     "text_format_changed": "unavailable",
     "previous_message_not_found": "unavailable",
     "comparison_response_not_found": "unavailable",
     "cache_hit": "unavailable",
 }
+"""Diagnosis of a provider → the one that it is compared as; `unavailable` says nothing."""
 Agreement = Literal["confirmed", "contradicted", "silent"]
 
 
@@ -57,13 +57,13 @@ class Codes:
         return self._codes.get(name, "")
 
     def checks(self) -> list[str]:
-        """The checks that the catalogue has."""
+        """Return the names of the checks that the catalogue has."""
         return [name for name in CHECKS if name in self._codes]
 
 
 @cache
-def catalogue() -> Codes:
-    """The codes of every hazard, loaded when the first finding is made."""
+def all_codes() -> Codes:
+    """Return the codes of every hazard, loaded when the first finding is made."""
     from contextkit.lint.catalogue import hazards
 
     return Codes(hazards())
@@ -91,10 +91,10 @@ def findings_of(
     detector: Detector = "requests",
     diagnosis: str = "",
 ) -> list[Finding]:
-    """One finding for each gap that is somebody's doing, the largest first; `diagnosis` is the provider's own."""
+    """Make one finding for each gap that is somebody's doing, the largest first; `diagnosis` is the provider's own."""
     usage = complete_usage(call) if call.usage else verdict.quote
     findings = []
-    for gap in filter(partial(_is_told, verdict), verdict.gaps):
+    for gap in filter(partial(_is_reported, verdict), verdict.gaps):
         if codes.of_gap(gap, call):
             usd = None if usage is None else loss_usd(usage, gap.tokens, partial(list_cost_usd, call))
             found = finding_of_gap(gap, call, spot, codes, detector)
@@ -103,25 +103,21 @@ def findings_of(
 
 
 def finding_of_gap(gap: Gap, call: ModelCall, spot: Spot, codes: Codes, detector: Detector) -> Finding:
-    """The finding of a gap, without what it lost."""
+    """Make the finding of a gap, without what it lost."""
     message = gap.evidence or gap.cause.replace("_", " ")
     return Finding(codes.of_gap(gap, call), message, _place_of(gap, spot), detector)
 
 
-def differences(one: ParsedCall, other: ParsedCall, spot: Spot, codes: Codes) -> Iterator[Finding]:
-    """What a request changes against another one, of which nothing else is known: the first change of a cached block, then
-    the settings that key the cache.
+def findings_between(one: ParsedCall, other: ParsedCall, spot: Spot, codes: Codes) -> Iterator[Finding]:
+    """Yield what a request changes against another one, of which nothing else is known: the first change of a cached block,
+    then the settings that key the cache.
     """
-    first = next((change for change in named(one, other) if change.change.is_cached), None)
+    first = next((change for change in named_changes(one, other) if change.change.is_cached), None)
     gaps = [] if first is None else [gap_of(first)]
     for path, was, now in changed_settings(_settings(one), _settings(other)):
-        kind, sides = (
-            setting_kind(path),
-            ["" if side is None else redact(canonical(side)).decode() for side in (was, now)],
-        )
-        gaps.append(
-            Gap("program_use", "params_changed", 0, path, f"{path} changed", kind=kind, was=sides[0], now=sides[1])
-        )
+        old, new = ("" if side is None else redact(canonical(side)).decode() for side in (was, now))
+        kind = setting_kind(path)
+        gaps.append(Gap("program_use", "params_changed", 0, path, f"{path} changed", kind=kind, was=old, now=new))
     return (finding_of_gap(gap, other.call, spot, codes, "guard") for gap in gaps if codes.of_gap(gap, other.call))
 
 
@@ -130,7 +126,7 @@ def _settings(sent: ParsedCall) -> Mapping[str, Json]:
     return read.settings if read else {}
 
 
-def _is_told(verdict: Verdict, gap: Gap) -> bool:
+def _is_reported(verdict: Verdict, gap: Gap) -> bool:
     """Return whether a gap is worth a finding: what the provider lost, only where it is a miss; a change also where it lost
     nothing yet: behind another one, or in a prompt that is too short to be cached.
     """
@@ -143,18 +139,18 @@ def _is_told(verdict: Verdict, gap: Gap) -> bool:
 
 
 def finding_of_check(
-    name: str, evidence: Evidence, spot: Spot, codes: Codes, detector: Detector = "requests", diagnosis: str = ""
+    name: str, failure: CheckFailure, spot: Spot, codes: Codes, detector: Detector = "requests", diagnosis: str = ""
 ) -> Finding:
-    """The finding of a check of one request."""
-    was, now = redact_text(evidence.was), redact_text(evidence.now)
+    """Make the finding of a check of one request."""
+    was, now = redact_text(failure.was), redact_text(failure.now)
     place = RequestPlace(
-        spot.session, spot.turn, spot.request, level_of(evidence.path), evidence.path, 0, was, now, spot.caller
+        spot.session, spot.turn, spot.request, level_of(failure.path), failure.path, 0, was, now, spot.caller
     )
-    return Finding(codes.of_check(name), evidence.message, place, detector, verdict=diagnosis)
+    return Finding(codes.of_check(name), failure.message, place, detector, verdict=diagnosis)
 
 
-def unreadable(call: ModelCall, path: str, what: str, turn: int) -> Finding:
-    """The finding for a body that is none."""
+def unreadable_finding(call: ModelCall, path: str, what: str, turn: int) -> Finding:
+    """Make the finding of a body that cannot be read."""
     place = RequestPlace(call.session, turn, call.id, "parameters", path, 0, "", "")
     return Finding(UNREADABLE, f"request cannot be read: {what}", place, "requests")
 
@@ -170,7 +166,7 @@ _LEVEL_OF_CAUSE = {"tools_changed": "tools", "system_changed": "system", "messag
 
 
 def level_of(path: str) -> str:
-    """The level a path stands on, by its first word.
+    """Return the level a path stands on, by its first word.
 
     >>> level_of("messages[3].content[0].cache_control"), level_of("thinking.budget_tokens")
     ('messages', 'parameters')
@@ -189,7 +185,7 @@ def agreement(finding: Finding, hazard: Hazard) -> Agreement:
     """Compare a finding with the provider's own diagnosis of the call: `confirmed`, `contradicted`, or `silent` if it said
     nothing that can be compared.
     """
-    verdict = _SAME_REASON.get(finding.verdict, finding.verdict)
+    verdict = _COMPARABLE_DIAGNOSES.get(finding.verdict, finding.verdict)
     if not verdict or verdict == "unavailable" or not hazard.confirmed_by:
         return "silent"
     return "confirmed" if {verdict, finding.verdict} & set(hazard.confirmed_by) else "contradicted"

@@ -13,7 +13,7 @@ import pytest
 from contextkit.ledger.parsed_call import MOST_BYTES
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import RequestPlace
-from contextkit.lint.requests.detect import Detector, find_in_requests
+from contextkit.lint.requests.detect import RequestDetector, find_in_requests
 from tests.ledger.test_parsed_call import BODIES
 from tests.lint.trace.calls import MODELS, anthropic, assistant, call, spelled, user
 from tests.scale import n_examples
@@ -63,7 +63,7 @@ def test_a_body_that_is_too_large_is_not_read() -> None:
 def test_calls_around_a_bad_one_are_still_compared() -> None:
     first, second = anthropic(user("a")), anthropic(user("a"), assistant("b"), user("c"))
     calls = [call(first, 0), call(b"{", 1), call(second, 2)]
-    detector = Detector([])
+    detector = RequestDetector([])
     assert [finding.code for each in calls for finding in detector.feed(each)] == ["CK000"]
     assert (detector.n_calls, detector.n_unreadable) == (2, 1)
 

@@ -13,7 +13,7 @@ from contextkit.ledger.calls import BlockIds, ModelCall, Record, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.requests.detect import Detector, find_in_requests
+from contextkit.lint.requests.detect import RequestDetector, find_in_requests
 from contextkit.lint.requests.findings import agreement
 from tests.lint.trace.calls import WORDS, anthropic, assistant, call, text, tool, user
 
@@ -230,7 +230,7 @@ def test_the_diagnosis_of_the_provider_stands_in_a_finding(diagnosis: str, expec
 
 
 def test_what_holds_no_body_is_counted_and_passed_over() -> None:
-    detector = Detector(hazards())
+    detector = RequestDetector(hazards())
     calls = [
         replace(call(clock(1)), prompt=None),
         replace(call(clock(1), 1), prompt=BlockIds(16, (1,))),
@@ -241,7 +241,7 @@ def test_what_holds_no_body_is_counted_and_passed_over() -> None:
 
 
 def test_a_field_that_no_table_lists_is_told_once() -> None:
-    detector = Detector(hazards())
+    detector = RequestDetector(hazards())
     for n in range(3):
         assert list(detector.feed(call(anthropic(*FIRST, *MORE * n, wonder=1), n))) == []
     (sentence,) = detector.unlisted_fields

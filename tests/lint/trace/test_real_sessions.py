@@ -10,7 +10,7 @@ from contextkit.ledger.misses import analyzed_calls
 from contextkit.ledger.parsed_call import ParsedCall, parse_call
 from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import RequestPlace
-from contextkit.lint.requests.detect import Detector, find_in_requests
+from contextkit.lint.requests.detect import RequestDetector, find_in_requests
 from tests.lint.injection.sessions import (
     FIRST_COMPACTION,
     WIRES,
@@ -45,7 +45,7 @@ def test_a_real_coding_session_is_rewritten_where_it_was_compacted_and_no_text_o
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_real_runs_have_no_findings(wire: str, shared: Path) -> None:
-    detector = Detector(hazards())
+    detector = RequestDetector(hazards())
     runs = service_runs(shared, wire, n_examples(20, 200))
     found = [one for run in runs for call in run for one in detector.feed(call)]
     assert (found, detector.n_calls) == ([], sum(map(len, runs)))
