@@ -116,7 +116,8 @@ class Gap:
     basis: Basis = "recorded"
     """What supports the cause."""
     kind: str = ""
-    """What changed, where that is known: a kind of change in the text (`clock`, `tool_order`) or a setting (`effort`)."""
+    """What changed, where that is known: a kind of change in the text (`clock`, `tool_order`), a setting (`effort`), or
+    `upstream`, another host behind a gateway."""
     was: str = ""
     """Text of the earlier prompt around the change, secrets covered."""
     now: str = ""

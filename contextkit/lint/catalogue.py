@@ -1,7 +1,7 @@
 """The catalogue of hazards: the rows of `hazards.toml`, their pages, and a table of all.
 
-Gives a `Hazard` for each row, in the order of the file; knows nothing of how a hazard is detected. The pages are
-`docs/reference/rules/<code>.md`; a wheel has them in `contextkit/lint/pages`.
+Holds a `Hazard` for each row, in the order of the file. The pages are `docs/reference/rules/<code>.md`; a wheel has them
+in `contextkit/lint/pages`.
 
     python -m contextkit.lint.catalogue --write docs/reference/hazards.md        puts the table between the marks of a page
 """
@@ -34,7 +34,7 @@ _N_SUGGESTIONS = 3
 
 @cache
 def hazards() -> tuple[Hazard, ...]:
-    """All hazards, tools first, accounting last.
+    """Return all hazards, tools first, accounting last.
 
     >>> [hazard.code for hazard in hazards()][:2]
     ['CKT01', 'CKT02']
@@ -47,7 +47,7 @@ def _rows() -> Mapping[str, Mapping[str, Any]]:
 
 
 def hazards_of(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Hazard, ...]:
-    """The hazards of a table. Raises `ValueError` for a wrong row."""
+    """Return the hazards of a table. Raises `ValueError` for a wrong row."""
     order = [*LEVELS]
     if [*rows] != sorted(rows, key=lambda code: (order.index(code[2:3]) if code[2:3] in LEVELS else -1, code)):
         raise ValueError("hazards.toml: the codes are not in order; sort them by level, then by number")
@@ -56,9 +56,9 @@ def hazards_of(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Hazard, ...]:
     names = [row["name"] for row in rows.values()]
     if len({*names}) < len(names):
         raise ValueError(f"hazards.toml: two rows have the name {next(n for n in names if names.count(n) > 1)!r}")
-    shown = [name for row in rows.values() for name in row.get("requests", ())]
-    if len({*shown}) < len(shown):
-        raise ValueError(f"hazards.toml: {next(n for n in shown if shown.count(n) > 1)!r} stands in two rows")
+    requests = [name for row in rows.values() for name in row.get("requests", ())]
+    if len({*requests}) < len(requests):
+        raise ValueError(f"hazards.toml: {next(n for n in requests if requests.count(n) > 1)!r} stands in two rows")
     return tuple(
         Hazard(
             code,
@@ -75,7 +75,7 @@ def hazards_of(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Hazard, ...]:
 
 
 def code_of(word: str) -> str:
-    """The code that a code or a name stands for, in upper or lower case; also one of the detectors' own.
+    """Return the code that a code or a name stands for, in upper or lower case; also one of the detectors' own.
 
     Raises `UsageError` where nothing has that code or name, and suggests what is spelled much like it.
 
@@ -90,7 +90,7 @@ def code_of(word: str) -> str:
 
 
 def page(word: str) -> str:
-    """The page of a code or a name, as Markdown.
+    """Return the page of a code or a name, as Markdown.
 
     Raises `UsageError` as `code_of` does, and where the page is missing from this installation.
 
@@ -105,7 +105,7 @@ def page(word: str) -> str:
 
 
 def table() -> str:
-    """The table of all hazards and their detectors, in Markdown, with a count below it."""
+    """Write the table of all hazards and their detectors, in Markdown, with a count below it."""
     rows = [f"| {' | '.join(cell(row) for cell in _COLUMNS.values())} |" for row in hazards()]
     head = [f"| {' | '.join(_COLUMNS)} |", f"|{'---|' * len(_COLUMNS)}"]
     return "\n".join([*head, *rows, "", _count(), ""])
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _check(code: str, row: Mapping[str, Any]) -> None:
-    """Raises `ValueError` for a row that is not as the head of `hazards.toml` says."""
+    """Check a row against the head of `hazards.toml`; raise `ValueError` for a wrong one."""
     where = f"hazards.toml: [{code}]"
     if not _CODE.fullmatch(code):
         raise ValueError(f"{where} is no code; it is CK, one of {', '.join(LEVELS)}, and two digits")
@@ -159,20 +159,20 @@ def _check(code: str, row: Mapping[str, Any]) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _named() -> Iterator[tuple[str, str]]:
+def _code_names() -> Iterator[tuple[str, str]]:
     yield from ((code, own.name) for code, own in OWN.items())
     yield from ((row.code, row.name) for row in hazards())
 
 
 @cache
 def _codes() -> Mapping[str, str]:
-    """Code or name, in lower case → code."""
-    return {word: code for code, name in _named() for word in (code.lower(), name)}
+    """Map code or name, in lower case, to the code."""
+    return {word: code for code, name in _code_names() for word in (code.lower(), name)}
 
 
 def _unknown(word: str, wanted: str) -> str:
-    """The message for a word that is no code and no name: first names that contain it, then names spelled much like it."""
-    codes, names = _codes(), dict(_named())
+    """Write the message for a word that is no code and no name: first names that contain it, then names spelled much like it."""
+    codes, names = _codes(), dict(_code_names())
     containing = [known for known in codes if wanted and wanted in known]
     near = [*containing, *get_close_matches(wanted, codes, _N_SUGGESTIONS)][:_N_SUGGESTIONS]
     suggestions = dict.fromkeys(f"{codes[known]} {names[codes[known]]}" for known in near)
@@ -188,17 +188,14 @@ def _unknown(word: str, wanted: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-_CAUSES_BEFORE_SENDING = ("model_changed", "account_changed", "breakpoint_place")
-"""Causes that a guard reports before a request leaves, beside changes of its text and settings."""
-
-
 def _before_sending(row: Hazard) -> bool:
     """Return whether a guard may report it before a request leaves."""
     from contextkit.ledger.changes.kinds import Kind
     from contextkit.ledger.changes.settings import Setting
     from contextkit.lint.requests.checks import CHECKS_BEFORE_SENDING
+    from contextkit.lint.requests.findings import CAUSES_BEFORE_SENDING
 
-    names = {*get_args(Kind), *get_args(Setting), *_CAUSES_BEFORE_SENDING, *CHECKS_BEFORE_SENDING}
+    names = {*get_args(Kind), *get_args(Setting), *CAUSES_BEFORE_SENDING, *CHECKS_BEFORE_SENDING}
     return not names.isdisjoint(row.requests)
 
 

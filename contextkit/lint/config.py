@@ -1,6 +1,6 @@
 """How a project wants to be linted: `[tool.contextkit.lint]` of the pyproject.toml nearest to the linted path.
 
-Takes a path, gives a `LintConfig`; an unknown key or a wrong value is an error that names it. Knows nothing of rules.
+Takes a path, gives a `LintConfig`; an unknown key or a wrong value is an error that names it.
 """
 
 from __future__ import annotations

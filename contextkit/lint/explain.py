@@ -1,6 +1,6 @@
 """The page of a code as a terminal shows it, and taken apart into its sections.
 
-Takes a code or a name, reads the page from `catalogue`; knows no hazard.
+Takes a code or a name, and reads the page from `catalogue`.
 """
 
 from __future__ import annotations

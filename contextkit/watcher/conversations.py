@@ -80,13 +80,13 @@ class Conversations:
         return len(self._stored)
 
     def of(self, wire: str, label: str = "") -> Iterator[Conversation]:
-        """Those of one endpoint and one label; the one used last first."""
+        """Yield those of one endpoint and one label; the one used last first."""
         return (one for one in reversed(self._stored.values()) if one.wire == wire and one.label == label)
 
     def continued(
         self, wire: str, body: bytes, names: ClientNames, label: str = ""
     ) -> tuple[Conversation, BodyPrefix] | None:
-        """The conversation whose bytes `body` continues, the longest where several fit, with the prefix of `body`.
+        """Find the conversation whose bytes `body` continues, the longest where several fit, with the prefix of `body`.
 
         None where there is none, or where the headers of the requests have different `names`: that takes more to match.
         """
@@ -100,7 +100,7 @@ class Conversations:
         return longest(continued)
 
     def by_stored_history(self, wire: str, stored: Unknown, label: str = "") -> Conversation | None:
-        """The conversation whose last response, or whose last request, has the name of the stored history."""
+        """Find the conversation whose last response, or whose last request, has the name of the stored history."""
         for one in self.of(wire, label):
             if one.previous == stored.name if stored.field == PREVIOUS else one.stored == stored:
                 return one
@@ -109,7 +109,7 @@ class Conversations:
     def matching(
         self, wire: str, call: ParsedCall, read: Callable[[Conversation], ParsedCall], label: str = ""
     ) -> Match[Conversation, ParsedCall] | None:
-        """The conversation that `call` continues with another past; None where it begins one, or branches off.
+        """Find the conversation that `call` continues with another past; None where it begins one, or branches off.
 
         `read` cuts a conversation's last request. A call with a label continues the conversation of that label
         whatever its text, unless it is a branch.
@@ -121,7 +121,7 @@ class Conversations:
         return choose([(one, read(one)) for one in likely], call, labelled)
 
     def new_name(self, wire: str, label: str = "") -> str:
-        """The name of a new conversation; a branch of a labelled one has a number behind the label."""
+        """Make the name of a new conversation; a branch of a labelled one has a number behind the label."""
         if label and next(self.of(wire, label), None) is None:
             return label + self._run.removeprefix(RUN)
         self._numbers += 1

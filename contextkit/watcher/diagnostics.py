@@ -14,12 +14,12 @@ from contextkit.models import find_model
 
 
 def _messages(fields: Mapping[str, Json], previous: str) -> Json:
-    """Field for Messages; null lets the provider store the first call for a comparison with the second."""
+    """Make the field for Messages; null lets the provider store the first call for a comparison with the second."""
     return {} if "diagnostics" in fields else {"diagnostics": {"previous_message_id": previous or None}}
 
 
 def _responses(fields: Mapping[str, Json], previous: str) -> Json:
-    """Field for Responses; models billed by breakpoints accept it, older ones refuse it (learn.microsoft.com, Azure
+    """Make the field for Responses; models billed by breakpoints accept it, older ones refuse it (learn.microsoft.com, Azure
     OpenAI prompt caching).
     """
     row = find_model(str(fields.get("model")))

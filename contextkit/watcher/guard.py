@@ -37,6 +37,7 @@ from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.checks import CHECKS_BEFORE_SENDING, failed_checks
 from contextkit.lint.requests.findings import (
+    CAUSES_BEFORE_SENDING,
     Codes,
     Spot,
     agreement,
@@ -188,8 +189,6 @@ class CallRecorder:
 
 _MOST_CUT_BYTES = 1 << 16
 """Larger requests are parsed again when needed: their blocks take several times the memory of their bytes."""
-_CAUSED_BY_REQUEST = ("params_changed", "model_changed", "account_changed")
-"""Causes that a request shows before it leaves, beside changes of its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +264,7 @@ class Guard:
         with self._lock:
             self._conversations.forget()
             self._judge = LiveJudge()
+            self._unjudged.clear()
 
     def close(self) -> None:
         """Close the ledger."""
@@ -398,7 +398,10 @@ class Guard:
             self._recording.append(call, watched.whole)
         for name, verdict in judged:
             with self._lock:
-                sent, ended, diagnosis = self._unjudged.pop(name)
+                unjudged = self._unjudged.pop(name, None)
+            if unjudged is None:
+                continue  # forgotten meanwhile
+            sent, ended, diagnosis = unjudged
             for finding in self._findings_after(sent, ended, verdict, diagnosis):
                 self._notifier.after(finding, sent.where)
 
@@ -604,8 +607,8 @@ def broken_by(forecast: Verdict, sent: ParsedCall, spot: Spot, codes: Codes) -> 
         gap
         for gap in forecast.gaps
         if gap.whose == "program_bytes"
-        or gap.cause in (*_CAUSED_BY_REQUEST, "below_minimum")
-        or (gap.cause == "breakpoint_place" and (has_changed or gap.kind))
+        or gap.cause == "below_minimum"
+        or (gap.cause in CAUSES_BEFORE_SENDING and (gap.cause != "breakpoint_place" or has_changed or gap.kind))
     )
     return findings_of(replace(forecast, gaps=gaps), sent.call, spot, codes, "guard")
 

@@ -62,7 +62,7 @@ class LiveJudge:
 
 
 def _checked(judge: Callable[[], Verdict | None]) -> Verdict | None:
-    """The verdict; None, with a line in the log, where an internal error prevents it: that must not stop the client."""
+    """Return the verdict; None, with a line in the log, where an internal error prevents it: that must not stop the client."""
     try:
         return judge()
     except Exception as error:  # noqa: BLE001 - the caller's request or reply must not be lost to it

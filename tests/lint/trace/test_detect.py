@@ -62,6 +62,13 @@ def test_a_change_is_named_where_it_begins() -> None:
     assert "10:02" in at.now
 
 
+def test_the_offset_of_a_change_is_one_in_the_texts_around_it() -> None:
+    (finding,) = found(*(anthropic(*FIRST, system=f"It is 10:0{minute}. {WORDS}") for minute in (1, 2)))
+    at = place(finding)
+    assert (at.path, at.offset) == ("system", len('"It is 10:0'))
+    assert (at.was[at.offset], at.now[at.offset]) == ("1", "2")
+
+
 def test_what_the_catalogue_does_not_have_is_not_told() -> None:
     calls = [call(clock(1)), call(clock(2, *MORE), 1)]
     assert list(find_in_requests(calls, [])) == []
