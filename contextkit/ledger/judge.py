@@ -78,7 +78,7 @@ class Ruler:
         self._places = places
 
     def at(self, blocks: int) -> int:
-        """Tokens of the first `blocks` blocks."""
+        """Return the tokens of the first `blocks` blocks."""
         index = bisect_left(self._places, (blocks, -1))
         if index < len(self._places) and self._places[index][0] == blocks:
             return self._places[index][1]
@@ -140,7 +140,7 @@ class Sent:
         return call.at if call.ended_at is None else call.ended_at
 
     def written(self) -> Iterator[Breakpoint]:
-        """The breakpoints it wrote an entry at."""
+        """Yield the breakpoints it wrote an entry at."""
         return (mark for mark in self.prompt.breakpoints if mark.is_written)
 
     def shares_cache_with(self, one: Sent) -> bool:
@@ -221,7 +221,7 @@ class Rounding:
             del self._steps[0]
 
     def down(self, tokens: int) -> int:
-        """The longest read of a prefix."""
+        """Return the longest read of a prefix."""
         return self._steps[0].down(tokens) if tokens >= self._least else 0
 
 
@@ -241,7 +241,7 @@ class _Scope:
     """Models of which a read or a write was billed."""
 
     def cache(self, row: Model) -> PrefixCache[Prompt]:
-        """The cache of a model."""
+        """Return the cache of a model."""
         cache = self.caches.get(row.name)
         if cache is None:
             cache = self.caches[row.name] = reference_cache(row)
@@ -402,8 +402,8 @@ class _Trial:
     # Earlier calls
 
     def _earlier(self) -> list[_Earlier]:
-        """The calls that this one is compared with, its conversation's last ones first; a resend is not compared with the
-        call that it repeats: what that would have lost is counted once.
+        """Return the calls that this one is compared with, its conversation's last ones first; a resend is not compared with
+        the call that it repeats: what that would have lost is counted once.
         """
         own, seen, found = self.conversation.recent, set[int](), list[_Earlier]()
 
@@ -428,7 +428,7 @@ class _Trial:
         return found
 
     def _deepest(self) -> Sent | None:
-        """The call that first had the longest prefix of this prompt that is known."""
+        """Find the call that first had the longest prefix of this prompt that is known."""
         index, name, prompt = self.scope.index, self.sent.row.name, self.sent.prompt
         low, high = 0, prompt.n
         while low < high:
@@ -453,7 +453,7 @@ class _Trial:
         return tuple(sorted((anchors | _billed_places(self.sent)).items()))
 
     def _billed_ends(self, layout: PromptLayout) -> array[int]:
-        """Tokens at every block end as bills tell them; those of the last call as far as they tell the same of both."""
+        """Return the tokens at every block end by the bills; those of the last call as far as its bills say the same."""
         was = self.earlier[0] if self.earlier else None
         ends = array("q")
         if was is not None and was.sent.layout is not None:
@@ -478,8 +478,8 @@ class _Trial:
         return sent.units
 
     def _alignments(self) -> list[tuple[int, _Earlier, Alignment]]:
-        """Tokens that this prompt has in common with each earlier one, with the pairs of their blocks; with one of another
-        agent, the common prefix only: agents have prompts of their own.
+        """Align this prompt with each earlier one: the tokens they have in common, and the pairs of their blocks; with one of
+        another agent, the common prefix only: agents have prompts of their own.
         """
         now, result = self.sent, list[tuple[int, _Earlier, Alignment]]()
         weights = [self.ruler.at(i + 1) - self.ruler.at(i) for i in range(now.prompt.n)]
@@ -613,7 +613,7 @@ class _Trial:
         return f"{tokens:,} tokens; the least that is cached is {least}"
 
     def _readable(self, hit: Hit) -> int:
-        """Tokens that the reference cache held, in billed tokens. A cache that keeps every prompt is read up to the first
+        """Return what the reference cache held, in billed tokens. A cache that keeps every prompt is read up to the first
         difference, also inside a block.
         """
         end = 0 if hit.segment is None else self.ruler.at(hit.segment + 1)
@@ -632,12 +632,12 @@ class _Trial:
         return is_there and has_keys and was.shares_cache_with(now)
 
     def common_tokens(self, one: _Earlier) -> int:
-        """Tokens of the common prefix with an earlier call, up to the first byte that differs."""
+        """Return the tokens of the common prefix with an earlier call, up to the first byte that differs."""
         whole, n = self.ruler.at(one.n_shared), min(one.n_shared + 1, self.sent.prompt.n)
         return whole + round(_partial(one, self.sent) * (self.ruler.at(n) - whole))
 
     def ideal(self, tokens: int) -> int:
-        """The most that a program could read of a common prefix of so many tokens."""
+        """Return the most that a program could read of a common prefix of so many tokens."""
         if self.is_marked:
             return tokens if tokens >= self.sent.row.min_tokens else 0
         return self.rounding.down(tokens)
@@ -650,14 +650,14 @@ _READ_BYTES = 4
 
 
 def _n_bytes(sent: Sent) -> int:
-    """Memory that the blocks of a call take."""
+    """Return the memory that the blocks of a call take."""
     n_bytes = _READ_BYTES * len(sent.read.body.raw) if sent.read else 0
     return n_bytes + (sent.layout.n_bytes + len(sent.raw) + _BLOCK_BYTES * sent.layout.n if sent.layout else 0)
 
 
 def _sharing(prompt: Prompt, before: Prompt | None) -> Prompt:
-    """The prompt on the columns of the one before, as far as it continues that: the index keeps the prompts of all calls,
-    and a long conversation would otherwise take the square of its length.
+    """Put a prompt on the columns of the one before, as far as it continues that: the index keeps the prompts of all
+    calls, and a long conversation would otherwise take the square of its length.
     """
     ends = array("q", prompt.ends_tokens)
     shared = _common(before, prompt) if before else 0
@@ -681,7 +681,7 @@ def _sharing(prompt: Prompt, before: Prompt | None) -> Prompt:
 
 
 def _billed_places(sent: Sent) -> dict[int, int]:
-    """Places of a prompt whose size its own bill tells: its end, and its last breakpoint."""
+    """Return the places of a prompt whose size its own bill tells: its end, and its last breakpoint."""
     usage, places = sent.usage, dict[int, int]()
     if usage is None or usage.prompt is None:
         return places
@@ -698,7 +698,7 @@ def _common(one: Prompt, other: Prompt) -> int:
 
 
 def _partial(one: _Earlier, now: Sent) -> float:
-    """Share of the first different block that both begin with; nothing where their roles differ."""
+    """Return the share of the first different block that both begin with; nothing where their roles differ."""
     was, n = one.sent, one.n_shared
     if was.layout is None or now.layout is None or n >= min(was.prompt.n, now.prompt.n) or was.level(n) != now.level(n):
         return 0.0
@@ -710,7 +710,7 @@ def _partial(one: _Earlier, now: Sent) -> float:
 
 
 def _merged(gaps: Iterable[Gap]) -> Iterable[Gap]:
-    """One gap for those of one cause and kind."""
+    """Merge gaps of one cause and kind."""
     found: dict[tuple[str, str, str], Gap] = {}
     for gap in gaps:
         key = gap.whose, gap.cause, gap.kind or gap.place
@@ -721,7 +721,7 @@ def _merged(gaps: Iterable[Gap]) -> Iterable[Gap]:
 
 
 def agent_of(lane: str) -> str:
-    """The agent whose calls a lane holds; empty for the main one.
+    """Return the agent whose calls a lane holds; empty for the main one.
 
     >>> agent_of("main"), agent_of("conversation 2"), agent_of("reviewer 2")
     ('', '', 'reviewer')
@@ -791,7 +791,7 @@ class _Gaps:
     # The program's bytes
 
     def _change(self) -> Gap | None:
-        """The first change of what need not change, without its size; None where the prompt only goes on, or is another."""
+        """Find the first change of what need not change, without its size; None where the prompt only goes on, or is another."""
         best, pairs = self._best, self._pairs
         was, n = best.sent, best.n_shared
         if pairs is None or n >= was.prompt.n or (pairs.last < n and not self._replaces_history()):
@@ -816,9 +816,9 @@ class _Gaps:
         changes = _changes(self._best.sent, self._sent)
         if changes:
             first = gap_of(changes[0])
-            yield replace(
-                gap, place=first.place, kind=first.kind, evidence=first.evidence, was=first.was, now=first.now
-            )
+            is_field = first.place.split("[")[0] == gap.place.split("[")[0]
+            at = gap if is_field else first  # `instructions` are rendered as an item of `input`
+            yield replace(gap, place=at.place, kind=first.kind, evidence=first.evidence, was=at.was, now=at.now)
         elif gap.tokens and self._best.sent.raw and self._sent.raw:
             yield replace(gap, whose="nobody", cause="compaction", evidence=_SERVER_EDIT, was="", now="")
         elif gap.tokens:
@@ -1057,7 +1057,7 @@ class _Gaps:
         return Gap("unexplained", "unknown", tokens, "", f"prefix intact, gap {gap} s ≤ {ttl} s", "")
 
     def _since_last(self) -> Gap | None:
-        """The change against the last call of the conversation, behind which a provider read less than an earlier prompt had
+        """Find the change against the last call of the conversation, behind which a provider read less than an earlier prompt had
         left; None where nothing changed.
         """
         last = next((one for one in self._trial.earlier if one.is_own), None)
@@ -1082,7 +1082,7 @@ def _removed_reminder(was: Sent, now: Sent) -> tuple[str, str]:
 
 
 def _changes(was: Sent, now: Sent) -> list[NamedChange]:
-    """The changes between two calls with their kinds; none where a body is not kept, or is of no form that is known."""
+    """Return the changes between two calls with their kinds; none where a body is not kept, or cannot be read."""
     from contextkit.ledger.changes.kinds import named_changes  # most calls changed nothing
     from contextkit.ledger.parsed_call import parse_call
 
@@ -1109,7 +1109,7 @@ _SHORT = 40
 
 
 def _settings_text(changed: Sequence[tuple[str, Json, Json]]) -> str:
-    """The request settings that differ: `effort "low" → "high"`."""
+    """List the request settings that differ: `effort "low" → "high"`."""
     return ", ".join(f"{path} {_short(was)} → {_short(now)}" for path, was, now in changed[:_MOST_SETTINGS])
 
 

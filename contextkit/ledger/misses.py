@@ -244,7 +244,7 @@ def row_of_call(call: ModelCall) -> Model:
 
 
 def _predicted(pair: CallPair, expected: int, verdict: Verdict | None) -> tuple[int, Cause | None]:
-    """What a call was expected to read, and why that is less than the calls before it had left."""
+    """Return what a call was expected to read, and why that is less than the calls before it had left."""
     if verdict is None or verdict.predicted_read is None:
         return predicted_read(pair, expected)
     is_less = is_shortfall(expected, verdict.predicted_read)
@@ -252,7 +252,7 @@ def _predicted(pair: CallPair, expected: int, verdict: Verdict | None) -> tuple[
 
 
 def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:
-    """The miss that a verdict tells of; None where nothing was missed, or no bill says what was read."""
+    """Return the miss that a verdict shows; None where nothing was missed, or no bill says what was read."""
     main = verdict.main
     if main is None or verdict.read is None or not (verdict.is_miss or main.cause in NOTHING_TO_READ or main.is_costly):
         return None
@@ -296,7 +296,7 @@ def complete_usage(call: ModelCall) -> Usage | None:
 
 
 def is_free_to_write(provider: str, model: str) -> bool:
-    """True where the model table lists a cache that is free to write.
+    """Return whether the model table lists a cache that is free to write.
 
     A model without a row is looked up in the price list, then judged by the host of its nearest relative.
     """
@@ -333,14 +333,14 @@ def _first_call(now: CallFacts, row: Model) -> tuple[Cause, Evidence] | None:
 
 
 def _leaves_any(call: CallFacts, row: Model) -> bool:
-    """True where a call that read nothing left something to read."""
+    """Return whether a call that read nothing left something to read."""
     if row.cache == "implicit":
         return call.prompt_tokens >= max(row.min_tokens, row.granularity_tokens)
     return bool(call.usage.written)
 
 
 def list_cost_usd(call: ModelCall, usage: Usage) -> float | None:
-    """What `usage` costs at the list price of the call's day; None where the price, or a counter, is unknown."""
+    """Return what `usage` costs at the list price of the call's day; None where the price, or a counter, is unknown."""
     try:
         return prices.cost_usd(call.provider, call.model, usage, call.at)
     except UnknownModel:
@@ -348,7 +348,7 @@ def list_cost_usd(call: ModelCall, usage: Usage) -> float | None:
 
 
 def predicted_usage(pair: CallPair, read_tokens: int) -> Usage:
-    """The bill of a call, had it read so many tokens: what it would not have read it would have written for as long as its
+    """Compute the bill of a call, had it read so many tokens: what it would not have read it would have written for as long as its
     lane does, or sent afresh where writing is free.
     """
     usage = pair.now.usage
@@ -466,7 +466,7 @@ def with_later_evidence(calls: Iterable[AnalyzedCall]) -> Iterator[AnalyzedCall]
 
 
 def _with_evidence(call: AnalyzedCall, after: AnalyzedCall) -> AnalyzedCall:
-    """A call that missed, with the evidence in what the next call of its lane read."""
+    """Add to a call that missed the evidence in what the next call of its lane read."""
     miss, verdict, read = call.miss, call.verdict, after.usage.read if after.usage else None
     if miss is None or verdict is None or not read or call.usage is None:
         return call
@@ -528,7 +528,7 @@ class _Remarks:
         return detector.feed(call, remarks)
 
     def is_sum(self, call: ModelCall) -> bool:
-        """True where the rows of its lane add up calls."""
+        """Return whether the rows of its lane add up calls."""
         return bool(self.sums) and f"{call.session}/{call.lane}" in self.sums
 
 

@@ -146,14 +146,14 @@ class Admission:
         """Whether the request may have reached the provider."""
 
     def began(self, status: int, headers: Mapping[str, str]) -> None:
-        """The response begins."""
+        """Start the response."""
         self._status, self.was_sent = status, True
         self._kind, self._encoding = headers.get("content-type", ""), headers.get("content-encoding", "")
         if self._wire in FOLLOWED:
             self._text = response_bytes(self._wire, self._kind, self._encoding)
 
     def feed(self, chunk: bytes) -> None:
-        """A chunk passes by."""
+        """Read a chunk of the response."""
         if self._text is not None:
             self._text.feed(chunk)
         elif self._read is not None and len(self._body) <= MOST_BYTES:
@@ -208,7 +208,7 @@ class BudgetedWatcher:
         self._gate, self._inner = gate, inner
 
     def start(self, method: str, path: str, body: bytes | None, names: ClientNames = NO_NAMES) -> Call | None:
-        """A request is about to be sent. Raises `BudgetExceeded`, and what the other watcher raises."""
+        """Check a request that is about to be sent. Raises `BudgetExceeded`, and what the other watcher raises."""
         admission = self._gate.admit(method, path, body)
         if admission is None or body is None:
             return self._inner.start(method, path, body, names)
@@ -219,7 +219,7 @@ class BudgetedWatcher:
             raise
 
     def close(self) -> None:
-        """The client is closed."""
+        """Close the client."""
         self._inner.close()
 
 
@@ -232,13 +232,13 @@ class BudgetedCall:
         """What is to be sent."""
 
     def began(self, status: int, headers: Mapping[str, str]) -> None:
-        """The response begins."""
+        """Start the response."""
         self._admission.began(status, headers)
         if self._inner is not None:
             self._inner.began(status, headers)
 
     def feed(self, chunk: bytes) -> None:
-        """A chunk passes by."""
+        """Read a chunk of the response."""
         self._admission.feed(chunk)
         if self._inner is not None:
             self._inner.feed(chunk)
@@ -254,7 +254,7 @@ class BudgetedCall:
 
 
 def _fields(body: bytes, encoding: str) -> dict[str, Json]:
-    """A body as an object, empty where it is none."""
+    """Parse a body as an object; empty where it is none."""
     try:
         fields = parse(decoded(body, encoding, MOST_BYTES) if encoding else body)
     except (NotSerialisable, UndecodableBody):
@@ -263,7 +263,7 @@ def _fields(body: bytes, encoding: str) -> dict[str, Json]:
 
 
 def unpriced(method: str, path: str, *, is_upgrade: bool) -> BudgetExceeded:
-    """The refusal of a request that may be billed, and that nobody can price before it is sent."""
+    """Return the refusal of a request that may be billed, and that nobody can price before it is sent."""
     what = f"{method} {sanitize(redact_path(path.partition('?')[0]))}"
     why = "may be billed, and what it costs cannot be said before it is sent"
     if is_upgrade:
@@ -279,7 +279,7 @@ _EMPTY = Prompt((b"", b"", b""), (0, 0), [], [], [], (), 0)
 
 
 def _prompt_of(wire: str, fields: dict[str, Json], model: str, provider: str) -> tuple[Prompt, Mapping[str, Json]]:
-    """The prompt and the parameters of a body; an empty prompt where it cannot be read."""
+    """Return the prompt and the parameters of a body; an empty prompt where it cannot be read."""
     try:
         wire = wire if wire in BODIES else endpoint_of(fields, f"{provider} {model}".lower())
         if not wire:

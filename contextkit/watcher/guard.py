@@ -145,7 +145,7 @@ class CallRecorder:
         self._ledger: Ledger | None = Ledger.open(path)
 
     def recorded(self) -> Ledger:
-        """Everything in it so far; nothing where its file is closed."""
+        """Return everything in it so far; nothing where its file is closed."""
         return Ledger() if self._ledger is None else self._ledger
 
     def append(self, call: ModelCall, body: bytes) -> None:
@@ -472,7 +472,7 @@ def _provider_of(model: str, wire: str) -> str:
 
 
 def _has_too_many_markers(one: Conversation, prefix: BodyPrefix) -> bool:
-    """True where a request that only appends has more breakpoints than any provider accepts."""
+    """Return whether a request that only appends has more breakpoints than any provider accepts."""
     return len(prefix.pieces) > len(one.prefix.pieces) and prefix.n_markers > MAX_BREAKPOINTS
 
 
@@ -584,7 +584,7 @@ def _advance(
 def _sent_request(
     one: Conversation, body: bytes, at: float, where: Caller, findings: tuple[Finding, ...] = ()
 ) -> SentRequest:
-    """Facts of the request that was just added to conversation `one`."""
+    """Return the facts of the request that was just added to conversation `one`."""
     return SentRequest(one.wire, one.model, body, at, where, one.name, one.turn, findings, one.names)
 
 

@@ -32,5 +32,5 @@ def conversation(name: str) -> Iterator[None]:
 
 
 def current() -> str:
-    """Name that applies here; empty where none does."""
+    """Return the name that applies here; empty where none does."""
     return _NAME.get()

@@ -76,7 +76,7 @@ class Caller:
 
 
 def caller() -> Caller:
-    """The innermost frame that belongs to neither SDK, HTTP client, event loop nor this package.
+    """Find the innermost frame that belongs to neither SDK, HTTP client, event loop nor this package.
 
     A coroutine's frames stand on the stack while it runs, so an async call shows its line too. A call that is a task of
     its own (`gather(client.messages.create(…))`), or that a coroutine gave to a thread
@@ -111,7 +111,7 @@ def _is_passed(module: str, frame: FrameType) -> bool:
 
 
 def _waiting_for(future: asyncio.Future[Any] | None) -> Iterator[FrameType]:
-    """Frames of the tasks that wait for a task or future, directly or in a `gather`; the innermost of each first."""
+    """Return the frames of the tasks that wait for a task or future, directly or in a `gather`; the innermost of each first."""
     for other in asyncio.all_tasks(future.get_loop()) if future else ():
         waits_for: Any = getattr(other, "_fut_waiter", None)
         if waits_for is not None and (waits_for is future or future in getattr(waits_for, "_children", ())):
@@ -130,7 +130,7 @@ def _awaited(work: object) -> asyncio.Future[Any] | None:
 
 
 def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
-    """Frames of a task's coroutines, the outermost first."""
+    """Return the frames of a task's coroutines, the outermost first."""
     inner: Any = task.get_coro()
     while (frame := getattr(inner, "cr_frame", None)) is not None:
         yield frame

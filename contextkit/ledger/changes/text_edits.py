@@ -158,12 +158,12 @@ class TextEdit:
 
     @property
     def share(self) -> float:
-        """How much of the longer text stayed."""
+        """Return the share of the longer text that stayed."""
         return (self.lead + self.trail) / max(1, self.lead + self.trail + max(map(len, self.span)))
 
     @property
     def changed_lines(self) -> list[tuple[str, str]]:
-        """The heading and the text of each line that only one side has, blank lines left out; of all lines where both
+        """Return heading and text of each line that only one side has, blank lines left out; of all lines where both
         sides have the same ones in another order.
         """
         sides = [_with_headings(text, self.section) for text in (self.was, self.now)]

@@ -57,7 +57,7 @@ def _takes_markers(sent: ParsedCall) -> bool:
 
 
 def _markers(sent: ParsedCall) -> list[_Marker]:
-    """The markers of a request in cache order, with the one that the provider sets on the last block by itself."""
+    """Return the markers of a request in cache order, with the one that the provider sets on the last block by itself."""
     key = "cachePoint" if sent.endpoint == "bedrock_converse" else "cache_control"
     marks = [
         _Marker(_ttl_seconds(sent, block.marker), f"{block.path}.{key}")
@@ -120,7 +120,7 @@ def _unmarkable_block(sent: ParsedCall) -> CheckFailure | None:
 
 
 def _lifetime_downgraded(sent: ParsedCall) -> CheckFailure | None:
-    """Everything was marked for an hour, and a write of five minutes was billed."""
+    """Find a write of five minutes that was billed where everything was marked for an hour."""
     usage = sent.usage
     if not _takes_markers(sent) or usage is None or not usage.write_5m or usage.write_1h:
         return None
@@ -159,7 +159,7 @@ _MIN_TOKENS_SUMMED, _SUMMED = 2_000, 1.8
 
 
 def _estimated(sent: ParsedCall) -> int:
-    """Tokens of a request by its bytes, an image counted as what it is billed."""
+    """Estimate the tokens of a request by its bytes, an image counted as what it is billed."""
     sizes = (
         len(block.body) if block.type not in _MEDIA else min(len(block.body), _IMAGE_TOKENS * 4)
         for block in sent.blocks
@@ -189,7 +189,7 @@ def _has_media(sent: ParsedCall) -> bool:
 
 
 def _counted_twice(sent: ParsedCall) -> CheckFailure | None:
-    """A counter is below zero, or the input holds what is counted as read or written once more."""
+    """Find a counter below zero, or an input that holds what is counted as read or written once more."""
     usage = sent.usage
     if usage is None:
         return None
@@ -209,8 +209,8 @@ def _counted_twice(sent: ParsedCall) -> CheckFailure | None:
 
 
 def _cached_counters_missing(sent: ParsedCall) -> CheckFailure | None:
-    """Anthropic's and Bedrock's input leaves out what was cached: a long prompt with few input tokens and no cached ones has
-    lost them.
+    """Find a long prompt with few input tokens and no cached ones: Anthropic's and Bedrock's input leaves out what was
+    cached.
     """
     usage = sent.usage
     if usage is None or sent.endpoint not in _CLAUDE_ENDPOINTS or sent.call.error or _has_media(sent):
