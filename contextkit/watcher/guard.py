@@ -35,9 +35,8 @@ from contextkit.ledger.parsed_call import ParsedCall, parse_call
 from contextkit.ledger.verdict import Verdict
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.checks import CHECKS_BEFORE_SENDING, failed_checks
+from contextkit.lint.requests.checks import CAUSES_BEFORE_SENDING, CHECKS_BEFORE_SENDING, failed_checks
 from contextkit.lint.requests.findings import (
-    CAUSES_BEFORE_SENDING,
     Codes,
     Spot,
     agreement,

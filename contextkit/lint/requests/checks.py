@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.parsed_call import ParsedCall
+from contextkit.ledger.verdict import Cause
 from contextkit.prompt.block import Block
 from contextkit.prompt.breakpoints import MAX_BREAKPOINTS
 
@@ -248,6 +249,8 @@ CHECKS: Mapping[str, Check] = {
 """Name, as in `hazards.toml` → check."""
 CHECKS_BEFORE_SENDING = ("too_many_markers", "lifetimes_out_of_order", "unmarkable_block")
 """Checks that need no bill, and whose requests a provider refuses."""
+CAUSES_BEFORE_SENDING: tuple[Cause, ...] = ("params_changed", "model_changed", "account_changed", "breakpoint_place")
+"""Causes that a request shows before it leaves, beside changes of its text."""
 
 
 def failed_checks(sent: ParsedCall, names: Sequence[str] = (*CHECKS,)) -> Iterator[tuple[str, CheckFailure]]:

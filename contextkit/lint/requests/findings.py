@@ -18,7 +18,7 @@ from contextkit.ledger.changes.settings import changed_settings, setting_kind
 from contextkit.ledger.misses import complete_usage, list_cost_usd, row_of_call
 from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.ledger.prompts import read_body
-from contextkit.ledger.verdict import Cause, Gap, Verdict, loss_usd
+from contextkit.ledger.verdict import Gap, Verdict, loss_usd
 from contextkit.lint.finding import Detector, Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.own import UNREADABLE
@@ -35,8 +35,6 @@ _COMPARABLE_DIAGNOSES = {
     "cache_hit": "unavailable",
 }
 """Diagnosis of a provider → the one that it is compared as; `unavailable` says nothing."""
-CAUSES_BEFORE_SENDING: tuple[Cause, ...] = ("params_changed", "model_changed", "account_changed", "breakpoint_place")
-"""Causes that a request shows before it leaves, beside changes of its text."""
 Agreement = Literal["confirmed", "contradicted", "silent"]
 
 
