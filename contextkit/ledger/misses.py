@@ -151,6 +151,11 @@ class MissDetector:
         """Add the next call and return its miss, if it is one; `remarks` are about the call, text by kind, of an event
         by its name. `verdict` is then the one on this call.
         """
+        verdict = self.judge(call, remarks)
+        return None if verdict is None else _miss(verdict, call, self._index)
+
+    def judge(self, call: ModelCall, remarks: Mapping[str, str] = NO_REMARKS) -> Verdict | None:
+        """Add the next call and return the verdict on it, as `feed`; without the prices that a miss has."""
         self._index += 1
         self.is_silent = False
         lanes = self._lanes.setdefault(call.session, {})
@@ -167,7 +172,7 @@ class MissDetector:
             verdict, is_shorter = self._by_bills(lane, now, told, messages)
             self.verdict = told or verdict
             self._advance(lane, now, is_miss=is_shorter)
-        return None if self.verdict is None else _miss(self.verdict, call, self._index)
+        return self.verdict
 
     def forecast(self, call: ModelCall) -> Verdict | None:
         """Judge a call that is about to be sent, as if the cache kept its rules; nothing is kept of it."""
