@@ -450,24 +450,37 @@ MOST_HELD = 256
 
 
 def with_later_evidence(calls: Iterable[AnalyzedCall]) -> Iterator[AnalyzedCall]:
-    """Yield the calls in order; an unexplained miss is the provider's where the next call of its lane reads the older entry
-    that it did not read.
+    """Yield the calls in order; an unexplained miss is the provider's where the next call of its lane that reads more reads the
+    older entry that it did not read.
     """
     held, n_gone = deque[AnalyzedCall](), 0
-    unexplained: dict[tuple[str, str], int] = {}
+    unexplained: dict[tuple[str, str], list[int]] = {}
     for call in calls:
         lane = call.call.session, call.call.lane
-        number = unexplained.pop(lane, -1) - n_gone
-        if number >= 0:
-            held[number] = _with_evidence(held[number], call)
+        still: list[int] = []
+        for number in unexplained.pop(lane, ()):
+            place = number - n_gone
+            if place >= 0:
+                held[place] = _with_evidence(held[place], call)
+                still += [number] if _misses_again(held[place], call) else []
         held.append(call)
         if call.miss is not None and call.miss.whose == "unexplained":
-            unexplained[lane] = n_gone + len(held) - 1
-        first = min(unexplained.values(), default=n_gone + len(held))
+            still.append(n_gone + len(held) - 1)
+        if still:
+            unexplained[lane] = still
+        first = min((numbers[0] for numbers in unexplained.values()), default=n_gone + len(held))
         while held and (n_gone < first or len(held) > MOST_HELD):
             yield held.popleft()
             n_gone += 1
     yield from held
+
+
+def _misses_again(call: AnalyzedCall, after: AnalyzedCall) -> bool:
+    """Return whether a later call of the lane reads no more than one with an unexplained miss, so that it shows nothing of it."""
+    miss, read = call.miss, after.usage.read if after.usage else None
+    return (
+        miss is not None and miss.whose == "unexplained" and (read is None or not is_shortfall(read, miss.read_tokens))
+    )
 
 
 def _with_evidence(call: AnalyzedCall, after: AnalyzedCall) -> AnalyzedCall:
@@ -480,7 +493,7 @@ def _with_evidence(call: AnalyzedCall, after: AnalyzedCall) -> AnalyzedCall:
     is_older = is_shortfall(read, miss.read_tokens) and read <= miss.expected_tokens
     if not is_older or read > left - 2 * max(row.granularity_tokens, 1):
         return call
-    text = f"the next call read {read:,} tokens of the older entry: it was there"
+    text = f"a later call read {read:,} tokens of the older entry: it was there"
     gaps = tuple(
         replace(gap, whose="provider", cause="other_server", evidence=text, basis="documented")
         if gap.whose == "unexplained"
