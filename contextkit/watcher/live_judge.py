@@ -54,11 +54,7 @@ class LiveJudge:
             first = min(pending, default=float("inf"))
             ready = sorted((one for one in self._answered if one.at <= first), key=lambda one: one.at)
             self._answered = [one for one in self._answered if one.at > first]
-            return [(one.id, _checked(partial(self._feed, one))) for one in ready]
-
-    def _feed(self, call: ModelCall) -> Verdict | None:
-        self._detector.feed(call)
-        return self._detector.verdict
+            return [(one.id, _checked(partial(self._detector.judge, one))) for one in ready]
 
 
 def _checked(judge: Callable[[], Verdict | None]) -> Verdict | None:
