@@ -448,21 +448,39 @@ def with_later_evidence(calls: Iterable[AnalyzedCall]) -> Iterator[AnalyzedCall]
     """Yield the calls in order; an unexplained miss is the provider's where the next call of its lane reads the older entry
     that it did not read.
     """
-    held, n_gone = deque[AnalyzedCall](), 0
-    unexplained: dict[tuple[str, str], int] = {}
+    later = LaterEvidence()
     for call in calls:
-        lane = call.call.session, call.call.lane
-        number = unexplained.pop(lane, -1) - n_gone
+        yield from later.feed(call)
+    yield from later.close()
+
+
+class LaterEvidence:
+    """Holds calls back, fed one by one, until a later call could show why they missed; at most `MOST_HELD` of them."""
+
+    __slots__ = ("_held", "_n_gone", "_unexplained")
+
+    def __init__(self) -> None:
+        self._held, self._n_gone = deque[AnalyzedCall](), 0
+        self._unexplained: dict[tuple[str, str], int] = {}
+        """Session and lane → the number of its last call, if that missed and nothing explains it."""
+
+    def feed(self, call: AnalyzedCall) -> Iterator[AnalyzedCall]:
+        """Add the next call; yield, in order, those of which nothing more can be learnt."""
+        held, lane = self._held, (call.call.session, call.call.lane)
+        number = self._unexplained.pop(lane, -1) - self._n_gone
         if number >= 0:
             held[number] = _with_evidence(held[number], call)
         held.append(call)
         if call.miss is not None and call.miss.whose == "unexplained":
-            unexplained[lane] = n_gone + len(held) - 1
-        first = min(unexplained.values(), default=n_gone + len(held))
-        while held and (n_gone < first or len(held) > MOST_HELD):
+            self._unexplained[lane] = self._n_gone + len(held) - 1
+        first = min(self._unexplained.values(), default=self._n_gone + len(held))
+        while held and (self._n_gone < first or len(held) > MOST_HELD):
             yield held.popleft()
-            n_gone += 1
-    yield from held
+            self._n_gone += 1
+
+    def close(self) -> Iterator[AnalyzedCall]:
+        """Yield the calls that are left."""
+        yield from self._held
 
 
 def _with_evidence(call: AnalyzedCall, after: AnalyzedCall) -> AnalyzedCall:

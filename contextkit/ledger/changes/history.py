@@ -107,7 +107,12 @@ def is_answer(block: Block) -> bool:
 
 def _n_images_in(value: Json) -> int:
     if isinstance(value, dict):
-        is_one = value.get("type") in _IMAGES or isinstance(value.get("image"), dict) or bool(_IMAGES & value.keys())
+        kind = value.get("type")
+        is_one = (
+            (isinstance(kind, str) and kind in _IMAGES)
+            or isinstance(value.get("image"), dict)
+            or bool(_IMAGES & value.keys())
+        )
         return int(is_one) or sum(_n_images_in(item) for item in value.values() if isinstance(item, (dict, list)))
     return sum(map(_n_images_in, value)) if isinstance(value, list) else 0
 

@@ -190,10 +190,12 @@ def _as_plain_text(value: Json) -> Json:
     if isinstance(value, list):
         return _as_plain_text(value[0]) if len(value) == 1 else [_as_plain_text(item) for item in value]
     if isinstance(value, dict):
+        kind = value.get("type", "text")
         is_text = (
             isinstance(value.get("text"), str)
             and value.keys() <= _TEXT_KEYS
-            and value.get("type", "text") in _TEXT_TYPES
+            and isinstance(kind, str)
+            and kind in _TEXT_TYPES
         )
         return value["text"] if is_text else {key: _as_plain_text(item) for key, item in value.items()}
     return value
