@@ -106,7 +106,8 @@ def _gaps(analyzed: AnalyzedCall, verdict: Verdict) -> list[str]:
     for gap, usd in zip(verdict.gaps, costs, strict=True):
         cost = "" if usd is None else f", {Dollars(usd)}"
         word = "not read" if not gap.is_avoidable else "lost" if verdict.read is not None else "would lose"
-        lines.append(f"{word:<{_WIDTH}}{gap.tokens:,} tokens{cost} · {gap.cause} · {_WHOSE[gap.whose]}")
+        cause = f"{gap.cause} ({gap.kind})" if gap.kind else gap.cause
+        lines.append(f"{word:<{_WIDTH}}{gap.tokens:,} tokens{cost} · {cause} · {_WHOSE[gap.whose]}")
         lines += [f"{'':<{_WIDTH}}{text}" for text in dict.fromkeys((gap.place, gap.evidence)) if text]
         lines += [f"{'':<{_WIDTH}}{side} {text!r}" for side, text in (("was", gap.was), ("now", gap.now)) if text]
     if not verdict.is_miss:

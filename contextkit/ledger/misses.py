@@ -151,6 +151,11 @@ class MissDetector:
         """Add the next call and return its miss, if it is one; `remarks` are about the call, text by kind, of an event
         by its name. `verdict` is then the one on this call.
         """
+        verdict = self.judge(call, remarks)
+        return None if verdict is None else _miss(verdict, call, self._index)
+
+    def judge(self, call: ModelCall, remarks: Mapping[str, str] = NO_REMARKS) -> Verdict | None:
+        """Add the next call and return the verdict on it, as `feed`; without the prices that a miss has."""
         self._index += 1
         self.is_silent = False
         lanes = self._lanes.setdefault(call.session, {})
@@ -167,7 +172,7 @@ class MissDetector:
             verdict, is_shorter = self._by_bills(lane, now, told, messages)
             self.verdict = told or verdict
             self._advance(lane, now, is_miss=is_shorter)
-        return None if self.verdict is None else _miss(self.verdict, call, self._index)
+        return self.verdict
 
     def forecast(self, call: ModelCall) -> Verdict | None:
         """Judge a call that is about to be sent, as if the cache kept its rules; nothing is kept of it."""
@@ -445,8 +450,8 @@ MOST_HELD = 256
 
 
 def with_later_evidence(calls: Iterable[AnalyzedCall]) -> Iterator[AnalyzedCall]:
-    """Yield the calls in order; an unexplained miss is the provider's where the next call of its lane reads the older entry
-    that it did not read.
+    """Yield the calls in order; an unexplained miss is the provider's where the next call of its lane that reads more reads the
+    older entry that it did not read.
     """
     later = LaterEvidence()
     for call in calls:
@@ -461,19 +466,24 @@ class LaterEvidence:
 
     def __init__(self) -> None:
         self._held, self._n_gone = deque[AnalyzedCall](), 0
-        self._unexplained: dict[tuple[str, str], int] = {}
-        """Session and lane → the number of its last call, if that missed and nothing explains it."""
+        self._unexplained: dict[tuple[str, str], list[int]] = {}
+        """Session and lane → the numbers of its calls that missed and that nothing explains yet."""
 
     def feed(self, call: AnalyzedCall) -> Iterator[AnalyzedCall]:
         """Add the next call; yield, in order, those of which nothing more can be learnt."""
         held, lane = self._held, (call.call.session, call.call.lane)
-        number = self._unexplained.pop(lane, -1) - self._n_gone
-        if number >= 0:
-            held[number] = _with_evidence(held[number], call)
+        still: list[int] = []
+        for number in self._unexplained.pop(lane, ()):
+            place = number - self._n_gone
+            if place >= 0:
+                held[place] = _with_evidence(held[place], call)
+                still += [number] if _misses_again(held[place], call) else []
         held.append(call)
         if call.miss is not None and call.miss.whose == "unexplained":
-            self._unexplained[lane] = self._n_gone + len(held) - 1
-        first = min(self._unexplained.values(), default=self._n_gone + len(held))
+            still.append(self._n_gone + len(held) - 1)
+        if still:
+            self._unexplained[lane] = still
+        first = min((numbers[0] for numbers in self._unexplained.values()), default=self._n_gone + len(held))
         while held and (self._n_gone < first or len(held) > MOST_HELD):
             yield held.popleft()
             self._n_gone += 1
@@ -481,6 +491,14 @@ class LaterEvidence:
     def close(self) -> Iterator[AnalyzedCall]:
         """Yield the calls that are left."""
         yield from self._held
+
+
+def _misses_again(call: AnalyzedCall, after: AnalyzedCall) -> bool:
+    """Return whether a later call of the lane reads no more than one with an unexplained miss, so that it shows nothing of it."""
+    miss, read = call.miss, after.usage.read if after.usage else None
+    return (
+        miss is not None and miss.whose == "unexplained" and (read is None or not is_shortfall(read, miss.read_tokens))
+    )
 
 
 def _with_evidence(call: AnalyzedCall, after: AnalyzedCall) -> AnalyzedCall:
@@ -493,7 +511,7 @@ def _with_evidence(call: AnalyzedCall, after: AnalyzedCall) -> AnalyzedCall:
     is_older = is_shortfall(read, miss.read_tokens) and read <= miss.expected_tokens
     if not is_older or read > left - 2 * max(row.granularity_tokens, 1):
         return call
-    text = f"the next call read {read:,} tokens of the older entry: it was there"
+    text = f"a later call read {read:,} tokens of the older entry: it was there"
     gaps = tuple(
         replace(gap, whose="provider", cause="other_server", evidence=text, basis="documented")
         if gap.whose == "unexplained"

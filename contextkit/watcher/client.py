@@ -14,11 +14,13 @@ from types import ModuleType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from contextkit.canonical import canonical
 from contextkit.errors import UsageError
 from contextkit.ledger.budget import Budget, check_budget
 from contextkit.ledger.transport import Watcher, attach, cloned, library_of
 from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
+from contextkit.redact import credentials_of
 from contextkit.terminal import sanitize
 from contextkit.watcher.budget import BudgetedWatcher, BudgetGate, unpriced
 from contextkit.watcher.guard import CallRecorder, Guard
@@ -73,7 +75,20 @@ def watch(
     watched: Client = client.copy(http_client=http)  # type: ignore[attr-defined]
     if sdk == "openai":
         _watch_websockets(watched, is_refused=budget is not None and not allow_unpriced)
+    _warm_up(sdk)
     return watched
+
+
+def _warm_up(sdk: str) -> None:
+    """Load what the first request needs now: modules, tables, patterns."""
+    said = [{"role": "user", "content": "hello"}]
+    model, field = ("claude-sonnet-5-5", "messages") if sdk == "anthropic" else ("gpt-6.1-sol", "input")
+    body = canonical({"model": model, "max_tokens": 1, field: said})
+    guard = Guard(Notifier(lambda finding: None, sdk))
+    call = guard.start("POST", "/v1/messages" if sdk == "anthropic" else "/v1/responses", body)
+    if call is not None:
+        call.ended(is_whole=False, error="aborted")
+    credentials_of([(b"authorization", b"none")])
 
 
 def _watch_websockets(client: Any, *, is_refused: bool) -> None:

@@ -85,11 +85,7 @@ class LiveJudge(Generic[About]):
 
     def _judged(self, call: ModelCall, body: bytes, about: About) -> tuple[About, Verdict | None]:
         self._n_bytes -= max(len(body), _LEAST_BYTES)
-        return about, _checked(partial(self._fed, replace(call, prompt=Bodies(body))))
-
-    def _fed(self, call: ModelCall) -> Verdict | None:
-        self._detector.feed(call)
-        return self._detector.verdict
+        return about, _checked(partial(self._detector.judge, replace(call, prompt=Bodies(body))))
 
 
 def _sent_at(waiting: tuple[ModelCall, bytes, object]) -> float:

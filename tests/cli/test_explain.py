@@ -45,7 +45,7 @@ def test_a_change_is_told_with_its_place_and_both_texts(run: Run, recording: Pat
     assert told[0].startswith("call 3 · claude-sonnet-5-5 · 2026-11-20") and told[0].endswith("prompt 5,009 tokens")
     assert [row.split()[0] for row in told[1:5]] == ["read", "readable", "shared", "similar"]
     assert "equal to an earlier prompt" in told[3]
-    assert "system_changed · the program changed bytes" in ended.out
+    assert "system_changed (clock) · the program changed bytes" in ended.out
     assert "system[0] byte" in ended.out and "Now 10:31" in ended.out and "Now 10:32" in ended.out
 
 

@@ -283,7 +283,14 @@ def test_a_miss_is_the_providers_where_the_next_call_reads_the_older_entry() -> 
     def call(number: int, prompt: int, read: int) -> ModelCall:
         at, usage = 1_800_000_000.0 + 10 * number, Usage(prompt - read, read, 0, 0, 9)
         return ModelCall(
-            f"c{number}", "s", at=at, first_byte_at=at + 1, ended_at=at + 2, provider="openai", model="gpt-5.1", usage=usage
+            f"c{number}",
+            "s",
+            at=at,
+            first_byte_at=at + 1,
+            ended_at=at + 2,
+            provider="openai",
+            model="gpt-5.1",
+            usage=usage,
         )
 
     calls = [call(0, 20_000, 0), call(1, 26_000, 19_968), call(2, 31_000, 0), call(3, 36_000, 25_984)]

@@ -30,7 +30,7 @@ def test_each_miss_of_the_report_is_told_with_its_tokens_dollars_and_cause() -> 
                 assert verdict is None or verdict.read is None or not verdict.is_miss, (seed, one.index)
                 continue
             n_misses += 1
-            n_later += miss.where.startswith("the next call read")
+            n_later += miss.where.startswith("a later call read")
             assert sum(finding.cost_tokens or 0 for finding in told) == miss.lost_tokens, (seed, one.index)
             if miss.cost_usd is not None:
                 assert sum(finding.cost_usd or 0.0 for finding in told) == pytest.approx(miss.cost_usd), (
