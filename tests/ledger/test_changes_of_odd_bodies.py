@@ -66,3 +66,22 @@ def test_a_counter_below_zero_ends_no_report() -> None:
     body = {"model": "gpt-5.1", "messages": [{"role": "user", "content": HEAD}]}
     calls = [call(number, body, Usage(9_000, -3, output=9, writes={})) for number in range(2)]
     assert [miss.exchange_id for miss in misses(calls)][-1] == "c1"
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("Ask with sk-ant-api03-{}", "Ask with sk-ant-api03-{}"),
+        ("Keys: a, sk-ant-api03-{}, b", "Keys: a, sk-ant-api03-{}, c, b"),
+    ],
+)
+def test_a_secret_of_which_a_part_differs_is_quoted_nowhere(was: str, now: str) -> None:
+    keys = "Zq7" * 20, "Zq7" * 10 + "Wx8" * 10
+    bodies = [
+        {**claude(), "tools": [{"name": "ask", "description": text.format(key), "input_schema": {"type": "object"}}]}
+        for text, key in zip((was, now), keys, strict=True)
+    ]
+    one, other = (parse_call(call(0, body, Usage(1, 1, 1, 1, 1))) for body in bodies)
+    assert one and other
+    for change in kinds.named(one, other):
+        assert "Zq7" not in change.text and "Wx8" not in change.text
