@@ -100,7 +100,7 @@ class OtherEndpoints:
         """The ledger row of a call that is over, without its body."""
         answer = answer or ResponseFacts()
         name, bill = answer.id or f"{other.session}-{other.turn}", bill_of(answer, other.model)
-        times = call.at, ended.first_byte_at, ended.ended_at
+        times = call.at, None if ended.status >= 400 else ended.first_byte_at, ended.ended_at
         end = None, _failure(answer, ended), answer.billed_usd
         return ModelCall(name, other.session, "main", *times, other.provider, other.model, None, bill, *end)
 

@@ -59,7 +59,7 @@ from contextkit.redact import redact
 from contextkit.terminal import sanitize
 from contextkit.watcher.conversations import RUN, Conversation, Conversations
 from contextkit.watcher.diagnostics import with_diagnostics
-from contextkit.watcher.live_judge import LiveJudge, Ticket
+from contextkit.watcher.live_judge import LiveJudge, Ticket, log_internal_error
 from contextkit.watcher.naming import current
 from contextkit.watcher.notify import Caller, Notifier, caller
 
@@ -290,10 +290,13 @@ class Guard:
         where, at = caller(), self._clock()
         try:
             conversation, sent_request = self._compared(wire, body, names, where, at)
-        except PrefixBroken:
+        except (PrefixBroken, Warning):
             raise
         except ContextKitError:
             return None  # unreadable (the provider will refuse it), or its history was not observed
+        except Exception as error:  # noqa: BLE001 - an internal error must not stop the caller's request
+            log_internal_error("a request was not compared", error)
+            return None
         outgoing = self._with_diagnostics(conversation, sent_request)
         return WatchedCall(
             self, conversation, sent_request, outgoing, self._whole(outgoing), ticket=self._judge.sent(at)
@@ -583,7 +586,10 @@ class WatchedCall:
             account=sent_request.names.account,
             host=sent_request.names.host,
         )
-        self._guard.finish(self._conversation, sent_request, call, bill, self)
+        try:
+            self._guard.finish(self._conversation, sent_request, call, bill, self)
+        except Exception as error:  # noqa: BLE001 - the reply that was just read must not be lost to it
+            log_internal_error("a call was not followed to its end", error)
 
 
 def _advance(

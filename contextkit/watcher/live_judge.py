@@ -97,5 +97,10 @@ def _checked(judge: Callable[[], Verdict | None]) -> Verdict | None:
     try:
         return judge()
     except Exception as error:  # noqa: BLE001 - the caller's request or reply must not be lost to it
-        logging.getLogger("contextkit.watch").warning("%s", sanitize(f"a call was not judged ({type(error).__name__})"))
+        log_internal_error("a call was not judged", error)
         return None
+
+
+def log_internal_error(what: str, error: Exception) -> None:
+    """Write a line to the log of `watch`, without the text of the error, which may hold some of a prompt."""
+    logging.getLogger("contextkit.watch").warning("%s", sanitize(f"{what} ({type(error).__name__})"))

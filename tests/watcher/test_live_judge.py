@@ -85,3 +85,28 @@ def test_calls_of_one_name_on_two_endpoints_end_while_another_one_is_in_flight()
         call.feed(b'{"id":"r","output":[],"usage":{"input_tokens":9,"output_tokens":9}}')
         call.ended(is_whole=True)
     assert not guard._judge._answered
+
+
+def test_an_internal_error_of_the_guard_reaches_neither_request_nor_reply(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    guard = Guard(Notifier(Told(), "openai"))
+    call = guard.start("POST", "/v1/responses", json.dumps(Talk().responses()).encode())
+    assert call is not None
+    call.began(200, {"content-type": "application/json"})
+    call.feed(b'{"id":"resp_1","status":"completed","output":[],"usage":{"input_tokens":9,"output_tokens":9}}')
+    call.ended(is_whole=True)
+    body = Talk("and now?", "Another head.").responses()
+    monkeypatch.setattr("contextkit.watcher.guard.parsed_body", fail)
+    assert guard.start("POST", "/v1/responses", json.dumps(body).encode()) is None
+    call = guard.start("POST", "/v1/responses", json.dumps(Talk().responses()).encode())
+    assert call is not None
+    monkeypatch.setattr(Guard, "finish", fail)
+    call.ended(is_whole=False)
+    assert [record.message for record in caplog.records] == [
+        "a request was not compared (ZeroDivisionError)",
+        "a call was not followed to its end (ZeroDivisionError)",
+    ]
