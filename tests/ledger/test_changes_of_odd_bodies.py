@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -85,3 +86,12 @@ def test_a_secret_of_which_a_part_differs_is_quoted_nowhere(was: str, now: str) 
     assert one and other
     for change in kinds.named(one, other):
         assert "Zq7" not in change.text and "Wx8" not in change.text
+
+
+def test_a_line_of_blanks_is_compared_in_a_moment() -> None:
+    bodies = [claude(head=" " * n + "a" * (n % 2) + "b") for n in (50_000, 50_001)]
+    one, other = (parse_call(call(0, body, Usage(1, 1, 1, 1, 1))) for body in bodies)
+    assert one and other
+    before = time.process_time()
+    assert kinds.named(one, other)
+    assert time.process_time() - before < 5.0

@@ -93,7 +93,7 @@ def identifier_added(both: Comparison, change: Change) -> str | None:
     return f"an id was put into {front_label(change)}" if is_named else None
 
 
-_LABELLED = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w '()/-]{0,40}):\s+(?=\S)")
+_LABELLED = re.compile(r"^\s*(?:[-*]\s*)?([A-Za-z][\w '()/-]{0,40}):\s+(?=\S)")
 """`Working directory: /srv/a`."""
 
 _COMMIT = re.compile(r"^\s*[-*]?\s*[0-9a-f]{7,40}\s\S")
