@@ -502,14 +502,17 @@ def _misses_again(call: AnalyzedCall, after: AnalyzedCall) -> bool:
 
 
 def _with_evidence(call: AnalyzedCall, after: AnalyzedCall) -> AnalyzedCall:
-    """A call that missed, with the evidence in what the next call of its lane read."""
+    """A call that missed, with the evidence in what a later call of its lane read.
+
+    Only of a cache that keeps every prompt: where breakpoints are written, a call may have written the older entry anew.
+    """
     miss, verdict, read = call.miss, call.verdict, after.usage.read if after.usage else None
     if miss is None or verdict is None or not read or call.usage is None:
         return call
     row = row_of_call(call.call)
-    left = (call.usage.read or 0) + (call.usage.written or 0) if row.cache == "breakpoints" else call.usage.prompt or 0
-    is_older = is_shortfall(read, miss.read_tokens) and read <= miss.expected_tokens
-    if not is_older or read > left - 2 * max(row.granularity_tokens, 1):
+    step = 2 * max(row.granularity_tokens, 1)
+    is_older = 0 <= miss.expected_tokens - read < step < (call.usage.prompt or 0) - read
+    if row.cache == "breakpoints" or not is_older or not is_shortfall(read, miss.read_tokens):
         return call
     text = f"a later call read {read:,} tokens of the older entry: it was there"
     gaps = tuple(
