@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -98,15 +99,11 @@ def _lengths(verdict: Verdict, numbers: dict[str, int]) -> list[str]:
 
 def _gaps(analyzed: AnalyzedCall, verdict: Verdict) -> list[str]:
     from contextkit.ledger.misses import list_cost_usd
-    from contextkit.ledger.verdict import loss_usd
+    from contextkit.ledger.verdict import gap_costs_usd
 
     lines = []
-    for gap in verdict.gaps:
-        usd = (
-            None
-            if analyzed.usage is None
-            else loss_usd(analyzed.usage, gap.tokens, lambda usage: list_cost_usd(analyzed.call, usage))
-        )
+    costs = gap_costs_usd(verdict.gaps, analyzed.usage, partial(list_cost_usd, analyzed.call))
+    for gap, usd in zip(verdict.gaps, costs, strict=True):
         cost = "" if usd is None else f", {Dollars(usd)}"
         word = "not read" if not gap.is_avoidable else "lost" if verdict.read is not None else "would lose"
         cause = f"{gap.cause} ({gap.kind})" if gap.kind else gap.cause

@@ -297,9 +297,14 @@ class Look:
 
         detector = RequestDetector(hazards())
         before = faults.n_files, faults.n_refused
-        for record in records_in([file], faults):
-            yield from self._selected(detector.feed(record))
-            progress(f"{detector.n_calls:,} calls judged")
+        try:
+            for record in records_in([file], faults):
+                yield from self._selected(detector.feed(record))
+                progress(f"{detector.n_calls:,} calls judged")
+        except UnreadableLog:
+            yield from self._selected(detector.close())
+            raise
+        yield from self._selected(detector.close())
         check_any_read(faults, *before)
         for text in detector.unlisted_fields:
             echo_error(f"{file}: {text}")

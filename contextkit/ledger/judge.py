@@ -217,7 +217,7 @@ class Rounding:
 
     def observe(self, read: int) -> None:
         """Learn from a read that was billed."""
-        while not self._steps[0].fits(read):
+        while len(self._steps) > 1 and not self._steps[0].fits(read):
             del self._steps[0]
 
     def down(self, tokens: int) -> int:
@@ -819,11 +819,11 @@ class _Gaps:
             is_field = first.place.split("[")[0] == gap.place.split("[")[0]
             at = gap if is_field else first  # `instructions` are rendered as an item of `input`
             yield replace(gap, place=at.place, kind=first.kind, evidence=first.evidence, was=at.was, now=at.now)
-        elif gap.tokens and self._best.sent.raw and self._sent.raw:
+        elif gap.tokens and changes is not None:
             yield replace(gap, whose="nobody", cause="compaction", evidence=_SERVER_EDIT, was="", now="")
         elif gap.tokens:
             yield gap
-        for one in changes[1:]:
+        for one in (changes or ())[1:]:
             if one.change.is_cached and one.is_narrow:
                 yield gap_of(one)
 
@@ -1077,23 +1077,25 @@ def _removed_reminder(was: Sent, now: Sent) -> tuple[str, str]:
     """Kind and text of a change that took words out of the newest message of a call; empty for another one, as where another
     question was asked from the same place.
     """
-    first = next(iter(_changes(was, now)), None)
+    first = next(iter(_changes(was, now) or ()), None)
     return (first.kind, first.text) if first and first.kind == "reminder_removed" else ("", "")
 
 
-def _changes(was: Sent, now: Sent) -> list[NamedChange]:
-    """Return the changes between two calls with their kinds; none where a body is not kept, or cannot be read."""
+def _changes(was: Sent, now: Sent) -> list[NamedChange] | None:
+    """Return the changes between two calls with their kinds; None where they cannot be named: a body is not kept, or is of no
+    form that is known, or the two are of two endpoints.
+    """
     from contextkit.ledger.changes.kinds import named_changes  # most calls changed nothing
     from contextkit.ledger.parsed_call import parse_call
 
     if not was.raw or not now.raw:
-        return []
+        return None
     try:
         one = parse_call(replace(was.call, prompt=Bodies(was.raw)))
         other = parse_call(replace(now.call, prompt=Bodies(now.raw)), one)
-        return named_changes(one, other) if one and other else []
+        return named_changes(one, other) if one and other and one.endpoint == other.endpoint else None
     except (UnreadableRequest, *MISFITS):
-        return []
+        return None
 
 
 _SERVER_EDIT = "the provider edits the history that it is sent (`context_management`)"

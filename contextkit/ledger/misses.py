@@ -453,26 +453,44 @@ def with_later_evidence(calls: Iterable[AnalyzedCall]) -> Iterator[AnalyzedCall]
     """Yield the calls in order; an unexplained miss is the provider's where the next call of its lane that reads more reads the
     older entry that it did not read.
     """
-    held, n_gone = deque[AnalyzedCall](), 0
-    unexplained: dict[tuple[str, str], list[int]] = {}
+    later = LaterEvidence()
     for call in calls:
-        lane = call.call.session, call.call.lane
+        yield from later.feed(call)
+    yield from later.close()
+
+
+class LaterEvidence:
+    """Holds calls back, fed one by one, until a later call could show why they missed; at most `MOST_HELD` of them."""
+
+    __slots__ = ("_held", "_n_gone", "_unexplained")
+
+    def __init__(self) -> None:
+        self._held, self._n_gone = deque[AnalyzedCall](), 0
+        self._unexplained: dict[tuple[str, str], list[int]] = {}
+        """Session and lane → the numbers of its calls that missed and that nothing explains yet."""
+
+    def feed(self, call: AnalyzedCall) -> Iterator[AnalyzedCall]:
+        """Add the next call; yield, in order, those of which nothing more can be learnt."""
+        held, lane = self._held, (call.call.session, call.call.lane)
         still: list[int] = []
-        for number in unexplained.pop(lane, ()):
-            place = number - n_gone
+        for number in self._unexplained.pop(lane, ()):
+            place = number - self._n_gone
             if place >= 0:
                 held[place] = _with_evidence(held[place], call)
                 still += [number] if _misses_again(held[place], call) else []
         held.append(call)
         if call.miss is not None and call.miss.whose == "unexplained":
-            still.append(n_gone + len(held) - 1)
+            still.append(self._n_gone + len(held) - 1)
         if still:
-            unexplained[lane] = still
-        first = min((numbers[0] for numbers in unexplained.values()), default=n_gone + len(held))
-        while held and (n_gone < first or len(held) > MOST_HELD):
+            self._unexplained[lane] = still
+        first = min((numbers[0] for numbers in self._unexplained.values()), default=self._n_gone + len(held))
+        while held and (self._n_gone < first or len(held) > MOST_HELD):
             yield held.popleft()
-            n_gone += 1
-    yield from held
+            self._n_gone += 1
+
+    def close(self) -> Iterator[AnalyzedCall]:
+        """Yield the calls that are left."""
+        yield from self._held
 
 
 def _misses_again(call: AnalyzedCall, after: AnalyzedCall) -> bool:

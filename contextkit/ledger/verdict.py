@@ -7,7 +7,7 @@ changed what it need not change. `docs/explanation/judge.md` has the rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Literal
@@ -205,3 +205,21 @@ def loss_usd(usage: Usage, tokens: int, price: Callable[[Usage], float | None]) 
     """Return what `tokens` that were not read cost above the price of reading them; None where a price is unknown."""
     paid, if_read = price(replace(usage, output=0)), price(replace(as_read(usage, tokens), output=0))
     return None if paid is None or if_read is None else paid - if_read
+
+
+def gap_costs_usd(
+    gaps: Sequence[Gap], usage: Usage | None, price: Callable[[Usage], float | None]
+) -> list[float | None]:
+    """Return what each gap of a call cost. Those of what was lost add up to the price of the whole loss: each is priced
+    behind the ones before it, as the dearest tokens of a bill are lost but once.
+    """
+    costs, lost, before = list[float | None](), 0, 0.0
+    for gap in gaps:
+        if usage is None or not gap.is_avoidable:
+            costs.append(None if usage is None else loss_usd(usage, gap.tokens, price))
+            continue
+        lost += gap.tokens
+        whole = loss_usd(usage, lost, price)
+        costs.append(None if whole is None else whole - before)
+        before = whole or 0.0
+    return costs

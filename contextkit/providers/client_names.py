@@ -111,9 +111,9 @@ def names_in_headers(headers: Iterable[tuple[str, str]], host: str = "") -> Clie
 
 _KEY_HEADERS = dict.fromkeys(("x-api-key", "api-key", "x-goog-api-key", "authorization"))
 """Headers that hold an API key."""
-_RENEWED = ("eyJ", "sk-ant-oat", "ya29.", "AWS4-", "tid=")
+_RENEWED = ("eyJ", "sk-ant-oat", "ya29.", "AWS4-", "bedrock-api-key-", "tid=", "ghu_", "ghs_")
 """How credentials begin that stand for the same account for a while only: JSON web tokens, Claude and Google OAuth, Amazon's
-signatures, GitHub Copilot."""
+signatures and the keys of Bedrock that hold one, GitHub Copilot, tokens of GitHub's apps."""
 _MIN_KEY_CHARACTERS, _MIN_KEY_ALPHABET = 16, 6
 
 
@@ -122,7 +122,8 @@ def _account(header: str) -> str:
 
     Keys are long and random, so that their digest does not give them away.
     """
-    key = header.rpartition(" ")[2] if header[:7].lower() == "bearer " else header
+    scheme, *rest = header.split(None, 1) or [""]
+    key = rest[0].strip() if rest and scheme.lower() == "bearer" else header.strip()
     if len(key) < _MIN_KEY_CHARACTERS or len(set(key)) < _MIN_KEY_ALPHABET or key.startswith(_RENEWED):
         return ""
     return "" if " " in key else sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -196,11 +196,12 @@ class CallAnalyzer:
             row = replace(row, provider=billed_by(self._upstream, begun.call, row.model, {}) or row.provider)
         else:
             row = self._others.row(watched, begun.call, call, answer_in(call) if call.status < 400 else None)
-            row = replace(row, account=_names(begun.call).account, host=_names(begun.call).host)
-            self._others.ended(watched, row, begun.body)
         names = _names(begun.call)
         error = _error(row.error, call)
-        return replace(row, ended_at=call.ended_at, error=error, account=names.account, host=names.host)
+        row = replace(row, ended_at=call.ended_at, error=error, account=names.account, host=names.host)
+        if isinstance(watched, OtherCall) and not self._is_hurried:
+            self._others.ended(watched, row, begun.body)
+        return row
 
     def _passed(self, watched: WatchedCall, call: Ended) -> ModelCall:
         if call.first_byte_at is not None:

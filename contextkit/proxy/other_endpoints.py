@@ -29,7 +29,7 @@ from contextkit.providers.response_facts import ResponseFacts
 from contextkit.proxy.observer import Departed, Ended
 from contextkit.server.endpoints.eventstream import CONTENT_TYPE
 from contextkit.watcher.guard import broken_by, fields_of
-from contextkit.watcher.live_judge import LiveJudge
+from contextkit.watcher.live_judge import LiveJudge, Ticket
 
 MOST_CONVERSATIONS, MOST_BYTES = 256, 1 << 26
 """Conversations whose last request is stored, and bytes of them together."""
@@ -51,6 +51,8 @@ class OtherCall:
     """Who bills it."""
     findings: tuple[Finding, ...]
     """Where its prefix breaks."""
+    ticket: Ticket | None = None
+    """Its ticket at the judge; None for one that is not judged."""
 
 
 class OtherEndpoints:
@@ -61,7 +63,7 @@ class OtherEndpoints:
         self._run, self._upstream = run, upstream
         self._conversations: Conversations[ParsedCall] = Conversations(MOST_CONVERSATIONS, most_bytes=MOST_BYTES)
         self._numbers: Counter[str] = Counter()
-        self._judge = LiveJudge()
+        self._judge: LiveJudge[None] = LiveJudge()
 
     def begin(self, call: Departed, body: bytes, names: ClientNames = NO_NAMES) -> OtherCall:
         """A call was passed on, with this body, decoded and redacted, and these names in its headers."""
@@ -82,12 +84,11 @@ class OtherEndpoints:
         forecast = self._judge.forecast(sent, body)
         spot = Spot(session, turn, "")
         findings = broken_by(forecast, recorded, spot, all_codes()) if forecast else []
-        self._judge.sent(sent.id, call.at)
-        return OtherCall(session, turn, model, provider, tuple(findings))
+        return OtherCall(session, turn, model, provider, tuple(findings), self._judge.sent(call.at))
 
     def ended(self, other: OtherCall, row: ModelCall, body: bytes) -> None:
         """Judge a call that ended, so that later ones are compared with it."""
-        self._judge.ended(replace(row, id=f"{other.session}/{other.turn}"), body)
+        self._judge.ended(other.ticket, replace(row, id=f"{other.session}/{other.turn}"), body, None)
 
     def begin_unanalysed(self, call: Departed, body: bytes) -> OtherCall:
         """A call that is recorded and compared with none: a conversation of its own."""
@@ -99,7 +100,7 @@ class OtherEndpoints:
         """The ledger row of a call that is over, without its body."""
         answer = answer or ResponseFacts()
         name, bill = answer.id or f"{other.session}-{other.turn}", bill_of(answer, other.model)
-        times = call.at, ended.first_byte_at, ended.ended_at
+        times = call.at, None if ended.status >= 400 else ended.first_byte_at, ended.ended_at
         end = None, _failure(answer, ended), answer.billed_usd
         return ModelCall(name, other.session, "main", *times, other.provider, other.model, None, bill, *end)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
 from threading import Lock
+from typing import NamedTuple
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import (
@@ -58,7 +59,7 @@ from contextkit.redact import redact
 from contextkit.terminal import sanitize
 from contextkit.watcher.conversations import RUN, Conversation, Conversations
 from contextkit.watcher.diagnostics import with_diagnostics
-from contextkit.watcher.live_judge import LiveJudge
+from contextkit.watcher.live_judge import LiveJudge, Ticket, log_internal_error
 from contextkit.watcher.naming import current
 from contextkit.watcher.notify import Caller, Notifier, caller
 
@@ -214,6 +215,15 @@ class SentRequest:
     """What its headers name."""
 
 
+class _Ended(NamedTuple):
+    """A call that ended and is judged when those sent before it have ended."""
+
+    request: SentRequest
+    call: ModelCall
+    diagnosis: str
+    """The provider's own."""
+
+
 class Guard:
     """Watches one client."""
 
@@ -227,7 +237,6 @@ class Guard:
         "_lock",
         "_notifier",
         "_recording",
-        "_unjudged",
         "_unlisted",
         "_unmarked",
     )
@@ -248,12 +257,11 @@ class Guard:
         """
         self._notifier, self._recording, self._has_diagnostics, self._clock = notifier, recording, asks, clock
         self._codes = None if hazards is None else Codes(hazards)
-        self._lock, self._histories, self._judge = Lock(), ResponseHistories(), LiveJudge()
+        self._lock, self._histories = Lock(), ResponseHistories()
+        self._judge: LiveJudge[_Ended] = LiveJudge()
         self._unlisted = UnlistedFields()
         self._unmarked: set[str] = set()
         """Models whose requests were reported to mark nothing."""
-        self._unjudged: dict[str, tuple[SentRequest, ModelCall, str]] = {}
-        """Calls that ended and are not judged yet: request, call, and the provider's own diagnosis."""
         # A ledger may hold several runs; conversations of different runs get different names.
         run = RUN if recording is None else f"{RUN}-{token_hex(4)}"
         self._conversations = Conversations(run) if conversations is None else conversations
@@ -263,7 +271,6 @@ class Guard:
         with self._lock:
             self._conversations.forget()
             self._judge = LiveJudge()
-            self._unjudged.clear()
 
     def close(self) -> None:
         """Close the ledger."""
@@ -281,13 +288,17 @@ class Guard:
         where, at = caller(), self._clock()
         try:
             conversation, sent_request = self._continue_or_parse(wire, body, names, where, at)
-        except PrefixBroken:
+        except (PrefixBroken, Warning):
             raise
         except ContextKitError:
             return None  # unreadable (the provider will refuse it), or its history was not observed
-        self._judge.sent(_id_of(sent_request.name, sent_request.turn), at)
+        except Exception as error:  # noqa: BLE001 - an internal error must not stop the caller's request
+            log_internal_error("a request was not compared", error)
+            return None
         outgoing = self._with_diagnostics(conversation, sent_request)
-        return WatchedCall(self, conversation, sent_request, outgoing, self._whole(outgoing))
+        return WatchedCall(
+            self, conversation, sent_request, outgoing, self._whole(outgoing), ticket=self._judge.sent(at)
+        )
 
     def _whole(self, body: bytes) -> bytes:
         with self._lock:
@@ -383,11 +394,10 @@ class Guard:
             conversation.previous = bill.id or conversation.previous
         numbered = replace(call, id=_id_of(sent_request.name, sent_request.turn), session=sent_request.name)
         is_answered = call.usage is not None or call.error is None
-        with self._lock:
-            self._unjudged[numbered.id] = sent_request, call, bill.verdict
-        judged = self._judge.ended(numbered, watched.whole if is_answered else None)
+        end = _Ended(sent_request, call, bill.verdict)
+        judged = self._judge.ended(watched.ticket, numbered, watched.whole if is_answered else None, end)
         if not is_answered:
-            judged.append((numbered.id, None))
+            judged.append((end, None))
         if bill.items is not None:
             with self._lock:
                 self._histories.add_response(bill.id, watched.body, bill.items)
@@ -395,14 +405,9 @@ class Guard:
             if bill.verdict:
                 self._recording.remark(Remark("verdict", call.id, bill.verdict))
             self._recording.append(call, watched.whole)
-        for name, verdict in judged:
-            with self._lock:
-                unjudged = self._unjudged.pop(name, None)
-            if unjudged is None:
-                continue  # forgotten meanwhile
-            sent, ended, diagnosis = unjudged
-            for finding in self._findings_after(sent, ended, verdict, diagnosis):
-                self._notifier.after(finding, sent.where)
+        for one, verdict in judged:
+            for finding in self._findings_after(one.request, one.call, verdict, one.diagnosis):
+                self._notifier.after(finding, one.request.where)
 
     def _findings_after(
         self, sent_request: SentRequest, call: ModelCall, verdict: Verdict | None, diagnosis: str
@@ -511,11 +516,19 @@ class WatchedCall:
         "_sent_request",
         "_status",
         "body",
+        "ticket",
         "whole",
     )
 
     def __init__(
-        self, guard: Guard, conversation: Conversation, sent_request: SentRequest, body: bytes, whole: bytes
+        self,
+        guard: Guard,
+        conversation: Conversation,
+        sent_request: SentRequest,
+        body: bytes,
+        whole: bytes,
+        *,
+        ticket: Ticket,
     ) -> None:
         self._guard, self._conversation, self._sent_request = guard, conversation, sent_request
         self._bytes: ResponseBytes | None = None
@@ -526,6 +539,8 @@ class WatchedCall:
         """Body that is sent."""
         self.whole = whole
         """Body with the history that the provider stores, where it is known; this is recorded."""
+        self.ticket = ticket
+        """Its ticket at the judge."""
 
     def began(self, status: int, headers: Mapping[str, str]) -> None:
         """Start the response."""
@@ -567,7 +582,10 @@ class WatchedCall:
             account=sent_request.names.account,
             host=sent_request.names.host,
         )
-        self._guard.finish(self._conversation, sent_request, call, bill, self)
+        try:
+            self._guard.finish(self._conversation, sent_request, call, bill, self)
+        except Exception as error:  # noqa: BLE001 - the reply that was just read must not be lost to it
+            log_internal_error("a call was not followed to its end", error)
 
 
 def _advance(

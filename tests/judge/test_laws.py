@@ -16,7 +16,7 @@ from contextkit.ledger.misses import MissDetector
 from contextkit.ledger.prompts import outline
 from contextkit.ledger.verdict import Verdict
 from contextkit.prompt.alignment import equal_bytes
-from contextkit.watcher.live_judge import LiveJudge
+from contextkit.watcher.live_judge import LiveJudge, Ticket
 from tests.judge.recordings import (
     ANTHROPIC,
     MODELS,
@@ -118,15 +118,16 @@ def test_live_order_gives_the_verdicts_of_sorted_order() -> None:
         for call in calls:
             detector.feed(call)
             expected[call.id] = detector.verdict
-        judge, found = LiveJudge(), dict[str, Verdict | None]()
+        judge, found = LiveJudge[str](), dict[str, Verdict | None]()
+        tickets = dict[str, Ticket]()
         ends = {call.id: call.ended_at or call.at for call in calls}
         events = [(call.at, 0, call) for call in calls] + [(ends[call.id], 1, call) for call in calls]
         for _, is_end, call in sorted(events, key=lambda event: event[:2]):
             if is_end:
                 assert isinstance(call.prompt, Bodies)
-                found |= dict(judge.ended(call, call.prompt.request))
+                found |= dict(judge.ended(tickets[call.id], call, call.prompt.request, call.id))
             else:
-                judge.sent(call.id, call.at)
+                tickets[call.id] = judge.sent(call.at)
         assert found == expected, seed
 
 

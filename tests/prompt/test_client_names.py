@@ -33,3 +33,19 @@ def test_what_the_body_names_stands_before_what_a_header_names() -> None:
     assert client_names({"metadata": {"session_id": "body"}}, in_headers) == ClientNames("body", "a", "w")
     assert client_names({}, in_headers) == in_headers
     assert client_names({}) is NO_NAMES
+
+
+KEY = "abcdefghijklmnop0123"
+
+
+@pytest.mark.parametrize("header", [f"Bearer {KEY}", f"bearer  {KEY} ", f"Bearer\t{KEY}", KEY])
+def test_a_key_names_the_same_account_however_its_header_is_spelled(header: str) -> None:
+    assert names_in_headers([("Authorization", header)]).account == names_in_headers([("x-api-key", KEY)]).account != ""
+
+
+@pytest.mark.parametrize(
+    "token", ["eyJ", "sk-ant-oat01-", "ya29.", "bedrock-api-key-", "ghu_", "ghs_", "tid=1;exp=2;", "AWS4-HMAC-SHA256 "]
+)
+@pytest.mark.parametrize("scheme", ["", "Bearer ", "BEARER\t"])
+def test_a_token_that_is_renewed_names_no_account(token: str, scheme: str) -> None:
+    assert names_in_headers([("authorization", scheme + token + KEY)]).account == ""

@@ -472,3 +472,16 @@ def test_amazon_s_client_through_the_proxy(answered: tuple[str, Seen], monkeypat
         ("bedrock_converse", f"{CONVERSE}-stream"),
     ]
     assert seen.last(2).body == b"".join(CONVERSED)
+
+
+def test_a_refused_call_has_sent_nothing_that_a_later_one_could_read(tmp_path: Path) -> None:
+    judged, path = (
+        Judged(tmp_path, "https://generativelanguage.googleapis.com"),
+        "/v1beta/models/gemini-2.5-pro:generateContent",
+    )
+    refusal = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "no"}}
+    judged.call(path, gemini("hi", system=f"It is 10:01. {LONG * 9}"), refusal, status=429)
+    answer = {"candidates": [CANDIDATE], "usageMetadata": counted(9_000, 0, 1)}
+    report = judged.call(path, gemini("hi", system=f"It is 10:02. {LONG * 9}"), answer)
+    assert (report["cause"], report["findings"]) == ("first_write", [])
+    assert [row.is_refused for row in judged.rows()] == [True, False]

@@ -62,7 +62,8 @@ def _comparable_body(block: Block) -> bytes:
 
 def is_bare_text(value: Mapping[str, Json]) -> bool:
     """Return whether a part of a message is text and nothing else, so that a string may stand in its place."""
-    is_text = isinstance(value.get("text"), str) and value.get("type", "text") in _TEXT_TYPES
+    text, kind = value.get("text"), value.get("type", "text")
+    is_text = isinstance(text, str) and isinstance(kind, str) and kind in _TEXT_TYPES
     return is_text and value.keys() <= _TEXT_KEYS
 
 
@@ -109,7 +110,12 @@ def is_answer(block: Block) -> bool:
 
 def _n_images_in(value: Json) -> int:
     if isinstance(value, dict):
-        is_one = value.get("type") in _IMAGES or isinstance(value.get("image"), dict) or bool(_IMAGES & value.keys())
+        kind = value.get("type")
+        is_one = (
+            (isinstance(kind, str) and kind in _IMAGES)
+            or isinstance(value.get("image"), dict)
+            or bool(_IMAGES & value.keys())
+        )
         return int(is_one) or sum(_n_images_in(item) for item in value.values() if isinstance(item, (dict, list)))
     return sum(map(_n_images_in, value)) if isinstance(value, list) else 0
 

@@ -30,6 +30,7 @@ from contextkit.ledger.changes.values import differs_only_in, texts_of
 from contextkit.prompt.block import text_of
 from contextkit.prompt.diff import Change
 from contextkit.providers.histories import named_in
+from contextkit.redact import redact_text
 
 
 def clock(both: Comparison, change: Change) -> str | None:
@@ -92,7 +93,7 @@ def identifier_added(both: Comparison, change: Change) -> str | None:
     return f"an id was put into {front_label(change)}" if is_named else None
 
 
-_LABELLED = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w '()/-]{0,40}):\s+(?=\S)")
+_LABELLED = re.compile(r"^\s*(?:[-*]\s*)?([A-Za-z][\w '()/-]{0,40}):\s+(?=\S)")
 """`Working directory: /srv/a`."""
 
 _COMMIT = re.compile(r"^\s*[-*]?\s*[0-9a-f]{7,40}\s\S")
@@ -198,7 +199,7 @@ def instruction_file(both: Comparison, change: Change) -> str | None:
     heading = _instruction_file_heading(text_edit(change)) if is_front(change) else ""
     if not heading:
         return None
-    return f"lines of an instruction file changed in {front_label(change)} ({heading.strip()[:60]})"
+    return f"lines of an instruction file changed in {front_label(change)} ({redact_text(heading.strip())[:60]})"
 
 
 def _instruction_file_heading(edit: TextEdit) -> str:
@@ -264,7 +265,8 @@ def identity(both: Comparison, change: Change) -> str | None:
     front, *names = _whole_words(edit)
     if not _NAME_LABEL.search(front) and (_SENTENCE_START.search(front) or not all(map(_NAME.fullmatch, names))):
         return None
-    return f"system text says {names[1]!r} near its front where it said {names[0]!r}, and agrees behind it"
+    _, was, now = _whole_words(text_edit_between(*map(redact_text, texts_of(change))))
+    return f"system text says {now!r} near its front where it said {was!r}, and agrees behind it"
 
 
 _NAME = re.compile(r"(?:[A-Z][\w'’-]*(?:\. ?| )?){1,4}|[a-z]{2,3}[-_][A-Z]{2}")

@@ -108,7 +108,7 @@ _CLOSING_TAG = re.compile(r"\s*</[\w-]+>\s*$")
 
 _TAG = re.compile(r"\s*<[^>]*>?")
 
-_LABEL = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w '()/-]{0,40}):\s")
+_LABEL = re.compile(r"^\s*(?:[-*]\s*)?([A-Za-z][\w '()/-]{0,40}):\s")
 
 _HEADING_WINDOW = 6_000
 

@@ -24,6 +24,7 @@ from contextkit.ledger.changes.values import (
 from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.prompt.block import Block, text_of
 from contextkit.prompt.diff import Change
+from contextkit.redact import redact_text
 
 _SERVER_TOOL = re.compile(
     r"^(?:web_search|web_fetch|code_?execution|code_?interpreter|file_?search|google_?search|url_?context|x_search|image_generation)",
@@ -400,8 +401,8 @@ def _differing_strings_of(was: Block, now: Block) -> list[tuple[str, str]]:
 
 
 def _difference_text(pair: tuple[str, str]) -> str:
-    _, was, now = differing_span(*pair)
-    return f"{was[:40]!r} became {now[:40]!r}"
+    _, was, now = differing_span(*map(redact_text, pair))  # a secret that is cut is not known for one
+    return f"{was[:40]!r} became {now[:40]!r}" if was or now else "a secret became another one"
 
 
 def catalogue(both: Comparison, change: Change) -> str | None:
@@ -410,7 +411,7 @@ def catalogue(both: Comparison, change: Change) -> str | None:
     if len(pairs) != 1 or pairs[0][0].role != pairs[0][1].role:
         return None
     texts = differing_strings(*(orjson.loads(block.body) for block in pairs[0])) or []
-    edits = [list_edit(*pair) for pair in texts]
+    edits = [list_edit(*map(redact_text, pair)) for pair in texts]
     if not edits or not all(came or went for came, went in edits):
         return None
     came, went = ([item for edit in edits for item in edit[side]] for side in (0, 1))

@@ -18,7 +18,7 @@ from contextkit.ledger.changes.settings import changed_settings, setting_kind
 from contextkit.ledger.misses import complete_usage, list_cost_usd, row_of_call
 from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.ledger.prompts import read_body
-from contextkit.ledger.verdict import Gap, Verdict, loss_usd
+from contextkit.ledger.verdict import Gap, Verdict, gap_costs_usd
 from contextkit.lint.finding import Detector, Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.own import UNREADABLE
@@ -26,7 +26,7 @@ from contextkit.lint.requests.checks import CHECKS, CheckFailure
 from contextkit.redact import redact, redact_text
 
 _LEAST_TOKENS = 100
-"""Beside a bill, a smaller gap may be one of estimated sizes."""
+"""Beside a bill, a smaller gap may be one of estimated sizes, unless it is a part of a miss."""
 _COMPARABLE_DIAGNOSES = {
     "input_changed": "messages_changed",
     "text_format_changed": "unavailable",
@@ -93,13 +93,14 @@ def findings_of(
 ) -> list[Finding]:
     """Make one finding for each gap that is somebody's doing, the largest first; `diagnosis` is the provider's own."""
     usage = complete_usage(call) if call.usage else verdict.quote
-    findings = []
-    for gap in filter(partial(_is_reported, verdict), verdict.gaps):
-        if codes.of_gap(gap, call):
-            usd = None if usage is None else loss_usd(usage, gap.tokens, partial(list_cost_usd, call))
-            found = finding_of_gap(gap, call, spot, codes, detector)
-            findings.append(replace(found, cost_tokens=gap.tokens, cost_usd=usd, verdict=diagnosis))
-    return findings
+    reported = [gap for gap in verdict.gaps if _is_reported(verdict, gap) and codes.of_gap(gap, call)]
+    costs = gap_costs_usd(reported, usage, partial(list_cost_usd, call))
+    return [
+        replace(
+            finding_of_gap(gap, call, spot, codes, detector), cost_tokens=gap.tokens, cost_usd=usd, verdict=diagnosis
+        )
+        for gap, usd in zip(reported, costs, strict=True)
+    ]
 
 
 def finding_of_gap(gap: Gap, call: ModelCall, spot: Spot, codes: Codes, detector: Detector) -> Finding:
@@ -127,13 +128,14 @@ def _settings(sent: ParsedCall) -> Mapping[str, Json]:
 
 
 def _is_reported(verdict: Verdict, gap: Gap) -> bool:
-    """Return whether a gap is worth a finding: what the provider lost, only where it is a miss; a change also where it lost
-    nothing yet: behind another one, or in a prompt that is too short to be cached.
+    """Return whether a gap is worth a finding: every part of a miss; else what the program did, and a change also where it
+    lost nothing yet: behind another one, or in a prompt that is too short to be cached.
     """
     if not gap.is_avoidable or (gap.is_unproven and not verdict.is_miss):
         return False
     is_shown = gap.whose == "program_bytes" or bool(gap.kind)
-    least = 1 if verdict.read is None and is_shown else _LEAST_TOKENS
+    is_whole = is_shown if verdict.read is None else verdict.is_miss
+    least = 1 if is_whole else _LEAST_TOKENS
     is_short = any(one.cause == "below_minimum" for one in verdict.gaps)
     return gap.tokens >= least or (not gap.tokens and (is_short or verdict.lost_tokens >= least))
 
