@@ -200,12 +200,19 @@ def list_edit(was: str, now: str) -> tuple[list[str], list[str]]:
     return lines if any(lines) else _list_edit(_SEPARATOR.split(was), _SEPARATOR.split(now), _is_item, 2)
 
 
+_MAX_PIECES = 400
+"""Pieces behind the first difference that are still compared for entries of a list."""
+
+
 def _list_edit(
     one: list[str], other: list[str], is_entry: Callable[[list[str], int], bool], stride: int = 1
 ) -> tuple[list[str], list[str]]:
     """Return the pieces put in and those taken out, if each is an entry; every `stride`th piece is compared."""
     came: list[int] = []
     went: list[int] = []
+    start = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    if max(len(one), len(other)) - start > _MAX_PIECES:  # comparing takes the square of it
+        return [], []
     for kind, a, b, c, d in SequenceMatcher(None, one[::stride], other[::stride], autojunk=False).get_opcodes():
         if kind == "replace":
             return [], []
