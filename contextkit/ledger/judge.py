@@ -47,7 +47,7 @@ _HEADS = 4
 """Other conversations whose last call a call is compared with."""
 _HEAD_SHARE = 0.5
 """Least share of tools and system text that two conversations of one agent have in common."""
-_SAME_TALK = 0.25
+_SAME_CONVERSATION_SHARE = 0.25
 """Least share of a short prompt that it has in common with the call before, to be the same conversation changed."""
 _CLOSED_SHARE = 0.1
 """Most of a loss that may be left for something to have closed it."""
@@ -746,16 +746,16 @@ class _Gaps:
         read = lengths.readable if lengths.read is None else lengths.read
         if lengths.similar < self._sent.row.min_tokens:
             yield Gap("nobody", "below_minimum", lengths.similar - read, evidence=trial.below_minimum(lengths.similar))
-            least = _SAME_TALK if self._best.is_own else _HEAD_SHARE
+            least = _SAME_CONVERSATION_SHARE if self._best.is_own else _HEAD_SHARE
             is_alike = lengths.similar >= least * self._sent.prompt.n_tokens
             if read < lengths.similar and is_alike:  # a longer prompt would lose it
                 yield from self._named(self._change())
                 is_own_cache = self._best.sent.shares_cache_with(self._sent)
-                setting = self._changed_setting() if is_own_cache else self._elsewhere(self._best)
+                setting = self._changed_setting() if is_own_cache else self._other_cache(self._best)
                 yield from (setting,) if setting else ()
             return
         if not self._best.sent.shares_cache_with(self._sent):
-            yield replace(self._elsewhere(self._best), tokens=lengths.similar - lengths.readable)
+            yield replace(self._other_cache(self._best), tokens=lengths.similar - lengths.readable)
             if lengths.readable > read:
                 yield self._provider(lengths.readable - read)
             yield from self._named(self._change())
@@ -775,7 +775,7 @@ class _Gaps:
         if lengths.readable > read:
             yield self._provider(lengths.readable - read)
 
-    def _elsewhere(self, one: _Earlier) -> Gap:
+    def _other_cache(self, one: _Earlier) -> Gap:
         """Return the gap of a call that left its prompt in another cache, of another model, host or account, without its
         size.
         """
@@ -819,7 +819,7 @@ class _Gaps:
             is_field = first.place.split("[")[0] == gap.place.split("[")[0]
             at = gap if is_field else first  # `instructions` are rendered as an item of `input`
             yield replace(gap, place=at.place, kind=first.kind, evidence=first.evidence, was=at.was, now=at.now)
-        elif gap.tokens and changes is not None:
+        elif gap.tokens and changes is not None and _SERVER_EDITS in self._sent.raw:
             yield replace(gap, whose="nobody", cause="compaction", evidence=_SERVER_EDIT, was="", now="")
         elif gap.tokens:
             yield gap
@@ -894,7 +894,7 @@ class _Gaps:
     def _use(self, ideal: int) -> Gap | None:
         """Name the reason why the common prefix was not readable; None where its entry was only written behind a change."""
         if not self._owner.sent.shares_cache_with(self._sent):
-            return self._elsewhere(self._owner)
+            return self._other_cache(self._owner)
         setting = self._changed_setting()
         if setting is not None:
             return setting
@@ -1098,6 +1098,8 @@ def _changes(was: Sent, now: Sent) -> list[NamedChange] | None:
         return None
 
 
+_SERVER_EDITS = b'"context_management"'
+"""Field of a request that lets the provider edit the history."""
 _SERVER_EDIT = "the provider edits the history that it is sent (`context_management`)"
 _CHANGED_BACK = "changed back: an older call had it, and the cache did not"
 _CHANGED: tuple[Cause, Cause, Cause] = ("tools_changed", "system_changed", "messages_changed")

@@ -40,6 +40,7 @@ from contextkit.ledger.verdict import (
     NOTHING_TO_READ,
     Basis,
     Cause,
+    Gap,
     Verdict,
     Whose,
     is_shortfall,
@@ -273,13 +274,17 @@ def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:
         read_tokens=verdict.read,
         lost_tokens=lost if main.is_avoidable else 0,
         cost_usd=None if usage is None else loss_usd(usage, lost, partial(list_cost_usd, call)),
-        where=": ".join(filter(None, (main.place if main.whose == "program_bytes" else "", main.evidence)))
-        if main.place not in LEVELS
-        else main.evidence,
+        where=_where(main),
         certain=main.basis == "recorded",
         basis=main.basis,
         takes_routing_key=model_named(call.model, call.provider).takes_routing_key,
     )
+
+
+def _where(gap: Gap) -> str:
+    """Return the evidence of a gap, behind its place where a block changed."""
+    has_block = gap.whose == "program_bytes" and gap.place not in LEVELS
+    return ": ".join(filter(None, (gap.place if has_block else "", gap.evidence)))
 
 
 def complete_usage(call: ModelCall) -> Usage | None:
