@@ -59,7 +59,7 @@ class ModelClients:
     def __init__(self, watcher: Watcher, network: LocalNetwork) -> None:
         self._watcher, self._network = watcher, network
         self._undo: list[Callable[[], None]] = []
-        patches = {f"{library}._client": self._patch_http for library in _HTTP}
+        patches: dict[str, Callable[[ModuleType], None]] = {f"{library}._client": self._patch_http for library in _HTTP}
         patches |= {f"{sdk}._base_client": self._patch_sdk for sdk in _SDKS}
         patches |= {f"{sdk}._client": self._patch_keys for sdk in _SDKS}
         self._finder = _Finder(patches)
@@ -99,7 +99,7 @@ class ModelClients:
         for name in ("Anthropic", "AsyncAnthropic", "OpenAI", "AsyncOpenAI"):
             kind = getattr(module, name, None)
             if kind is not None:
-                self._wrap_init(kind, lambda original: placeholder_keys()(original))
+                self._wrap_init(kind, placeholder_keys())
 
     def _after_init(self, kind: Any, made: Callable[[Any], None]) -> None:
         def around(original: Callable[..., None]) -> Callable[..., None]:

@@ -14,65 +14,59 @@ from contextkit.terminal import sanitize
 _MOST_LOSSES = 3
 _BEFORE, _AFTER = 28, 20
 """Characters of a snippet in front of a change, and from it on."""
+_LINE = 60
+"""Characters of a source line."""
 _STEPS = {"minute": "one minute", "day": "one day"}
 
 
 def described(losses: Sequence[Loss], root: Path) -> str:
     """Describe the losses of a test, the largest first; those that recur at one place once."""
     together: dict[tuple[str, str], list[Loss]] = {}
-    for loss in sorted(losses, key=lambda loss: (loss.pass_name != "first", -loss.gap.tokens)):
+    for loss in sorted(losses, key=lambda loss: (loss.variant != "first", -loss.gap.tokens)):
         together.setdefault((loss.kind, _field(loss.gap.place)), []).append(loss)
     ranked = sorted(together.values(), key=lambda same: -max(loss.gap.tokens for loss in same))
     lines = [_headline(losses)]
     for same in ranked[:_MOST_LOSSES]:
         lines += _lines(same, root)
     if len(ranked) > _MOST_LOSSES:
-        lines.append(f"  and {len(ranked) - _MOST_LOSSES} more")
-    return sanitize("\n".join(lines))
-
-
-def _headline(losses: Sequence[Loss]) -> str:
-    tokens = lost_tokens(losses)
-    if tokens:
-        return f"prompt cache: {tokens:,} tokens lost"
-    if all(loss.gap.kind == loss.code for loss in losses):
-        return "prompt cache: a provider refuses a request"
-    return "prompt cache: the prefix changes (too short to be cached here; a longer prompt pays again)"
-
-
-def _lines(same: Sequence[Loss], root: Path) -> list[str]:
-    loss = max(same, key=lambda one: one.gap.tokens)
-    gap, sent_from = loss.gap, loss.sent.sent_from
-    times = f" ({len(same)} times)" if len(same) > 1 else ""
-    lines = [f"  {_which(loss)}{times}"] if loss.number else []
-    lines.append(f"  {gap.place}:  {_sides(gap.was, gap.now)}" if gap.was or gap.now else f"  {_evidence(loss)}")
+        place = gap.place.replace(" byte ", ", byte ")
+    lines.append(f"  {place}:  {_sides(gap.was, gap.now)}" if gap.was or gap.now else f"  {_evidence(loss)}")
     cost = lost_usd(same)
     if cost and gap.tokens:
         each = cost / lost_tokens(same) * 1_000_000
         lines.append(f"  at ${each:.2f} a million above the price of a read: ${cost:.3g} a run")
-    built = line_that_builds(_text_before(gap.was, gap.now), root) if gap.whose == "program_bytes" else None
+    is_built = gap.cause in ("system_changed", "tools_changed")  # a history holds what tools and models said
+    sender = sent_from.rpartition(":")[0]
+    built = line_that_builds(_text_before(gap.was, gap.now), root, sender) if is_built else None
     if built is not None:
-        lines.append(f"  {_relative(built.path, root)}:{built.line}   {built.text}")
+        lines.append(
+            f"  {_relative(built.path, root)}:{built.line}   {_around(built.text, _text_before(gap.was, gap.now))}"
+        )
     elif sent_from:
         lines.append(f"  sent from {_relative_text(sent_from, root)}")
-    fix = FIXES.get(gap.cause)
-    if fix is not None and loss.kind != loss.code:
-        lines.append(f"  {fix.short}: {fix.text}")
+    if loss.kind != loss.code:
+        lines.append(f"  fix: {_fix(loss)}")
     if loss.code:
         lines.append(f"  why: contextkit lint --explain {loss.code}")
     lines.append(f'  accept with  @pytest.mark.cache_guard(allow="{loss.kind}", reason=…)')
     return lines
 
 
+def _fix(loss: Loss) -> str:
+    if loss.variant == "seed":
+        return "sort what comes from a set: its order is another one in each process"
+    return FIXES[loss.gap.cause].text
+
+
 def _which(loss: Loss) -> str:
     call = f"call {loss.number} of {loss.n_calls}"
     if loss.earlier:
-        between = f"{_STEPS[loss.pass_name]} " if loss.pass_name in _STEPS and loss.earlier == loss.number - 1 else ""
-        with_seed = ", with another hash seed" if loss.pass_name == "seed" else ""
+        between = f"{_STEPS[loss.variant]} " if loss.variant in _STEPS and loss.earlier == loss.number - 1 else ""
+        with_seed = ", with another hash seed" if loss.variant == "seed" else ""
         return f"{call}, {between}after call {loss.earlier}{with_seed}"
-    if loss.pass_name == "seed":
+    if loss.variant == "seed":
         return f"{call}, with another hash seed"
-    return f"{call}, {_STEPS[loss.pass_name]} later" if loss.pass_name in _STEPS else call
+    return f"{call}, {_STEPS[loss.variant]} later" if loss.variant in _STEPS else call
 
 
 def _sides(was: str, now: str) -> str:
@@ -93,7 +87,9 @@ def _cut(text: str, same: int) -> str:
 
 
 def _n_common(was: str, now: str) -> int:
-    return next((i for i, (one, other) in enumerate(zip(was, now, strict=False)) if one != other), min(len(was), len(now)))
+    return next(
+        (i for i, (one, other) in enumerate(zip(was, now, strict=False)) if one != other), min(len(was), len(now))
+    )
 
 
 def _text_before(was: str, now: str) -> str:
@@ -103,6 +99,16 @@ def _text_before(was: str, now: str) -> str:
         return str(json.loads(f'"{text.lstrip(chr(34))}"'))
     except ValueError:
         return text
+
+
+def _around(line: str, before: str) -> str:
+    """Cut a long line to the part that builds a text."""
+    if len(line) <= _LINE:
+        return line
+    tail = next((before[-n:] for n in range(24, 3, -1) if before[-n:] in line), "")
+    at = line.rfind(tail) if tail else 0
+    start = max(0, min(at - 20, len(line) - _LINE))
+    return f"{'…' if start else ''}{line[start : start + _LINE]}{'…' if start + _LINE < len(line) else ''}"
 
 
 def _evidence(loss: Loss) -> str:

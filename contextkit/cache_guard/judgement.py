@@ -29,7 +29,7 @@ from contextkit.lint.requests.checks import CHECKS_BEFORE_SENDING
 from contextkit.lint.requests.findings import all_codes
 from contextkit.watcher.guard import parsed_body
 
-PassName = Literal["first", "minute", "day", "seed"]
+Variant = Literal["first", "minute", "day", "seed"]
 """first: the test as it is; minute, day: the clock is moved so far at each request; seed: in a process with another hash
 seed."""
 
@@ -38,7 +38,7 @@ seed."""
 class Pass:
     """One run of a test."""
 
-    name: PassName
+    name: Variant
     """What was changed for it."""
     calls: Sequence[SentCall]
     """Its calls in order."""
@@ -50,8 +50,8 @@ class Pass:
 class Loss:
     """What one call loses, for one reason."""
 
-    pass_name: PassName
-    """Pass in which it shows."""
+    variant: Variant
+    """The pass in which it shows."""
     number: int
     """Number of the call in its pass, from 1; 0 for a request that a provider refuses."""
     n_calls: int
@@ -77,13 +77,14 @@ def losses(passes: Sequence[Pass]) -> list[Loss]:
     """Return what the calls of a test lose, one loss for each call and reason; `passes` begin with the first one."""
     found: list[Loss] = []
     for one in passes:
-        judged = {(loss.number, loss.kind): loss for loss in _inside(one)}
-        for loss in _against_first(passes[0], one) if one is not passes[0] else ():
+        shared = dict[int, int]()
+        judged = {(loss.number, loss.kind): loss for loss in _inside(one, shared)}
+        for loss in _against_first(passes[0], one, shared) if one is not passes[0] else ():
             before = judged.get((loss.number, loss.kind))
             if before is None or before.gap.tokens <= loss.gap.tokens:
                 judged[loss.number, loss.kind] = loss
         found += judged.values()
-    in_minute = {_key(loss) for loss in found if loss.pass_name != "day"}
+    in_minute = {_key(loss) for loss in found if loss.variant != "day"}
     return [loss for loss in found if not _is_of_the_day(loss) or _key(loss) in in_minute]
 
 
@@ -109,7 +110,7 @@ def known_kinds() -> frozenset[str]:
 def _sums(found: Iterable[Loss], size: Callable[[Loss], float]) -> Mapping[str, float]:
     sums: dict[str, float] = {}
     for loss in found:
-        sums[loss.pass_name] = sums.get(loss.pass_name, 0) + size(loss)
+        sums[loss.variant] = sums.get(loss.variant, 0) + size(loss)
     return sums
 
 
@@ -119,7 +120,7 @@ def _key(loss: Loss) -> tuple[str, str]:
 
 def _is_of_the_day(loss: Loss) -> bool:
     """Return whether a loss comes once a day: a date, or what differs as a clock does, and only from one day to the next."""
-    return loss.kind == "date" or (loss.kind == "clock" and loss.pass_name == "day")
+    return loss.kind == "date" or (loss.kind == "clock" and loss.variant == "day")
 
 
 # One pass
@@ -139,8 +140,8 @@ _MARKING: tuple[Cause, ...] = ("no_breakpoint", "breakpoint_place", "out_of_reac
 _SETTINGS: tuple[Cause, ...] = ("params_changed", "model_changed", "account_changed")
 
 
-def _inside(one: Pass) -> Iterator[Loss]:
-    """Judge the calls of a pass in order."""
+def _inside(one: Pass, shared: dict[int, int]) -> Iterator[Loss]:
+    """Judge the calls of a pass in order; put the length that each shares with an earlier one into `shared`, by its number."""
     detector, sizes = MissDetector(), Counter[str]()
     numbers = {sent.call.id: number for number, sent in enumerate(one.calls, 1)}
     unread = Counter[str]()
@@ -150,6 +151,7 @@ def _inside(one: Pass) -> Iterator[Loss]:
         verdict = detector.judge(_with_body(sent))
         if verdict is None:
             continue
+        shared[number] = verdict.shared or 0
         earlier = numbers.get(verdict.earlier_id, 0)
         is_own = bool(earlier) and one.calls[earlier - 1].call.session == session
         for gap, usd in _priced(verdict, sent):
@@ -170,15 +172,19 @@ def _inside(one: Pass) -> Iterator[Loss]:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _against_first(first: Pass, one: Pass) -> Iterator[Loss]:
-    """Judge the first call of each conversation of a pass as if its twin in the first pass had been sent before it."""
+def _against_first(first: Pass, one: Pass, shared: Mapping[int, int]) -> Iterator[Loss]:
+    """Judge the first call of each conversation of a pass as if its twin in the first pass had been sent before it.
+
+    A call that shares more with an earlier one of its own pass has the same change, which costs once.
+    """
     numbers = {id(sent): number for number, sent in enumerate(one.calls, 1)}
     for was, sent in _twins(_beginnings(first), _beginnings(one)):
         detector = MissDetector()
         for which in (was, sent):
             call = replace(which.call, id=str(id(which)), session="", host="", account="")
             verdict = detector.judge(_with_body(replace(which, call=call)))
-        if verdict is None:
+        number = numbers[id(sent)]
+        if verdict is None or shared.get(number, 0) > (verdict.shared or 0):
             continue
         for gap, usd in _priced(verdict, sent):
             least = row_of_call(sent.call).min_tokens
@@ -186,7 +192,7 @@ def _against_first(first: Pass, one: Pass) -> Iterator[Loss]:
             is_front = gap.cause == "messages_changed" and gap.tokens >= least and not _has_replies(sent)
             is_unread = gap.cause in _MARKING and gap.cause != "no_breakpoint" and gap.tokens >= least
             if is_head or is_front or is_unread:
-                yield _loss(one, numbers[id(sent)], gap, usd, 0)
+                yield _loss(one, number, gap, usd, 0)
 
 
 def _beginnings(one: Pass) -> list[SentCall]:
@@ -227,14 +233,17 @@ def _has_replies(sent: SentCall) -> bool:
 # Parts
 # ----------------------------------------------------------------------------------------------------------------------
 
-_FOLDERS = "|".join(re.escape(json.dumps(str(path))[1:-1]) for path in {Path(gettempdir()), Path(gettempdir()).resolve()})
-_SEPARATOR = r"(?:/|\\\\)"
+_FOLDERS = "|".join(
+    {re.escape(json.dumps(str(path))[1:-1]) for path in (Path(gettempdir()), Path(gettempdir()).resolve())}
+)
+_SLASH = r"(?:/|\\\\)"
 _TEMPORARY = re.compile(
     (
-        rf"(?:{_FOLDERS}){_SEPARATOR}"
-        rf"(?:pytest-of-[^/\\\"]+{_SEPARATOR}pytest-\d+(?:{_SEPARATOR}popen-gw\d+)?{_SEPARATOR}[\w.\[\]-]*?\d+\b|tmp\w{{8}}\b)"
+        rf"(?:[\w.:/\\-]*{_SLASH}pytest-of-[^/\\\"]+{_SLASH}pytest-\d+(?:{_SLASH}popen-gw\d+)?|(?:{_FOLDERS}){_SLASH}tmp\w{{8}}\b)"
+        rf"(?:{_SLASH}[\w.\[\]-]*?\d+\b)?"
     ).encode()
 )
+"""Folder of one run of a test, as `tmp_path` and `tempfile` name it."""
 _LOCAL_PORT = re.compile(rb"\b(127\.0\.0\.1|localhost):\d{4,5}\b")
 
 

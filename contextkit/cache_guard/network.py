@@ -7,7 +7,6 @@ never comes so far.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from ipaddress import ip_address
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -30,8 +29,9 @@ class LocalNetwork:
 
     def redirect(self, http: Any) -> None:
         """Let the connections of an HTTP client that go to a vendor go to the local provider."""
-        transports = [http._transport, *http._mounts.values()]
-        for pool in (getattr(transport, "_pool", None) for transport in transports):
+        transports: list[Any] = [http._transport, *http._mounts.values()]
+        pools: list[Any] = [getattr(transport, "_pool", None) for transport in transports]
+        for pool in pools:
             backend = getattr(pool, "_network_backend", None)
             if backend is not None and not isinstance(backend, _Backend):
                 library = sys.modules[type(pool).__module__.partition(".")[0]]
@@ -127,5 +127,3 @@ class _AsyncPlain(_Plain):
     async def start_tls(self, *values: Any, **options: Any) -> Any:
         """Stay as it is."""
         return self
-
-

@@ -98,7 +98,11 @@ def _arguments(config: pytest.Config) -> Sequence[str]:
     own = getattr(config, "workerinput", {}).get("mainargv")
     arguments = list(own[1:]) if own else [str(one) for one in config.invocation_params.args]
     kept = [one for one in arguments if one not in ("--pdb", "--trace")]
-    return [*kept, *(["-n0"] if config.pluginmanager.hasplugin("xdist") else []), "-p", "contextkit.pytest_plugin"]
+    if config.pluginmanager.hasplugin("xdist"):
+        kept.append("-n0")
+    if config.getoption("basetemp"):  # pytest empties it
+        kept.append(f"--basetemp={config.getoption('basetemp')}-other")
+    return [*kept, "-p", "contextkit.pytest_plugin"]
 
 
 class Serving:
@@ -117,11 +121,10 @@ class Serving:
                 except EOFError:
                     break
                 item = items.get(nodeid)
+                session._setupstate.teardown_exact(item)
                 calls = [] if item is None else self._guard.run_again(item).calls
                 connection.send_bytes(json.dumps(as_json(calls)).encode())
         session._setupstate.teardown_exact(None)
         self._guard.stop()
         sys.stdout.flush()
         os._exit(0)
-
-

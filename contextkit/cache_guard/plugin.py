@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from _pytest.runner import call_and_report, show_test_item
@@ -23,12 +23,12 @@ from contextkit.errors import UsageError
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 
 if TYPE_CHECKING:
-    from contextkit.cache_guard.judgement import Loss, Pass, PassName
+    from contextkit.cache_guard.judgement import Loss, Pass, Variant
     from contextkit.cache_guard.recording import PassRecorder
     from contextkit.ledger.transport import Call
 
 _NAME = "contextkit-cache-guard"
-_STEPS: tuple[tuple[PassName, int], ...] = (("minute", 60), ("day", 86_400))
+_STEPS: tuple[tuple[Variant, int], ...] = (("minute", 60), ("day", 86_400))
 
 
 def register(config: pytest.Config) -> None:
@@ -48,6 +48,7 @@ class CacheGuard:
     def __init__(self, config: pytest.Config, budget: CacheBudget) -> None:
         self._config, self._budget = config, budget
         self._recorder: PassRecorder | None = None
+        self._is_remote = False
         self._network = LocalNetwork()
         self._clients = ModelClients(self, self._network)
         self._other = OtherProcess(config)
@@ -200,14 +201,14 @@ def _accepted_by(item: pytest.Item) -> Accepted:
         pytest.fail(str(error), pytrace=False)
 
 
-def _run(item: pytest.Item, when: str, **more: object) -> pytest.CallInfo[None]:
+def _run(item: pytest.Item, when: Literal["setup", "call", "teardown"], **more: object) -> pytest.CallInfo[None]:
     hook = getattr(item.ihook, f"pytest_runtest_{when}")
     return pytest.CallInfo.from_call(
         lambda: hook(item=item, **more), when=when, reraise=(KeyboardInterrupt, pytest.exit.Exception)
     )
 
 
-def _renew(item: pytest.Item) -> bool:
+def _renew(item: Any) -> bool:
     """Let a test that has run get new fixtures; return whether it takes any."""
     has_request = hasattr(item, "_request")
     if has_request and not item._request:
@@ -215,7 +216,7 @@ def _renew(item: pytest.Item) -> bool:
     return has_request
 
 
-def _drop(item: pytest.Item, *, has_request: bool) -> None:
+def _drop(item: Any, *, has_request: bool) -> None:
     """Let go of the fixtures of a test that has run."""
     if has_request:
         item._request = False
@@ -235,6 +236,4 @@ class _Sibling(pytest.Item):
 
 
 def _sibling(item: pytest.Item) -> pytest.Item:
-    parent = item.parent
-    assert parent is not None, "a test belongs to a module or a file"
-    return _Sibling.from_parent(parent, name=f"{item.name} again")
+    return _Sibling.from_parent(item.parent or item.session, name=f"{item.name} again")

@@ -97,7 +97,7 @@ def from_json(rows: list[dict[str, Json]]) -> list[SentCall]:
     """Read the calls that another process wrote."""
     return [
         SentCall(
-            ModelCall(**{name: row[name] for name in _FIELDS}),  # type: ignore[arg-type]
+            ModelCall(**{name: row[name] for name in _FIELDS}),
             b64decode(str(row["body"])),
             str(row["sent_from"]),
         )

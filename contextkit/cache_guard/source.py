@@ -27,12 +27,12 @@ class SourceLine(NamedTuple):
     """The line."""
 
 
-def line_that_builds(before: str, root: Path) -> SourceLine | None:
+def line_that_builds(before: str, root: Path, sender: str) -> SourceLine | None:
     """Find the literal that ends nearest to the end of `before`, the text in front of a change; None where none does.
 
-    Among equals the longest counts, then one of an f-string.
+    Among equals the longest counts, then one in `sender`, the file that sent the request, then one of an f-string.
     """
-    best: tuple[int, int, bool] = (0, 0, False)
+    best: tuple[int, int, bool, bool] = (0, 0, False, False)
     found: SourceLine | None = None
     for path in _files(root):
         try:
@@ -46,7 +46,7 @@ def line_that_builds(before: str, root: Path) -> SourceLine | None:
         for literal, line, is_formatted in literals:
             end = literal.strip()[-_MOST:]
             at = before.rfind(end) if len(end) >= _LEAST else -1
-            rank = (at + len(end), len(end), is_formatted)
+            rank = (at + len(end), len(end), str(path) == sender, is_formatted)
             if at >= 0 and rank > best and line <= len(lines):
                 best, found = rank, SourceLine(path, line, lines[line - 1].strip())
     return found

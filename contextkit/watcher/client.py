@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from secrets import token_hex
 from threading import Lock
 from typing import Any, TypeVar
@@ -14,7 +14,6 @@ from contextkit.canonical import canonical
 from contextkit.errors import UsageError
 from contextkit.ledger.budget import Budget, check_budget
 from contextkit.ledger.transport import Watcher, attach, cloned, library_of
-from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.redact import credentials_of
 from contextkit.terminal import sanitize
