@@ -29,7 +29,25 @@ def described(losses: Sequence[Loss], root: Path) -> str:
     for same in ranked[:_MOST_LOSSES]:
         lines += _lines(same, root)
     if len(ranked) > _MOST_LOSSES:
-        place = gap.place.replace(" byte ", ", byte ")
+        lines.append(f"  and {len(ranked) - _MOST_LOSSES} more")
+    return sanitize("\n".join(lines))
+
+
+def _headline(losses: Sequence[Loss]) -> str:
+    tokens = lost_tokens(losses)
+    if tokens:
+        return f"prompt cache: {tokens:,} tokens lost"
+    if all(loss.gap.kind == loss.code for loss in losses):
+        return "prompt cache: a provider refuses a request"
+    return "prompt cache: the prefix changes (too short to be cached here; a longer prompt pays again)"
+
+
+def _lines(same: Sequence[Loss], root: Path) -> list[str]:
+    loss = max(same, key=lambda one: one.gap.tokens)
+    gap, sent_from = loss.gap, loss.sent.sent_from
+    times = f" ({len(same)} times)" if len(same) > 1 else ""
+    lines = [f"  {_which(loss)}{times}"] if loss.number else []
+    place = gap.place.replace(" byte ", ", byte ")
     lines.append(f"  {place}:  {_sides(gap.was, gap.now)}" if gap.was or gap.now else f"  {_evidence(loss)}")
     cost = lost_usd(same)
     if cost and gap.tokens:
@@ -72,8 +90,8 @@ def _which(loss: Loss) -> str:
 def _sides(was: str, now: str) -> str:
     """Show both snippets around the change.
 
-    >>> _sides('"Today is 2026-11-27 10:31"', '"Today is 2026-11-27 10:32"')
-    '"…"Today is 2026-11-27 10:31"" became "…10:32""'
+    >>> print(_sides("Today is 2026-11-27, 10:31", "Today is 2026-11-27, 10:32"))
+    “Today is 2026-11-27, 10:31” became “Today is 2026-11-27, 10:32”
     """
     if not was or not now:
         return f"“{_cut(now, 0)}” came" if now else f"“{_cut(was, 0)}” left"

@@ -10,7 +10,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Client, Connection, Listener
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -19,8 +19,6 @@ from contextkit.cache_guard.recording import SentCall, as_json, from_json
 
 if TYPE_CHECKING:
     import pytest
-
-    from contextkit.cache_guard.plugin import CacheGuard
 
 OPTION = "--cache-guard-child"
 _KEY = "CONTEXTKIT_CACHE_GUARD_KEY"
@@ -108,8 +106,11 @@ def _arguments(config: pytest.Config) -> Sequence[str]:
 class Serving:
     """Plugin of the second process: runs the tests that it is asked for, and nothing else."""
 
-    def __init__(self, guard: CacheGuard, address: str) -> None:
-        self._guard, self._address = guard, address
+    def __init__(
+        self, address: str, calls_of: Callable[[pytest.Item], list[SentCall]], stop: Callable[[], object]
+    ) -> None:
+        """`calls_of` runs a test and returns its calls; `stop` is called at the end."""
+        self._address, self._calls_of, self._stop = address, calls_of, stop
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Serve until the parent closes the connection; leave without the reports of a run."""
@@ -122,9 +123,9 @@ class Serving:
                     break
                 item = items.get(nodeid)
                 session._setupstate.teardown_exact(item)
-                calls = [] if item is None else self._guard.run_again(item).calls
+                calls = [] if item is None else self._calls_of(item)
                 connection.send_bytes(json.dumps(as_json(calls)).encode())
         session._setupstate.teardown_exact(None)
-        self._guard.stop()
+        self._stop()
         sys.stdout.flush()
         os._exit(0)

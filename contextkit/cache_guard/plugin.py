@@ -39,7 +39,8 @@ def register(config: pytest.Config) -> None:
         raise pytest.UsageError(error.for_shell()) from None
     guard, address = CacheGuard(config, budget), config.getoption("--cache-guard-child")
     config.add_cleanup(guard.stop)
-    config.pluginmanager.register(Serving(guard, address) if address else guard, _NAME)
+    serving = Serving(address, lambda item: guard.run_again(item).calls, guard.stop) if address else None
+    config.pluginmanager.register(serving or guard, _NAME)
 
 
 class CacheGuard:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import anthropic  # noqa: F401 - a run of `pytester` forgets what it imported itself, and libraries are not to be loaded twice
+import openai
 import pytest
 
 from contextkit.cache_guard.judgement import stable_body
@@ -253,9 +255,9 @@ def test_no_key():
         openai.OpenAI()
 """
     )
-    made = __import__("openai")._base_client.SyncAPIClient.__init__
+    made = openai._base_client.SyncAPIClient.__init__
     pytester.runpytest_inprocess(*GUARD).assert_outcomes(failed=1)
-    assert __import__("openai")._base_client.SyncAPIClient.__init__ is made, "the guard goes with the run"
+    assert openai._base_client.SyncAPIClient.__init__ is made, "the guard goes with the run"
     pytester.runpytest_inprocess(*PLUGIN, "-p", "no:xdist").assert_outcomes(passed=1)
 
 
