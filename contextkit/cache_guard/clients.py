@@ -62,6 +62,7 @@ class ModelClients:
         patches: dict[str, Callable[[ModuleType], None]] = {f"{library}._client": self._patch_http for library in _HTTP}
         patches |= {f"{sdk}._base_client": self._patch_sdk for sdk in _SDKS}
         patches |= {f"{sdk}._client": self._patch_keys for sdk in _SDKS}
+        patches["aiohttp.client"] = self._patch_aiohttp
         self._finder = _Finder(patches)
         for name, patch in patches.items():
             if name in sys.modules:
@@ -100,6 +101,18 @@ class ModelClients:
             kind = getattr(module, name, None)
             if kind is not None:
                 self._wrap_init(kind, placeholder_keys())
+
+    def _patch_aiohttp(self, module: ModuleType) -> None:
+        """Redirect what LiteLLM's asynchronous client sends: it puts aiohttp below a client of httpx."""
+        kind, local = module.ClientSession, self._network.local_url
+        original = kind._request
+
+        @wraps(original)
+        async def request(session: Any, method: str, url: Any, **options: Any) -> Any:
+            return await original(session, method, local(url), **options)
+
+        kind._request = request
+        self._undo.append(lambda: setattr(kind, "_request", original))
 
     def _after_init(self, kind: Any, made: Callable[[Any], None]) -> None:
         def around(original: Callable[..., None]) -> Callable[..., None]:

@@ -10,6 +10,7 @@ import sys
 from ipaddress import ip_address
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
 
 if TYPE_CHECKING:
     from contextkit.server.local import LocalServer
@@ -36,7 +37,7 @@ class LocalNetwork:
             if backend is not None and not isinstance(backend, _Backend):
                 library = sys.modules[type(pool).__module__.partition(".")[0]]
                 kind = _AsyncBackend if hasattr(pool, "aclose") else _SyncBackend
-                pool._network_backend = kind(backend, self, library)
+                pool._network_backend = kind(backend, self, library, pool)
         if http._mounts:  # a proxy that the environment names is not asked for a vendor
             pattern = type(next(iter(http._mounts)))
             direct: dict[Any, Any] = {pattern(f"all://{host}"): None for host in sorted(VENDOR_HOSTS)}
@@ -50,6 +51,14 @@ class LocalNetwork:
             if self._server is None:
                 self._server = LocalServer(allow_hosts=VENDOR_HOSTS).start()
             return int(self._server.url.rpartition(":")[2])
+
+    def local_url(self, url: Any) -> Any:
+        """Return the URL of the local provider for one of a vendor, every other one as it is."""
+        parts = urlsplit(str(url))
+        if parts.hostname not in VENDOR_HOSTS:
+            self.note(parts.hostname or "localhost")
+            return url
+        return urlunsplit(("http", f"127.0.0.1:{self.port()}", parts.path, parts.query, ""))
 
     def note(self, host: str) -> None:
         """Note a host that a client connects to."""
@@ -73,16 +82,20 @@ def _is_here(host: str) -> bool:
 class _Backend:
     """A pool's way to the network."""
 
-    def __init__(self, inner: Any, network: LocalNetwork, library: Any) -> None:
-        self._inner, self._network, self._library = inner, network, library
+    def __init__(self, inner: Any, network: LocalNetwork, library: Any, pool: Any) -> None:
+        self._inner, self._network, self._library, self._pool = inner, network, library, pool
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_inner"], name)
 
     def _local_port(self) -> int:
-        """Return the local provider's port; an error of it is one of the connection, with its reason."""
+        """Return the local provider's port; an error of it is one of the connection, with its reason.
+
+        No connection is kept: a client may outlive the event loop of the test that made one.
+        """
         from contextkit.errors import ContextKitError
 
+        self._pool._max_keepalive_connections = 0
         try:
             return self._network.port()
         except ContextKitError as error:
