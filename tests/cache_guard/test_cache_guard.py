@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import anthropic  # noqa: F401 - a run of `pytester` forgets what it imported itself, and libraries are not to be loaded twice
 import openai
 import pytest
 
-from contextkit.cache_guard.judgement import stable_body
+from contextkit.cache_guard.judgement import Pass, losses, stable_body
+from contextkit.cache_guard.recording import PassRecorder
 
 pytest.importorskip("uvicorn", reason="the local provider is the extra `server`")
 pytest.importorskip("time_machine", reason="the clock is moved by the extra `guard`")
@@ -217,6 +221,14 @@ def test_the_module_goes_on():
     pytester.runpytest_inprocess(*GUARD, "--strict-markers").assert_outcomes(passed=3)
 
 
+def test_without_the_package_that_moves_the_clock_a_line_says_so(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import sys\nsys.modules['time_machine'] = None")
+    pytester.makepyfile(test_agent=AGENT + "def test_kept():\n    talk([HEAD, HEAD])\n")
+    ran = pytester.runpytest_subprocess(*GUARD, timeout=200)
+    ran.assert_outcomes(passed=1)
+    ran.stdout.fnmatch_lines(['--cache-guard did not move the clock: pip install "contextkit-sdk?guard?"'])
+
+
 def test_workers_and_fixtures_of_wider_scopes(pytester: pytest.Pytester) -> None:
     """Fixtures of a module are set up once, whatever is run again; findings come home from workers."""
     pytest.importorskip("xdist")
@@ -265,3 +277,74 @@ def test_names_that_each_run_has_are_left_out(tmp_path: Path) -> None:
     body = f'{{"a":"{tmp_path.as_posix()}/x and http://127.0.0.1:43211/v1"}}'.encode()
     assert b"43211" not in stable_body(body)
     assert tmp_path.name.encode() not in stable_body(body)
+
+
+# Recordings
+# ---------------------------------------------------------------------------------------------------------------------
+
+CLEAN_CLIENTS = (
+    "2026-11-27/claude_code_2.1.332_refused_then_retry",
+    "2026-11-27/pi_1.6.0_responses_gpt55",
+    "2026-11-27/pi_1.6.0_system_effort_last",
+    "opencode-1.18.33",
+    "pi-0.74.2",
+    "qwen-code",
+)
+"""Recorded clients whose user neither switched a model nor a setting, nor compacted."""
+PATHS = {"input": "/v1/responses", "system": "/v1/messages"}
+"""Field of a request → the path it is sent to; `/v1/chat/completions` for the others."""
+
+
+def replayed(bodies: list[dict[str, Any]]) -> Pass:
+    """One pass whose calls are recorded requests, five seconds apart."""
+    now = [1_800_000_000.0]
+    recorder = PassRecorder(lambda: now[0])
+    for body in bodies:
+        path = next((path for field, path in PATHS.items() if field in body), "/v1/chat/completions")
+        call = recorder.start("POST", path, json.dumps(body, ensure_ascii=False).encode())
+        assert call is not None
+        now[0] += 3
+        call.began(200, {"content-type": "application/json"})
+        now[0] += 2
+        call.ended(is_whole=True)
+    return Pass("first", recorder.calls, recorder.findings)
+
+
+def as_claude(body: dict[str, Any]) -> dict[str, Any]:
+    """A request of OpenAI's chat format as one of Claude's, with breakpoints on the system text and the last message."""
+    mark = {"cache_control": {"type": "ephemeral"}}
+    system = [{"type": "text", "text": message["content"], **mark} for message in body["messages"][:1]]
+    messages = []
+    for message in body["messages"][1:]:
+        parts: list[dict[str, Any]] = [{"type": "text", "text": message["content"]}] if message["content"] else []
+        for call in message.get("tool_calls") or ():
+            asked = {"name": call["function"]["name"], "input": json.loads(call["function"]["arguments"])}
+            parts.append({"type": "tool_use", "id": call["id"], **asked})
+        if message["role"] == "tool":
+            parts = [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}]
+        messages.append({"role": "assistant" if message["role"] == "assistant" else "user", "content": parts})
+    messages[-1]["content"][-1] |= mark
+    return {"model": "claude-sonnet-5-5", "max_tokens": 9, "system": system, "messages": messages}
+
+
+def test_clean_recordings_raise_no_alarm(shared: Path) -> None:
+    """Six recorded clients, and seven real conversations with tools, each in two formats."""
+    recordings = []
+    for name in CLEAN_CLIENTS:
+        with gzip.open(shared / "data" / "client-requests" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
+        recordings.append([row.get("request", row) for row in rows])
+    with gzip.open(shared / "data" / "tau-bench" / "gpt-4o-airline.json.gz", "rt", encoding="utf-8") as file:
+        runs = json.load(file)[:7]
+    for run in runs:
+        said = run["traj"]
+        turns = [number for number, message in enumerate(said) if message["role"] == "assistant"]
+        bodies = [{"model": "gpt-6.1-sol", "messages": said[:number]} for number in turns]
+        recordings += [bodies, [as_claude(body) for body in bodies]]
+    assert len(recordings) == 20
+    for bodies in recordings:
+        one = replayed(bodies)
+        assert len(one.calls) == len(bodies)
+        assert losses([one]) == []
+        later = Pass("minute", one.calls)
+        assert losses([one, later]) == []
