@@ -20,6 +20,8 @@ from contextkit.whatif.what_if import LEAST_USD, MAIN, SUB_AGENTS, Saving
 
 MOST_ACTIONS = 3
 """Actions on the first screen."""
+SHORT_NAME = 12
+"""Characters of a project's name that has room beside a number of sessions."""
 DAY = 86_400
 _AGENTS = {MAIN: "main conversations", SUB_AGENTS: "sub-agents"}
 _UNKNOWN = "unknown"
@@ -49,11 +51,9 @@ class ActionRow:
 
     @property
     def title(self) -> str:
-        """What to do, and which settings or parts of the prompt it is about."""
-        if self.saving and self.saving.agents:
-            return f"{self.action.title} in {_AGENTS[self.saving.agents]}"
-        kinds = list(dict.fromkeys(kind.replace("_", " ") for loss in self.losses for kind in loss.kinds))
-        return f"{self.action.title}: {', '.join(kinds[:2])}" if kinds else self.action.title
+        """What to do, and in which conversations."""
+        agents = self.saving.agents if self.saving else ""
+        return f"{self.action.title} in {_AGENTS[agents]}" if agents else self.action.title
 
     @property
     def saves(self) -> str:
@@ -67,14 +67,12 @@ class ActionRow:
         """The sessions that it concerns."""
         if self.saving is None:
             return _counted(sum(loss.n for loss in self.losses), "call")
-        n = len(self.saving.sessions)
-        if self.projects > 1:
-            return f"{_counted(n, 'session')}, {self.projects:,} projects"
-        return f"{self.project}: {_counted(n, 'session')}" if self.project else _counted(n, "session")
+        sessions = _counted(len(self.saving.sessions), "session")
+        return f"{self.project}: {sessions}" if 0 < len(self.project) <= SHORT_NAME and self.projects == 1 else sessions
 
     @property
     def evidence(self) -> str:
-        """Say what the losses look like, in a sentence; empty where the title says it."""
+        """Say what the losses look like, in a sentence; empty where the title says all."""
         saving, n = self.saving, sum(loss.n for loss in self.losses)
         if self.action.name == COMPACT and n:
             usd, tokens = (
@@ -83,8 +81,9 @@ class ActionRow:
             )
             return f"Going on with {_rounded(tokens // n)} tokens costs {dollars(usd / n)} each time their cache has expired."
         if saving is not None and saving.best_usd > saving.usd + LEAST_USD:
-            return f"In only those conversations where it pays, which is known afterwards: {dollars(saving.best_usd)}."
-        return ""
+            return f"Only where it pays, which is known afterwards: {dollars(saving.best_usd)}."
+        kinds = list(dict.fromkeys(kind.replace("_", " ") for loss in self.losses for kind in loss.kinds))
+        return f"Changed: {', '.join(kinds[:3])}." if kinds else ""
 
 
 def action_rows(contents: Contents) -> list[ActionRow]:
@@ -169,8 +168,12 @@ def overview(contents: Contents, width: int) -> Iterator[str]:
     rows = action_rows(contents)
     yield from _spent(contents, width)
     yield ""
-    yield from _actions(rows[:MOST_ACTIONS], width) if rows else _wrapped(_nothing(contents), width)
-    rest = list(_rest(contents, rows))
+    yield from (
+        _actions(rows[:MOST_ACTIONS], max(0, len(rows) - MOST_ACTIONS), width)
+        if rows
+        else _wrapped(_nothing(contents), width)
+    )
+    rest = list(_rest(contents))
     yield from [""] if rest else []
     for line in rest:
         yield from _wrapped(line, width)
@@ -183,7 +186,7 @@ def _spent(contents: Contents, width: int) -> Iterator[str]:
     projects = {part.project for part in contents.parts if part.project}
     facts = [
         _counted(days, "day") if days > 1 else "",
-        ", ".join(programs[:3]) + (f" and {len(programs) - 3:,} more" if len(programs) > 3 else ""),
+        ", ".join(programs) if len(programs) < 3 else f"{programs[0]} and {len(programs) - 1:,} more",
         _counted(len(projects), "project") if projects else "",
         _counted(len(contents.session_rows), "session") if contents.session_rows else "",
         _counted(total.calls, "call"),
@@ -211,17 +214,18 @@ def avoidable(contents: Contents) -> str:
     return f"avoidable   {dollars(what_if.together_usd):<11} {share}{how}"
 
 
-def _actions(rows: Sequence[ActionRow], width: int) -> Iterator[str]:
+def _actions(rows: Sequence[ActionRow], n_more: int, width: int) -> Iterator[str]:
     n_saves = max(len("saves"), *(len(row.saves) for row in rows))
     n_where = max(len("in"), *(len(row.where) for row in rows))
     room = max(24, min(width - n_saves - n_where - 7, 60))
-    yield f"{'What to change':<{room + 3}}  {'saves':>{n_saves}}  in".rstrip()
+    heading = f"What to change{f' ({n_more:,} more: --verbose)' if n_more else ''}"
+    yield f"{heading:<{room + 3}}  {'saves':>{n_saves}}  in"
     for number, row in enumerate(rows, 1):
         first, *more = textwrap.wrap(row.title, room) or [""]
         yield f"{number}  {first:<{room}}  {row.saves:>{n_saves}}  {row.where}"
         yield from (f"   {line}" for line in more)
-        for text in (row.evidence, row.step.text.replace("`", "")):
-            yield from (f"   {line}" for line in textwrap.wrap(text, min(width, 100) - 3, break_on_hyphens=False))
+        text = " ".join(filter(None, (row.evidence, row.step.text))).replace("`", "")
+        yield from (f"   {line}" for line in textwrap.wrap(text, width - 3, break_on_hyphens=False))
 
 
 def _nothing(contents: Contents) -> str:
@@ -234,26 +238,23 @@ def _nothing(contents: Contents) -> str:
     return f"Nothing to change: no call read clearly less than it could have{few}."
 
 
-def _rest(contents: Contents, rows: Sequence[ActionRow]) -> Iterator[str]:
+def _rest(contents: Contents) -> Iterator[str]:
     """Yield what is not in the reader's hands, what is unknown, and what is in no figure."""
-    left, provider, unknown = rows[MOST_ACTIONS:], out_of_hands(contents), without_cause(contents)
-    if left:
-        usd = sum(row.saving.usd for row in left if row.saving)
-        yield f"{_counted(len(left), 'more action')}{f', {dollars(usd)} alone' if usd else ''} (--verbose)"
+    provider, unknown = out_of_hands(contents), without_cause(contents)
     if provider:
         why = "the provider had lost what it should have kept" if provider.cause else "no setting of yours ends it"
         yield f"Not in your hands: {_amount(provider)} ({why})"
     if unknown:
-        yield f"Unknown: {_amount(unknown)} (nothing recorded explains it; `contextkit proxy --record` records requests)"
+        yield f"Unknown: {_amount(unknown)} (requests not recorded; `contextkit proxy --record` does)"
     lacking = {
         "without a price": sum(row.calls_without_price for row in contents.summary.models),
         "without usage": sum(contents.calls_without_usage.values()),
         "without their writes": sum(contents.calls_without_writes.values()),
         "of hosts that report no reads": sum(row.calls_silent for row in contents.summary.models),
     }
-    parts = [f"{_counted(n, 'call')} {what}" for what, n in lacking.items() if n]
+    parts = [f"{n:,} {what}" for what, n in lacking.items() if n]
     if parts:
-        yield f"Not in these figures: {', '.join(parts)} (--verbose)"
+        yield f"Calls not in these figures: {', '.join(parts)}"
 
 
 def _amount(loss: Loss) -> str:
