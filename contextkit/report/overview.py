@@ -48,6 +48,8 @@ class ActionRow:
     """How many projects it concerns; 0 where that is unknown."""
     project: str
     """Short name of the one with the most; empty where it is unknown."""
+    is_named: bool
+    """Whether the recording is of several programs, so that each action says whose it is."""
 
     @property
     def title(self) -> str:
@@ -69,6 +71,12 @@ class ActionRow:
             return _counted(sum(loss.n for loss in self.losses), "call")
         sessions = _counted(len(self.saving.sessions), "session")
         return f"{self.project}: {sessions}" if 0 < len(self.project) <= SHORT_NAME and self.projects == 1 else sessions
+
+    @property
+    def how(self) -> str:
+        """Say what the losses look like and what this reader does."""
+        program = f"{self.program}: " if self.is_named and self.program else ""
+        return f"{self.evidence} {program}{self.step.text}".strip()
 
     @property
     def evidence(self) -> str:
@@ -97,6 +105,7 @@ def action_rows(contents: Contents) -> list[ActionRow]:
         if action is not None:
             losses.setdefault((action.name, loss.program), []).append(loss)
     names = project_names({project for one in savings.values() for project in one.projects})
+    is_named = len({part.program for part in contents.parts}) > 1
     rows = []
     for name, program, agents in (*savings, *((*key, "") for key in losses if key not in taken)):
         action, saving = actions()[name], savings.get((name, program, agents))
@@ -111,7 +120,8 @@ def action_rows(contents: Contents) -> list[ActionRow]:
             else []
         )
         error = what_if.error_of(program) if what_if else 0.0
-        rows.append(ActionRow(action, step, program, saving, error, own, len(known), names[known[-1]] if known else ""))
+        project = names[known[-1]] if known else ""
+        rows.append(ActionRow(action, step, program, saving, error, own, len(known), project, is_named))
     return sorted(rows, key=lambda row: (-(row.saving.usd if row.saving else 0.0), *_rank(row.losses)))
 
 
@@ -224,8 +234,7 @@ def _actions(rows: Sequence[ActionRow], n_more: int, width: int) -> Iterator[str
         first, *more = textwrap.wrap(row.title, room) or [""]
         yield f"{number}  {first:<{room}}  {row.saves:>{n_saves}}  {row.where}"
         yield from (f"   {line}" for line in more)
-        text = " ".join(filter(None, (row.evidence, row.step.text))).replace("`", "")
-        yield from (f"   {line}" for line in textwrap.wrap(text, width - 3, break_on_hyphens=False))
+        yield from (f"   {line}" for line in textwrap.wrap(row.how.replace("`", ""), width - 3, break_on_hyphens=False))
 
 
 def _nothing(contents: Contents) -> str:

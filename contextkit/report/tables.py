@@ -334,7 +334,7 @@ def actions(contents: Contents) -> Table[ActionRow]:
         Column("sessions", lambda row: sorted(row.saving.sessions) if row.saving else None, formats=JSON),
         Column(
             "how",
-            _how,
+            lambda row: Words(row.how),
             is_number=False,
             least=NARROW,
             formats=READERS,
@@ -344,10 +344,6 @@ def actions(contents: Contents) -> Table[ActionRow]:
         Column("date", lambda row: row.step.date.isoformat(), formats=JSON),
     )
     return Table("What to change", columns, action_rows(contents))
-
-
-def _how(row: ActionRow) -> Cell:
-    return Words(" ".join(filter(None, (row.evidence, row.step.text))))
 
 
 def title_of(cause: str) -> str:

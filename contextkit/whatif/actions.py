@@ -34,6 +34,8 @@ class Step:
     """When that was read."""
     grade: str
     """`documented`, `measured` or `assumed`."""
+    is_prefix_shared: bool = True
+    """Of a compaction: whether the program's request for a summary reads the conversation from the cache."""
 
 
 @dataclass(frozen=True, slots=True)

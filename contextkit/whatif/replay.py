@@ -382,11 +382,11 @@ def saved_usd(calls: Sequence[ReplayedCall], bills: Sequence[Bill]) -> float:
     return sum(call.usd(call.bill) - call.usd(bill) for call, bill in pairs if bill != call.bill)
 
 
-def compacted_usd(calls: Sequence[ReplayedCall], bills: Sequence[Bill]) -> tuple[float, int]:
+def compacted_usd(calls: Sequence[ReplayedCall], bills: Sequence[Bill], *, is_cached: bool = True) -> tuple[float, int]:
     """Return what compactions just before pauses beyond every lifetime would save of these bills, and how many there are.
 
     A call behind such a pause writes the whole history anew, and every later call carries it. The compaction reads the
-    history while it is cached and leaves a summary, a tail and the head, the least that any call of the conversation
+    history while it is cached (`is_cached`; else it sends it afresh) and leaves a summary, a tail and the head, the least that any call of the conversation
     read. Of the pauses up to the next recorded compaction the one counts before which it saves most.
     """
     total, n, head, left = 0.0, 0, 0, 0
@@ -400,7 +400,8 @@ def compacted_usd(calls: Sequence[ReplayedCall], bills: Sequence[Bill]) -> tuple
         if left and is_cold and call.cause == "cold_start":
             removed = min(left, call.size) - head - SUMMARY_TOKENS - TAIL_TOKENS
             if removed > (tried[-1][0] * GROWTH if tried else 0):
-                summary = call.price(Usage(0, left, 0, 0, SUMMARY_TOKENS)) or 0.0
+                history = (0, left) if is_cached else (left, 0)
+                summary = call.price(Usage(*history, 0, 0, SUMMARY_TOKENS)) or 0.0
                 tried.append([removed, -summary])
         if tried:
             usd = call.usd(bill)

@@ -262,15 +262,11 @@ class Replays:
         sums.n_misses += was.n_misses
         sums.n_reads += sum(was.seeded) - sum(was.unexplained)
         cures, lifetimes = dict(self._cured(lane, was)), dict(self._lifetimes(lane, was))
-        compacted, n_pauses = (
-            compacted_usd(calls, [call.bill for call in calls]) if COMPACT in self._changes else (0.0, 0)
-        )
+        compacted, n_pauses = self._compacted(lane, [call.bill for call in calls])
         if n_pauses:
             self._saving(COMPACT, lane).add(lane, compacted, n_pauses)
-        together, has_pauses = (
-            self._chosen[lane.program, lane.agents],
-            bool(n_pauses) and is_open(COMPACT, lane.program),
-        )
+        has_pauses = bool(n_pauses) and is_open(COMPACT, lane.program)
+        together = self._chosen[lane.program, lane.agents]
         for name, usd in self._together(lane, was, cures, lifetimes, has_pauses=has_pauses).items():
             together[name] = together.get(name, 0.0) + usd
         for model, other in self._models:
@@ -279,6 +275,13 @@ class Replays:
     def _saving(self, change: str, lane: _Lane) -> Saving:
         key = change, lane.program, lane.agents if change in (LONGER, SHORTER) else ""
         return self._savings.get(key) or self._savings.setdefault(key, Saving(*key))
+
+    def _compacted(self, lane: _Lane, bills: Sequence[Bill]) -> tuple[float, int]:
+        """Return what compactions before pauses save of these bills, and how many there are."""
+        if COMPACT not in self._changes:
+            return 0.0, 0
+        step = actions()[COMPACT].step_for(lane.program)
+        return compacted_usd(lane.calls, bills, is_cached=step is None or step.is_prefix_shared)
 
     def _cured(self, lane: _Lane, was: AsItWas) -> Iterator[tuple[str, float]]:
         """Yield what each change by causes saves in a conversation, where it changes anything."""
@@ -318,7 +321,7 @@ class Replays:
                 saved[name] = lifetimes.get(name, 0.0)
                 continue
             bills: Sequence[Bill] = replay(lane.calls, Change(ended, name == LONGER if name else None), was)
-            paused = compacted_usd(lane.calls, bills)[0] if has_pauses else 0.0
+            paused = self._compacted(lane, bills)[0] if has_pauses else 0.0
             saved[name] = saved_usd(lane.calls, bills) + paused
         return {name: saved.get(name, saved[""]) for name in ("", LONGER, SHORTER)}
 
