@@ -386,8 +386,9 @@ def compacted_usd(calls: Sequence[ReplayedCall], bills: Sequence[Bill], *, is_ca
     """Return what compactions just before pauses beyond every lifetime would save of these bills, and how many there are.
 
     A call behind such a pause writes the whole history anew, and every later call carries it. The compaction reads the
-    history while it is cached (`is_cached`; else it sends it afresh) and leaves a summary, a tail and the head, the least that any call of the conversation
-    read. Of the pauses up to the next recorded compaction the one counts before which it saves most.
+    history while it is cached (`is_cached`; else it sends it afresh) and leaves a summary, a tail and the head, the
+    least that any call of the conversation read. Of the pauses up to the next recorded compaction the one counts before
+    which it saves most.
     """
     total, n, head, left = 0.0, 0, 0, 0
     tried: list[list[float]] = []

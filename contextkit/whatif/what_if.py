@@ -17,7 +17,7 @@ from contextkit.ledger.calls import Record
 from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
 from contextkit.ledger.verdict import Cause
 from contextkit.models import Model
-from contextkit.whatif.actions import is_open
+from contextkit.whatif.actions import actions, is_open
 from contextkit.whatif.changes import CHANGES, COMPACT, CURES, LONGER, SHORTER
 from contextkit.whatif.replay import (
     AsItWas,
