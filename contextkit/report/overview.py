@@ -220,7 +220,8 @@ def avoidable(contents: Contents) -> str:
         Share(what_if.together_usd / what_if.recorded_usd).spaced,
         sum(1 for row in action_rows(contents) if row.saving),
     )
-    how = "" if not n else f", by a replay with {'this change' if n == 1 else f'all {n:,} changes'}, net"
+    changes = {1: "this change", 2: "both changes"}.get(n, f"all {n:,} changes")
+    how = f", by a replay with {changes}, net" if n else ""
     return f"avoidable   {dollars(what_if.together_usd):<11} {share}{how}"
 
 
