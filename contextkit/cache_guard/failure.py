@@ -8,8 +8,8 @@ from pathlib import Path
 
 from contextkit.cache_guard.judgement import Loss, lost_tokens, lost_usd
 from contextkit.cache_guard.source import line_that_builds
-from contextkit.report.fixes import FIXES
 from contextkit.terminal import sanitize
+from contextkit.whatif.actions import AUTHOR, action_of
 
 _MOST_LOSSES = 3
 _BEFORE, _AFTER = 28, 20
@@ -62,8 +62,9 @@ def _lines(same: Sequence[Loss], root: Path) -> list[str]:
         )
     elif sent_from:
         lines.append(f"  sent from {_relative_text(sent_from, root)}")
-    if loss.kind != loss.code:
-        lines.append(f"  fix: {_fix(loss)}")
+    fix = _fix(loss)
+    if fix:
+        lines.append(f"  fix: {fix}")
     if loss.code:
         lines.append(f"  why: contextkit lint --explain {loss.code}")
     lines.append(f'  accept with  @pytest.mark.cache_guard(allow="{loss.kind}", reason=…)')
@@ -73,7 +74,9 @@ def _lines(same: Sequence[Loss], root: Path) -> list[str]:
 def _fix(loss: Loss) -> str:
     if loss.variant == "seed":
         return "sort what comes from a set: its order is another one in each process"
-    return FIXES[loss.gap.cause].text
+    action = action_of(loss.gap.cause)
+    step = action.step_for(AUTHOR) if action else None
+    return step.text if step else ""
 
 
 def _which(loss: Loss) -> str:
