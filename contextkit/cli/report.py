@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from contextkit.report.contents import Contents, Gathering
     from contextkit.report.html.columns import Columns
     from contextkit.report.live import LiveCalls
+    from contextkit.report.prefix_tree import PrefixTree
     from contextkit.report.progress import Watch
 
     _ParamType = click.ParamType[float]
@@ -147,6 +148,8 @@ class Options:
     """Single misses that the terminal lists."""
     is_verbose: bool
     """Whether each fault of the recordings is told."""
+    has_tree: bool = False
+    """Whether the prefix tree is shown in place of the tables."""
 
 
 @click.command("report")
@@ -176,6 +179,9 @@ class Options:
     show_default=True,
     metavar="N",
     help="Single misses to list.",
+)
+@click.option(
+    "--tree", "has_tree", is_flag=True, help="Show where prompts part, and what each parting cost, in place of tables."
 )
 @click.option("--verbose", is_flag=True, help="Tell each fault of the recordings, not only how many there are.")
 @click.option(
@@ -207,6 +213,7 @@ def command(
     faces: tuple[str, ...],
     html: str | None,
     n_misses: int,
+    has_tree: bool,
     verbose: bool,
     is_live: bool,
     to: str | None,
@@ -230,7 +237,7 @@ def command(
         raise click.UsageError("--example is a recording of its own: leave out the other files")
     paths = (str(EXAMPLE),) if is_example else paths
     page = writable_path("--html", html, paths) if html is not None else None
-    options = Options(by or "", since, until, session, _face(faces), page, n_misses, verbose)
+    options = Options(by or "", since, until, session, _face(faces), page, n_misses, verbose, has_tree)
     if options.face != "terminal":
         for_programs()
     if to is not None and anonymize is not None:
@@ -247,13 +254,14 @@ def command(
     from contextkit.report.progress import watching
 
     with watching() as watch, seldom_collecting():
-        columns = _columns(options)
+        columns, tree = _columns(options), _tree(options)
         also, title = _call_writers(options, columns), EXAMPLE_TITLE if is_example else ""
+        also += [tree] if tree else []
         contents, faults = read(paths, options, watch, also, title=title, output=("--html", options.html))
         watch.finish()
         if not watch.is_stopped:
             check_not_empty(contents, faults, options)
-        _show(contents, columns, options)
+        _show(contents, columns, options, tree)
         print_faults(faults, is_verbose=options.is_verbose)
         if watch.is_stopped:
             echo_error("partial: these are the figures of what was read before Ctrl-C")
@@ -342,8 +350,8 @@ def _write_ledger(
     face = options.face if options.face != "terminal" else ""
     if used := [f"--{name}" for name in (face, options.by and "by") if name]:
         raise click.UsageError(f"{option} writes a ledger and reports nothing: leave out {' and '.join(used)}")
-    if is_live or options.html or options.since is not None or options.until is not None or options.session:
-        raise click.UsageError(f"{option} takes all calls: leave out --live, --html, --since, --until and --session")
+    if is_live or options.has_tree or options.html or options.since is not None or options.until or options.session:
+        raise click.UsageError(f"{option} takes all calls: leave out --live, --tree, --html, --since, --until and --session")
     faults = Faults()
     files, _ = files_to_read(paths, options.since, faults)
     records = _any_of(records_of(files, set(paths), faults, None), faults)
@@ -462,6 +470,17 @@ def _columns(options: Options) -> Columns | None:
     return Columns()
 
 
+def _tree(options: Options) -> PrefixTree | None:
+    """Return what takes the calls for the prefix tree, if that is asked for."""
+    if not options.has_tree:
+        return None
+    if options.face not in ("terminal", "json"):
+        raise click.UsageError(f"--tree is drawn on the terminal, or with --json: leave out --{options.face}")
+    from contextkit.report.prefix_tree import PrefixTree
+
+    return PrefixTree()
+
+
 def records_of(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
     """Yield the records of all files; one that cannot be read is a fault, unless it is all that was named."""
     from contextkit.importers.parallel import reading
@@ -487,13 +506,20 @@ def _about(file: str) -> int:
     return max(1, path.stat().st_size // BYTES_A_RECORD) if path.is_file() else BYTES_A_RECORD
 
 
-def _show(contents: Contents, columns: Columns | None, options: Options) -> None:
+def _show(contents: Contents, columns: Columns | None, options: Options, tree: PrefixTree | None = None) -> None:
     if options.html and columns:
         from contextkit.report.html.page import page
 
         with replacing(options.html) as file:
             file.write(page(contents, columns).encode())
-    if options.face == "json":
+    if tree is not None:
+        from contextkit.report.tree_terminal import show_tree, tree_json
+
+        if options.face == "json":
+            echo_json(tree_json(tree))
+        else:
+            show_tree(tree, contents)
+    elif options.face == "json":
         from contextkit.report.json import document
 
         echo_json(document(contents))
@@ -509,8 +535,8 @@ def _show(contents: Contents, columns: Columns | None, options: Options) -> None
         from contextkit.report.terminal import show
 
         show(contents, n_misses=options.n_misses)
-        if options.html:
-            echo(f"\nthe page is {options.html}")
+    if options.html and options.face == "terminal":
+        echo(f"\nthe page is {options.html}")
 
 
 def print_faults(faults: Faults, *, is_verbose: bool = True) -> None:
@@ -540,6 +566,8 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
     """Report on what is being written as it grows, with what its readers hold back to the end."""
     from contextkit.report.follow import follow
 
+    if options.has_tree:
+        raise click.UsageError("--tree shows what was recorded, --live what is being recorded: leave one out")
     if options.face != "terminal" or "-" in paths:
         raise click.UsageError(
             "--live (or --follow) draws on the terminal what grows in files: leave out --json, --csv, --markdown and -"

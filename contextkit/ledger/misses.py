@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
 from contextkit import prices
@@ -35,7 +35,7 @@ from contextkit.ledger.causes import (
     recorded,
 )
 from contextkit.ledger.cold import as_read
-from contextkit.ledger.judge import Judge, Rounding
+from contextkit.ledger.judge import Judge, Rounding, Sent
 from contextkit.ledger.verdict import (
     NOTHING_TO_READ,
     Basis,
@@ -126,7 +126,7 @@ class MissDetector:
     what is remarked of them. Each call costs time linear in what it added.
     """
 
-    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows", "is_silent", "verdict")
+    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows", "is_silent", "sent", "verdict")
 
     def __init__(self, examine: Callable[[Prediction], None] | None = None) -> None:
         """`examine` is shown the prediction of each call that has one before it in its lane, whether it missed or not."""
@@ -139,6 +139,8 @@ class MissDetector:
         self._examine = examine
         self.verdict: Verdict | None = None
         """The verdict on the last call; None where its prompt was not recorded."""
+        self.sent: Sent | None = None
+        """The last call with its prompt, as the judge read it; None where that was not recorded."""
         self.is_silent = False
         """True where the last call had something to read, and nothing has shown so far that its host reports reads: it
         is neither a miss nor none."""
@@ -146,7 +148,7 @@ class MissDetector:
     def skip(self) -> None:
         """Count a row that is not a single call: it cannot miss and leaves nothing in the cache."""
         self._index += 1
-        self.verdict, self.is_silent = None, False
+        self.verdict, self.sent, self.is_silent = None, None, False
 
     def feed(self, call: ModelCall, remarks: Mapping[str, str] = NO_REMARKS) -> Miss | None:
         """Add the next call and return its miss, if it is one; `remarks` are about the call, text by kind, of an event
@@ -165,6 +167,7 @@ class MissDetector:
             lane.remarks = {**lane.remarks, **remarks}
         row, usage = self._row_of(call), complete_usage(call)
         judged = self._judge.feed(call, row, usage, lane.remarks)
+        self.sent = self._judge.sent
         self.verdict, messages = judged, self._messages.feed(call, is_billed=usage is not None)
         if usage is None:
             lane.unbilled += 1
@@ -412,6 +415,8 @@ class AnalyzedCall:
     is_silent: bool = False
     """True where it had something to read, and nothing has shown so far that its host reports reads: what it read, and
     whether it missed, is unknown."""
+    sent: Sent | None = field(default=None, repr=False, compare=False)
+    """Its prompt, as the judge read it; None where that was not recorded. Its blocks may be evicted."""
 
     @property
     def hit_rate(self) -> float | None:
@@ -604,6 +609,7 @@ def _analyzed_call(
         remarks.agents.get(f"{call.session}/{call.lane}", call.lane),
         remarks.programs.get(call.session, ""),
         detector.is_silent,
+        detector.sent,
     )
 
 
