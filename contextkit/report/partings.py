@@ -29,7 +29,11 @@ class Line:
 
     kind: Kind
     label: str
-    """What its calls share, or what parted them."""
+    """What its calls share, or where they parted."""
+    detail: str
+    """Both sides of the difference, or what shows the cause; empty for neither."""
+    whose: str
+    """Agents and model of its calls, at a start of prompts."""
     sums: Sums
     """Of its calls."""
     lost: Sums
@@ -74,23 +78,25 @@ class _Lines:
         """Yield a line for each start of prompts; one for all where calls left the others at the first block."""
         runs = list(top.run.runs.values())
         if any(_parted(run, but=_ELSEWHERE) for run in runs):
-            yield self._line("start", [top.run], self._named("nothing shared from the first block on", [top.run]))
+            yield self._line("start", [top.run], "no common prefix")
             return
         single = [run for run in runs if _sums(run).calls == 1]
         few = single if len(single) > 2 else []
         for run in runs:
             if not few or _sums(run).calls > 1:
-                yield self._line("start", [run], self._named(contents_of(run), [run]))
+                yield self._line("start", [run], contents_of(run))
         if few:
-            yield self._line("start", few, self._named(f"{len(few):,} prompts that start like no other", few))
+            yield self._line("start", few, f"{len(few):,} prompts that start like no other")
 
-    def _named(self, text: str, runs: Sequence[Run]) -> str:
-        """Add whose prompts they are, where that is known, and the model, where there are several."""
+    def _whose(self, runs: Sequence[Run]) -> str:
+        """Say whose prompts they are, where that is known, and for which model, where there are several."""
         agents = Counter(self._tree.agents[number] for run in runs for number in _some_calls(run))
         names = [name for name, _ in agents.most_common(2) if name]
-        return " · ".join(filter(None, (text, ", ".join(names), self._model)))
+        return " · ".join(filter(None, (", ".join(names), self._model)))
 
-    def _line(self, kind: Kind, starts: Sequence[Run], label: str, losses: Sequence[Loss] = ()) -> Line:
+    def _line(
+        self, kind: Kind, starts: Sequence[Run], label: str, detail: str = "", losses: Sequence[Loss] = ()
+    ) -> Line:
         """Return the line of runs that parted in one way, with what is below them."""
         sums, lost = Sums(), Sums()
         for run in starts:
@@ -102,9 +108,9 @@ class _Lines:
         others = [loss for run in rest for loss in run.losses if loss.call not in at_start]
         below = list(self._sides(sides))
         gap = _dearest(losses).gap if losses else None
-        line = Line(
-            kind, label, sums, lost, _unavoidable(losses), starts[0].tokens if len(starts) == 1 else 0, len(starts), gap
-        )
+        tokens = starts[0].tokens if len(starts) == 1 else 0
+        whose = self._whose(starts) if kind == "start" else ""
+        line = Line(kind, label, detail, whose, sums, lost, _unavoidable(losses), tokens, len(starts), gap)
         causes = list(self._causes(others))
         line.lines = [*self._same(starts, rest, others, causes), *below] if below else causes
         return line
@@ -124,7 +130,7 @@ class _Lines:
             sums.lose(loss)
         tokens = sum(run.tokens for run in rest) - sum(run.tokens for run in starts) if len(starts) == 1 else 0
         label = "same to the end" if len(rest) > len(starts) else "ends here"
-        yield Line("same", label, sums, lost, _unavoidable(others), tokens, 1, None, causes)
+        yield Line("same", label, "", "", sums, lost, _unavoidable(others), tokens, 1, None, causes)
 
     def _sides(self, sides: Sequence[Run]) -> Iterator[Line]:
         """Yield the lines of runs that left the others, those of one kind together, the dearest first."""
@@ -135,8 +141,8 @@ class _Lines:
 
     def _side(self, runs: Sequence[Run]) -> Line:
         losses = [loss for run in runs for loss in _parted(run)]
-        label = parting_text(_dearest(losses).gap, len(runs)) if losses else _other_text(runs)
-        return self._line("parting", runs, label, losses)
+        label, detail = gap_text(_dearest(losses).gap, len(runs)) if losses else (_other_text(runs), "")
+        return self._line("parting", runs, label, detail, losses)
 
     def _causes(self, losses: Sequence[Loss]) -> Iterator[Line]:
         """Yield a line for each kind of loss of calls that went on."""
@@ -149,7 +155,7 @@ class _Lines:
             for loss in same:
                 sums.add(self._tree.bill(loss.call))
                 sums.lose(loss)
-            lines.append(Line("cause", parting_text(gap, 1), sums, sums, _unavoidable(same), 0, 1, gap))
+            lines.append(Line("cause", *gap_text(gap, 1), "", sums, sums, _unavoidable(same), 0, 1, gap))
         yield from _ranked(lines)
 
 
@@ -250,15 +256,15 @@ def contents_of(run: Run) -> str:
     return " + ".join(filter(None, parts)) or "no blocks"
 
 
-def parting_text(gap: Gap, n_places: int) -> str:
-    """Say what parted calls: the place and both sides of the difference, else the evidence."""
+def gap_text(gap: Gap, n_places: int) -> tuple[str, str]:
+    """Say where calls parted and why, then both sides of the difference, or what else shows it."""
     kind = (gap.kind or gap.cause).replace("_", " ")
+    if gap.whose != "program_bytes":
+        return kind, gap.evidence
     place = gap.place if n_places == 1 or gap.cause == "system_changed" else gap.place.partition(" ")[0]
-    if gap.whose == "program_bytes" and gap.was and gap.now:
-        return f"{place} {kind}  {sides(gap.was, gap.now)}"
-    if gap.whose == "program_bytes":
-        return f"{place} {_short(gap.evidence) or kind}"
-    return f"{kind}: {gap.evidence}" if gap.evidence else kind
+    if gap.was and gap.now:
+        return f"{place} {kind}", sides(gap.was, gap.now)
+    return f"{place} {_short(gap.evidence) or kind}", ""
 
 
 def _short(evidence: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from contextkit.cache.prompt import Prompt
-from contextkit.ledger.judge import Sent, pool_of
+from contextkit.ledger.judge import Sent, agent_of, pool_of
 from contextkit.ledger.misses import AnalyzedCall
 from contextkit.ledger.verdict import Gap
 from contextkit.prompt.diff import path_of
@@ -184,7 +184,8 @@ class PrefixTree:
         last = self._last.get(conversation)
         number, n_before = len(self._runs), self._insert(sent, top.run if last is None else self._runs[last])
         self._last[conversation] = number
-        self.agents.append(" ".join(filter(None, (analyzed.program, "" if analyzed.agent == "main" else analyzed.agent))))
+        agent = agent_of(call.lane) if analyzed.agent == call.lane else analyzed.agent
+        self.agents.append(" ".join(filter(None, (analyzed.program, agent))))
         self._bills.append(_bill(analyzed))
         loss = self._loss(analyzed, number, n_before)
         if loss is not None:

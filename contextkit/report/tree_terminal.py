@@ -18,7 +18,7 @@ MOST_LINES = 40
 """Lines of the tree; the deep and the cheap ones are left out."""
 MOST_BELOW = 8
 """Lines directly below another one."""
-_CALLS, _FIGURE = 13, 26
+_CALLS, _FIGURE = 12, 22
 """Columns of the number of calls, and of what stands behind it."""
 _SIGNS = (("├─ ", "└─ ", "│  "), ("|- ", "`- ", "|  "))
 """In front of a line, of the last one, and of what is below; the same in ASCII."""
@@ -37,12 +37,12 @@ def show_tree(tree: PrefixTree, contents: Contents, file: TextIO | None = None) 
         print_line(console, "")
     for text in _drawn(lines, shown, max(50, console.width), signs):
         print_line(console, text)
-    for note in notes(tree):
+    for note in notes(tree, lines):
         print_line(console, "")
         print_line(console, note)
 
 
-def notes(tree: PrefixTree) -> Iterator[str]:
+def notes(tree: PrefixTree, lines: Sequence[Line]) -> Iterator[str]:
     """Yield what the tree leaves out, a line each."""
     if tree.n_without_prompt:
         n = tree.n_without_prompt
@@ -50,7 +50,7 @@ def notes(tree: PrefixTree) -> Iterator[str]:
             f"{n:,} call{'s' * (n != 1)} without recorded prompts {'is' if n == 1 else 'are'} not in the tree; "
             "`contextkit proxy --record` or `contextkit.watch(client, record=...)` records them"
         )
-    if tree.n_calls:
+    if any(line.sums.lost for line in lines):
         yield "contextkit explain RECORDING CALL   why a call missed, with the changed text"
 
 
@@ -77,27 +77,44 @@ def _drawn(
     """Yield the lines with what is below them, and one for those that are left out."""
     first, last, through = signs
     drawn = [line for line in lines if id(line) in shown]
-    left = [line for line in lines if id(line) not in shown]
-    texts = [_columns(line.label, line, width, len(lead or "") + 3 * (lead is not None)) for line in drawn]
-    if left and drawn:
-        texts.append(_more(left))
-    for i, text in enumerate(texts):
-        is_last = i == len(texts) - 1
-        yield text if lead is None else f"{lead}{last if is_last else first}{text}"
-        if i < len(drawn):
-            below = "" if lead is None else lead + ("   " if is_last else through)
-            yield from _drawn(drawn[i].lines, shown, width, signs, below)
+    left = [line for line in lines if id(line) not in shown] if drawn else []
+    for i, line in enumerate(drawn):
+        is_last = i == len(drawn) - 1 and not left
+        own = "" if lead is None else lead + (last if is_last else first)
+        below = "" if lead is None else lead + ("   " if is_last else through)
+        has_below = any(id(one) in shown for one in line.lines)
+        yield from _texts(line, width, own, below + (through if has_below else "   "))
+        yield from _drawn(line.lines, shown, width, signs, below)
+    if left:
+        yield f"{lead or ''}{'' if lead is None else last}{_more(left)}"
 
 
-def _columns(label: str, line: Line, width: int, n_lead: int) -> str:
+def _texts(line: Line, width: int, lead: str, lead_below: str) -> Iterator[str]:
+    """Yield a line of the tree; what does not fit of a label follows on the next one."""
     n = line.sums.calls
-    calls = f"{n:,} call{' ' if n == 1 else 's'}"
-    if line.kind == "start":
-        label = f"{label} · {line.tokens:,} tokens" if line.tokens else label
-    room = width - n_lead - _CALLS - _FIGURE
-    if len(label) > room:
-        label = f"{label[: room - 1]}…"
-    return f"{label:<{room}}{calls:>{_CALLS}}  {figure(line)}".rstrip()
+    calls = f"call {line.sums.first + 1:,}" if n == 1 else f"{n:,} calls"
+    tail = f"{calls:>{_CALLS}}  {figure(line):<{_FIGURE}}"
+    room = width - len(lead) - len(tail) - 1
+    head, rest = _fitted(line, room)
+    yield f"{lead}{head:<{room}} {tail}".rstrip()
+    if rest:
+        yield f"{lead_below}{_cut(rest, width - len(lead_below))}"
+
+
+def _fitted(line: Line, room: int) -> tuple[str, str]:
+    """Return a label in so many columns, and what stands below it: its size, the sides of a difference, whose it is."""
+    size = f"{line.tokens:,} tokens" if line.kind == "start" and line.tokens else ""
+    for n in (3, 1, 0):
+        head = " · ".join(filter(None, (line.label, size if n else "")))
+        head = "  ".join(filter(None, (head, line.detail, line.whose))) if n == 3 else head
+        if len(head) <= room:
+            break
+    rest = "" if n == 3 else "  ".join(filter(None, (" · ".join(filter(None, ("" if n else size, line.whose))), line.detail)))
+    return _cut(head, room), rest
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def figure(line: Line) -> str:
@@ -156,6 +173,8 @@ def _as_json(lines: Sequence[Line], room: list[int]) -> list[Json]:
                 {
                     "kind": line.kind,
                     "label": line.label,
+                    "detail": line.detail,
+                    "whose": line.whose,
                     "calls": sums.calls,
                     "first_call": sums.first + 1,
                     "tokens": line.tokens or None,
