@@ -513,12 +513,7 @@ def _show(contents: Contents, columns: Columns | None, options: Options, tree: P
         with replacing(options.html) as file:
             file.write(page(contents, columns).encode())
     if tree is not None:
-        from contextkit.report.tree_terminal import show_tree, tree_json
-
-        if options.face == "json":
-            echo_json(tree_json(tree))
-        else:
-            show_tree(tree, contents)
+        _show_tree(tree, contents, options)
     elif options.face == "json":
         from contextkit.report.json import document
 
@@ -537,6 +532,17 @@ def _show(contents: Contents, columns: Columns | None, options: Options, tree: P
         show(contents, n_misses=options.n_misses)
     if options.html and options.face == "terminal":
         echo(f"\nthe page is {options.html}")
+
+
+def _show_tree(tree: PrefixTree, contents: Contents, options: Options) -> None:
+    if options.face == "json":
+        from contextkit.report.json import tree_document
+
+        echo_json(tree_document(tree))
+    else:
+        from contextkit.report.tree_terminal import show_tree
+
+        show_tree(tree, contents)
 
 
 def print_faults(faults: Faults, *, is_verbose: bool = True) -> None:

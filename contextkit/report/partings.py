@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Literal
 
-from contextkit.ledger.figures import Dollars
+from contextkit.ledger.figures import Dollars, Share
 from contextkit.ledger.verdict import Cause, Gap
 from contextkit.prompt.prompt import LEVELS
 from contextkit.report.prefix_tree import Loss, PrefixTree, Run, Sums, Top
@@ -300,3 +301,64 @@ def _other_text(runs: Sequence[Run]) -> str:
     return f"another {level[:-1] if level != 'system' else 'system'} block" + (
         f", {len(runs):,} times" if len(runs) > 1 else ""
     )
+
+
+# What is shown
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def chosen(lines: Sequence[Line], most: int, most_below: int) -> set[int]:
+    """Choose at most so many lines to show, by identity: what stands below the dearest line first, and of each line so
+    many at most.
+    """
+    shown, waiting, room, n = set[int](), [(0.0, 0, 0, lines)], most, 0
+    while waiting and room > 0:
+        below = heappop(waiting)[3]
+        for line in below[: min(most_below, room)]:
+            shown.add(id(line))
+            n, room = n + 1, room - 1
+            if line.lines:
+                heappush(waiting, (-line.sums.lost_usd, -line.sums.lost - line.sums.calls, n, line.lines))
+        room -= len(below) > most_below  # for a line about the others
+    return shown
+
+
+def figure(line: Line) -> str:
+    """Say the figure of a line that matters most: what was lost there, or below; else what was written in vain, or read."""
+    sums = line.sums
+    if line.lost.lost:
+        return _lost(line.lost, "lost")
+    if sums.lost:
+        return _lost(sums, "lost below" if line.kind == "parting" else "lost")
+    if line.unavoidable_usd:
+        return f"${line.unavoidable_usd:,.2f}, no loss"
+    if sums.unread and 2 * sums.unread >= sums.written:
+        return f"wrote {sums.unread:,}, unread"
+    if sums.n_unbilled == sums.calls or not sums.input:
+        return "read unknown"
+    return f"read {Share(sums.read / sums.input).spaced}"
+
+
+def _lost(sums: Sums, word: str) -> str:
+    usd = lost_usd(sums)
+    return f"{sums.lost:,} tokens {word}" if usd.value is None else f"{usd} {word}"
+
+
+def more_text(left: Sequence[Line]) -> str:
+    """Say what the lines that are left out come to."""
+    n, lost, calls = len(left), sum(line.sums.lost for line in left), sum(line.sums.calls for line in left)
+    usd = sum(line.sums.lost_usd for line in left)
+    cost = f", ${usd:,.2f} lost" if usd else f", {lost:,} tokens lost" if lost else ""
+    return f"and {n:,} more, {calls:,} call{'s' * (calls != 1)}{cost}"
+
+
+def notes(tree: PrefixTree, lines: Sequence[Line]) -> Iterator[str]:
+    """Yield what the tree leaves out, a line each."""
+    if tree.n_without_prompt:
+        n = tree.n_without_prompt
+        yield (
+            f"{n:,} call{'s' * (n != 1)} without recorded prompts {'is' if n == 1 else 'are'} not in the tree; "
+            "`contextkit proxy --record` or `contextkit.watch(client, record=...)` records them"
+        )
+    if any(line.sums.lost for line in lines):
+        yield "contextkit explain RECORDING CALL   why a call missed, with the changed text"

@@ -50,6 +50,8 @@ class Sums:
     """Figures of several calls."""
 
     calls: int = 0
+    sent: int = 0
+    """Tokens of their prompts, billed or estimated."""
     input: int = 0
     """Input tokens of the calls with a bill."""
     read: int = 0
@@ -72,6 +74,7 @@ class Sums:
     def add(self, other: Sums) -> None:
         """Add other sums."""
         self.calls += other.calls
+        self.sent += other.sent
         self.input += other.input
         self.read += other.read
         self.written += other.written
@@ -186,7 +189,7 @@ class PrefixTree:
         self._last[conversation] = number
         agent = agent_of(call.lane) if analyzed.agent == call.lane else analyzed.agent
         self.agents.append(" ".join(filter(None, (analyzed.program, agent))))
-        self._bills.append(_bill(analyzed))
+        self._bills.append(_bill(analyzed, sent.prompt))
         loss = self._loss(analyzed, number, n_before)
         if loss is not None:
             self._losses.append(loss)
@@ -334,8 +337,9 @@ def _size(prompt: Prompt, i: int) -> int:
     return prompt.ends_tokens[i] - (prompt.ends_tokens[i - 1] if i else 0)
 
 
-def _bill(analyzed: AnalyzedCall) -> Sums:
+def _bill(analyzed: AnalyzedCall, prompt: Prompt) -> Sums:
     usage = analyzed.usage
     if usage is None or analyzed.is_silent:
-        return Sums(1, n_unbilled=1, first=analyzed.index)
-    return Sums(1, usage.prompt or 0, usage.read or 0, usage.written or 0, first=analyzed.index)
+        return Sums(1, (usage and usage.prompt) or prompt.n_tokens, n_unbilled=1, first=analyzed.index)
+    size = usage.prompt or 0
+    return Sums(1, size, size, usage.read or 0, usage.written or 0, first=analyzed.index)
