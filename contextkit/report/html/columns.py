@@ -19,6 +19,7 @@ from contextkit.prompt.diff import Divergence, divergence
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.redact import redact
 from contextkit.report.html.savings import Savings
+from contextkit.report.prefix_tree import PrefixTree
 
 MOST_BYTES = 64 << 20
 """Bodies kept, all lanes together."""
@@ -167,6 +168,8 @@ class Columns:
         """In order of appearance."""
         self.savings = Savings()
         """What a replay says of the fixes."""
+        self.tree = PrefixTree()
+        """All prompts."""
         self._windows = Windows()
 
     def __call__(self, analyzed: AnalyzedCall) -> None:
@@ -177,6 +180,7 @@ class Columns:
             session = self.sessions[name] = Session(name)
         session.add(analyzed, self._windows.see(analyzed))
         self.savings.see(analyzed)
+        self.tree(analyzed)
 
     def dearest(self) -> list[Session]:
         """The sessions, those that cost most first, then those with most calls."""

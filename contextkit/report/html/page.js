@@ -239,6 +239,57 @@
     missed.append("span").text("missed, with its cause; dashed: what could have been read");
   }
 
+  // Prefix tree -----------------------------------------------------------------------------------------------------------
+  // The cells stand in the page; here they are walked, told of, and their texts fitted by whole words.
+  const cells = [...document.querySelectorAll("#prefixes-chart .cell")];
+
+  function prefixes() {
+    if (!cells.length) return;
+    const level = cell => Number(cell.dataset.level);
+    const find = (place, step, wanted, stop) => {
+      for (let i = place + step; i >= 0 && i < cells.length && !stop(level(cells[i])); i += step) if (level(cells[i]) === wanted) return i;
+      return place;
+    };
+    let here = 0;
+    const go = place => {
+      cells[here].setAttribute("tabindex", "-1");
+      here = place;
+      cells[here].setAttribute("tabindex", "0");
+      cells[here].focus();
+    };
+    const tell = cell => say(by("prefixes-told"), [[cell.getAttribute("aria-label")], ...sidesOf(cell.dataset)]);
+    const keys = {
+      ArrowDown: (at, own) => find(at, 1, own + 1, other => other <= own), ArrowUp: (at, own) => find(at, -1, own - 1, () => false),
+      ArrowRight: (at, own) => find(at, 1, own, () => false), ArrowLeft: (at, own) => find(at, -1, own, () => false),
+      Home: () => 0, End: () => cells.length - 1,
+    };
+    cells[0].setAttribute("tabindex", "0");
+    cells.forEach((cell, place) => {
+      cell.addEventListener("focus", () => { cells[here].setAttribute("tabindex", "-1"); here = place; cell.setAttribute("tabindex", "0"); tell(cell); });
+      cell.addEventListener("pointerenter", () => tell(cell));
+      cell.addEventListener("click", () => go(place));
+      cell.addEventListener("keydown", event => {
+        const next = event.ctrlKey || event.altKey || event.metaKey ? null : keys[event.key];
+        if (next) { event.preventDefault(); go(next(here, level(cells[here]))); }
+      });
+    });
+  }
+
+  // As many whole words as there is room for.
+  function fitPrefixes() {
+    for (const cell of cells) {
+      const room = cell.querySelector(".ground").getBoundingClientRect().width - 12;
+      for (const text of cell.querySelectorAll("text")) {
+        let words = text.dataset.text.split(" ");
+        text.textContent = room > 0 ? words.join(" ") : "";
+        while (words.length && text.textContent && text.getComputedTextLength() > room) {
+          words = words.slice(0, -1);
+          text.textContent = words.length ? `${words.join(" ").replace(/[ ·+:→]+$/, "")}…` : "";
+        }
+      }
+    }
+  }
+
   by("session").addEventListener("change", event => choose(Number(event.target.value)));
   by("lane").addEventListener("change", event => { state.lane = Number(event.target.value); state.step = 0; waterfall(); });
   by("wider").addEventListener("click", () => zoom(1.6));
@@ -254,9 +305,11 @@
     if (by("waterfall-chart").clientWidth === width) return;
     const isFirst = width === 0;
     width = by("waterfall-chart").clientWidth;
-    if (!isFirst) { waterfall(); overTime(); }
+    if (!isFirst) { waterfall(); overTime(); fitPrefixes(); }
   }).observe(document.querySelector("main"));
   legendOfParts();
   choose(0);
   overTime();
+  prefixes();
+  fitPrefixes();
 })();

@@ -30,7 +30,7 @@ def page(contents: Contents, columns: Columns) -> str:
     over_time, waterfalls = series(columns, ranked), drawn(ranked)
     data: dict[str, Json] = {"time": as_json(over_time), "sessions": waterfalls}
     savings = columns.savings.savings_of(loss.cause for loss in losses(contents.summary))
-    body = "".join(sections(contents, ranked, over_time, waterfalls, savings))
+    body = "".join(sections(contents, ranked, over_time, waterfalls, savings, columns.tree))
     title = f"Prompt cache report: {contents.title}"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

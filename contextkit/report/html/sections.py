@@ -16,10 +16,12 @@ from contextkit.ledger.summary import Row
 from contextkit.report import tables
 from contextkit.report.contents import Contents, Fault, Loss, Part, notes, total_loss, unknowns
 from contextkit.report.fixes import fix_of
+from contextkit.report.html import icicle
 from contextkit.report.html.charts import WORDS, Series, tree
 from contextkit.report.html.columns import Session, Sides, Sums
 from contextkit.report.html.markup import Html, coded, table_html
 from contextkit.report.html.savings import Saving
+from contextkit.report.prefix_tree import PrefixTree
 from contextkit.report.tables import Cell, Column, Table
 from contextkit.terminal import sanitize_html
 
@@ -33,6 +35,7 @@ def sections(
     over_time: Series,
     waterfalls: Sequence[dict[str, Json]],
     savings: Mapping[str, Saving],
+    prefixes: PrefixTree,
 ) -> Iterator[str]:
     """Yield each section; `ranked` are the sessions, the dearest first, `waterfalls` those of them that are drawn."""
     yield f"<header><h1>Prompt cache report</h1><p>{sanitize_html(contents.title)}</p>"
@@ -49,6 +52,7 @@ def sections(
     yield from _summary(contents)
     yield "<noscript><p>The charts need scripts, which this browser does not run; every number is in the tables.</p></noscript>\n"
     yield from _misses(contents, ranked, savings)
+    yield from icicle.section(prefixes)
     yield _waterfall(waterfalls, len(ranked))
     yield from _time(over_time)
     yield from _groups(contents)
