@@ -79,7 +79,7 @@ def _summary(contents: Contents) -> Iterator[str]:
     parts = tables.by_project(contents, ROWS)
     if parts:
         yield '<section id="summary" aria-labelledby="h-summary"><h2 id="h-summary">By project and program</h2>\n'
-        yield f"{table_html(parts)}</section>\n"
+        yield f"{table_html(parts, is_cards=True)}</section>\n"
     lines = unknowns(contents)
     if lines:
         yield '<section id="unknown" aria-labelledby="h-unknown"><h2 id="h-unknown">What cannot be determined</h2>\n<ul>'
@@ -200,7 +200,7 @@ def _groups(contents: Contents) -> Iterator[str]:
     if contents.by not in ("", "model"):
         groups.append((contents.by, tables.by_group(contents, ROWS)))
     for kind, table in groups:
-        yield f'<section aria-labelledby="h-by-{kind}"><h2 id="h-by-{kind}">By {kind}</h2>\n{table_html(table)}</section>\n'
+        yield f'<section aria-labelledby="h-by-{kind}"><h2 id="h-by-{kind}">By {kind}</h2>\n{table_html(table, is_cards=True)}</section>\n'
 
 
 def _sessions(contents: Contents, ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
@@ -246,7 +246,7 @@ def _link(session: Session, names: set[str]) -> Cell:
     """Return the name of a session, linked to its chart if it is drawn."""
     if session.name not in names:
         return session.label
-    name, label = sanitize_html(session.name), sanitize_html(session.label)
+    name, label = sanitize_html(session.name), sanitize_html(session.label).replace("/", "/<wbr>")
     return Html(f'<a href="#waterfall" data-session="{name}">{label}</a>')
 
 
