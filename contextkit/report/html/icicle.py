@@ -58,7 +58,7 @@ def section(tree: PrefixTree) -> Iterator[str]:
         f"{_legend()}"
     )
     yield _chart(cells)
-    yield '<p class="told" id="prefixes-told" role="status">Point at a cell, or walk with the arrow keys.</p>\n'
+    yield '<p class="told" id="prefixes-told" role="status"><span>Point at a cell, or walk with the arrow keys.</span></p>\n'
     yield f"<details open><summary>The same as a table</summary>{_table(lines)}</details></section>\n"
 
 
@@ -70,8 +70,8 @@ def _coded(text: str) -> str:
 def _legend() -> str:
     signs = (
         ("read from cache", '<rect class="read" width="18" height="12"/>'),
-        ("written to cache", '<rect class="write" width="18" height="12"/>'),
-        ("fresh", '<rect class="fresh" width="18" height="12"/>'),
+        ("written to cache", '<rect fill="url(#strip-write)" width="18" height="12"/>'),
+        ("fresh", '<rect fill="url(#strip-fresh)" width="18" height="12"/>'),
         ("tokens lost there", '<rect class="lost" x="1" y="1" width="16" height="10"/>'),
     )
     items = "".join(
@@ -112,12 +112,21 @@ def _n_below(line: Line) -> int:
     return sum(1 + _n_below(below) for below in line.lines)
 
 
+_PATTERNS = (
+    '<defs><pattern id="strip-write" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="write" width="6" height="6"/>'
+    '<path class="stripe" d="M-1 7L7 -1M-4 4L4 -4M2 10L10 2" stroke-width="1.4"/></pattern>'
+    '<pattern id="strip-fresh" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="fresh" width="6" height="6"/>'
+    '<circle class="dot" cx="3" cy="3" r="1.1"/></pattern></defs>'
+)
+"""What tells the parts of a strip apart without colour, as in the chart of calls."""
+
+
 def _chart(cells: Sequence[_Cell]) -> str:
     height = ROW * (1 + max(cell.level for cell in cells))
     drawn = "".join(map(_cell, cells))
     return (
         f'<div class="chart icicle" id="prefixes-chart"><svg width="100%" height="{height}" role="group" '
-        f'aria-label="Prefix tree, {len(cells):,} cells" aria-describedby="prefixes-help">{drawn}</svg></div>\n'
+        f'aria-label="Prefix tree, {len(cells):,} cells" aria-describedby="prefixes-help">{_PATTERNS}{drawn}</svg></div>\n'
     )
 
 
@@ -149,7 +158,8 @@ def _strip(sums: Sums) -> str:
     for name, tokens in (("read", sums.read), ("write", sums.written), ("fresh", fresh)):
         share = 100 * tokens / sums.input
         if share >= 0.05:
-            drawn += f'<rect class="{name}" x="{left:.1f}%" y="{ROW - STRIP - 1}" width="{share:.1f}%" height="{STRIP}"/>'
+            fill = 'class="read"' if name == "read" else f'fill="url(#strip-{name})"'
+            drawn += f'<rect {fill} x="{left:.1f}%" y="{ROW - STRIP - 1}" width="{share:.1f}%" height="{STRIP}"/>'
         left += share
     return drawn
 
