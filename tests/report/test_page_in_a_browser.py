@@ -239,7 +239,7 @@ def test_the_prefix_tree_is_walked_and_told_of(browser: Any, files: dict[str, Pa
     page.keyboard.press("ArrowRight")
     assert told.inner_text().startswith("system[0] byte") and "7 calls, the first is call 2" in told.inner_text()
     was, now = told.locator(".quote").all_inner_texts()
-    assert "It is 10:30" in was and "It is 10:31" in now and "sk-ant" not in told.inner_text()
+    assert "It is 10:36" in was and "It is 10:37" in now and "sk-ant" not in told.inner_text()
     page.keyboard.press("ArrowUp")
     assert told.inner_text().startswith("no common prefix")
     cells.nth(2).hover(position={"x": 30, "y": 10})
