@@ -351,7 +351,9 @@ def _write_ledger(
     if used := [f"--{name}" for name in (face, options.by and "by") if name]:
         raise click.UsageError(f"{option} writes a ledger and reports nothing: leave out {' and '.join(used)}")
     if is_live or options.has_tree or options.html or options.since is not None or options.until or options.session:
-        raise click.UsageError(f"{option} takes all calls: leave out --live, --tree, --html, --since, --until and --session")
+        raise click.UsageError(
+            f"{option} takes all calls: leave out --live, --tree, --html, --since, --until and --session"
+        )
     faults = Faults()
     files, _ = files_to_read(paths, options.since, faults)
     records = _any_of(records_of(files, set(paths), faults, None), faults)

@@ -126,7 +126,18 @@ class MissDetector:
     what is remarked of them. Each call costs time linear in what it added.
     """
 
-    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows", "is_silent", "sent", "verdict")
+    __slots__ = (
+        "_examine",
+        "_index",
+        "_judge",
+        "_lanes",
+        "_messages",
+        "_roundings",
+        "_rows",
+        "is_silent",
+        "sent",
+        "verdict",
+    )
 
     def __init__(self, examine: Callable[[Prediction], None] | None = None) -> None:
         """`examine` is shown the prediction of each call that has one before it in its lane, whether it missed or not."""

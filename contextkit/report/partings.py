@@ -8,6 +8,7 @@ tree of 100,000 calls is at most 17 lines deep. Knows nothing of terminals and p
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -76,18 +77,32 @@ class _Lines:
         self._tree, self._model = tree, model
 
     def starts(self, top: Top) -> Iterator[Line]:
-        """Yield a line for each start of prompts; one for all where calls left the others at the first block."""
-        runs = list(top.run.runs.values())
-        if any(_parted(run, but=_ELSEWHERE) for run in runs):
-            yield self._line("start", [top.run], "no common prefix")
-            return
-        single = [run for run in runs if _sums(run).calls == 1]
-        few = single if len(single) > 2 else []
+        """Yield a line for each start of prompts; one for those of which calls left the others at the first block."""
+        single = []
+        for runs in self._together(list(top.run.runs.values())):
+            if len(runs) > 1:
+                yield self._line("start", [_joined(runs)], "no common prefix")
+            elif _sums(runs[0]).calls > 1:
+                yield self._line("start", runs, contents_of(runs[0]))
+            else:
+                single += runs
+        if len(single) > 2:
+            yield self._line("start", single, f"{len(single):,} prompts that start like no other")
+        else:
+            yield from (self._line("start", [run], contents_of(run)) for run in single)
+
+    def _together(self, runs: Sequence[Run]) -> Iterable[list[Run]]:
+        """Group the first runs of prompts: those of calls that lost something by it with those that they left."""
+        groups = {id(run): [run] for run in runs}
         for run in runs:
-            if not few or _sums(run).calls > 1:
-                yield self._line("start", [run], contents_of(run))
-        if few:
-            yield self._line("start", few, f"{len(few):,} prompts that start like no other")
+            for loss in _parted(run, but=_ELSEWHERE):
+                left = groups.get(id(run if loss.earlier is None else self._tree.first_run(loss.earlier)))
+                own = groups[id(run)]
+                if left is not None and left is not own:
+                    large, small = (left, own) if len(left) >= len(own) else (own, left)
+                    large += small
+                    groups.update((id(one), large) for one in small)
+        return {id(group): group for group in groups.values()}.values()
 
     def _whose(self, runs: Sequence[Run]) -> str:
         """Say whose prompts they are, where that is known, and for which model, where there are several."""
@@ -191,6 +206,15 @@ def _onward(run: Run) -> Run | None:
     return max(kept, key=lambda one: _sums(one).calls) if kept and len(kept) < len(runs) else None
 
 
+def _joined(runs: Sequence[Run]) -> Run:
+    """Return a run without blocks in front of others."""
+    joined = Run(None, 0, [], array("q"), "")
+    joined.runs, joined.sums = {run.keys[0]: run for run in runs}, Sums()
+    for run in runs:
+        joined.sums.add(_sums(run))
+    return joined
+
+
 def _parted(run: Run, but: Sequence[Cause] = ()) -> list[Loss]:
     """Return the losses of calls that left the others at the start of a run, those of some causes left out."""
     return [loss for loss in run.losses if loss.place == run.start and loss.gap.cause not in but]
@@ -207,7 +231,12 @@ def _way(run: Run) -> tuple[str, ...]:
         return _dearest(losses).kind
     level = LEVELS[run.keys[0][0]]
     is_first = run.up is None or not run.up.keys or run.up.keys[-1][0] != run.keys[0][0]
-    return ("", level, "" if level == "messages" and not is_first else run.path or str(run.start), str(run.is_setting()))
+    return (
+        "",
+        level,
+        "" if level == "messages" and not is_first else run.path or str(run.start),
+        str(run.is_setting()),
+    )
 
 
 def _sums(run: Run) -> Sums:

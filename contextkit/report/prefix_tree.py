@@ -30,6 +30,8 @@ class Loss:
 
     call: int
     """Number of the call in the tree."""
+    earlier: int | None
+    """Number of the earlier call that the judge compared it with; None where that is not in the tree."""
     place: int
     """Index of the first block that it does not share with the earlier call."""
     gap: Gap
@@ -171,6 +173,13 @@ class PrefixTree:
         """Return the calls in the tree."""
         return len(self._runs)
 
+    def first_run(self, number: int) -> Run:
+        """Return the run on which the prompt of a call begins."""
+        run = self._runs[number]
+        while run.up is not None and run.up.up is not None:
+            run = run.up
+        return run
+
     def bill(self, number: int) -> Sums:
         """Return the figures of one call."""
         return self._bills[number]
@@ -255,7 +264,7 @@ class PrefixTree:
         place = n_before if earlier is None else self._parting(earlier, number)
         if len(self._losses) >= MOST_QUOTED:
             gap = replace(gap, was="", now="")
-        return Loss(number, min(place, self._lengths[number] - 1), gap, tokens, usd)
+        return Loss(number, earlier, min(place, self._lengths[number] - 1), gap, tokens, usd)
 
     def _parting(self, one: int, other: int) -> int:
         """Count the leading blocks that the prompts of two calls share."""

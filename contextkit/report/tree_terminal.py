@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from io import BytesIO, TextIOWrapper
+from typing import TYPE_CHECKING, TextIO
 
 from contextkit.report.contents import Contents
 from contextkit.report.partings import Line, chosen, figure, lines_of, more_text, notes
 from contextkit.report.prefix_tree import PrefixTree
 from contextkit.report.terminal import print_line
 from contextkit.terminal import rich_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 MOST_LINES = 40
 """Lines of the tree; the deep and the cheap ones are left out."""
@@ -23,16 +27,28 @@ _SIGNS = (("├─ ", "└─ ", "│  "), ("|- ", "`- ", "|  "))
 
 def show_tree(tree: PrefixTree, contents: Contents, file: TextIO | None = None) -> None:
     """Print the tree of a report, on standard output by default."""
-    console = rich_console(file=file, soft_wrap=True)
+    draw_tree(tree, contents, rich_console(file=file, soft_wrap=False))
+
+
+def tree_text(tree: PrefixTree, contents: Contents, width: int = 80, encoding: str = "utf-8") -> str:
+    """Return what `show_tree` prints on a terminal of so many columns and this encoding, without colour."""
+    page = TextIOWrapper(BytesIO(), encoding, newline="")
+    options = {"width": width, "color_system": None, "force_terminal": False, "legacy_windows": False}
+    draw_tree(tree, contents, rich_console(file=page, **options))
+    page.seek(0)
+    return page.read()
+
+
+def draw_tree(tree: PrefixTree, contents: Contents, console: Console) -> None:
+    """Print the tree of a report on a console of rich's."""
     if contents.title:
         print_line(console, contents.title)
     print_line(console, str(contents.summary), style="bold")
     lines = lines_of(tree)
     shown = chosen(lines, MOST_LINES, MOST_BELOW)
-    signs = _SIGNS[console.options.ascii_only]
-    if lines:
-        print_line(console, "")
-    for text in _drawn(lines, shown, max(50, console.width), signs):
+    for i, text in enumerate(_drawn(lines, shown, max(50, console.width), _SIGNS[console.options.ascii_only])):
+        if not i:
+            print_line(console, "")
         print_line(console, text)
     for note in notes(tree, lines):
         print_line(console, "")
@@ -77,7 +93,11 @@ def _fitted(line: Line, room: int) -> tuple[str, str]:
         head = "  ".join(filter(None, (head, line.detail, line.whose))) if n == 3 else head
         if len(head) <= room:
             break
-    rest = "" if n == 3 else "  ".join(filter(None, (" · ".join(filter(None, ("" if n else size, line.whose))), line.detail)))
+    rest = (
+        ""
+        if n == 3
+        else "  ".join(filter(None, (" · ".join(filter(None, ("" if n else size, line.whose))), line.detail)))
+    )
     return _cut(head, room), rest
 
 

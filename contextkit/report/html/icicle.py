@@ -18,7 +18,7 @@ from contextkit.terminal import sanitize_html
 
 WIDTH = 1088
 """Pixels of the chart on a page of 1,280: narrower cells than one of them are not drawn."""
-MOST_CELLS, MOST_ROWS, MOST_BELOW = 1_200, 120, 24
+MOST_CELLS, MOST_ROWS, MOST_BELOW = 400, 120, 24
 """Cells that are drawn, rows of the table, and rows directly below another."""
 ROW, STRIP = 44, 6
 """Pixels of a level, and of the strip at its foot."""
@@ -50,11 +50,12 @@ def section(tree: PrefixTree) -> Iterator[str]:
         yield f"{told}</section>\n"
         return
     cells, n_pruned = _laid_out(lines)
-    pruned = f" {n_pruned:,} cells narrower than a pixel are not drawn." if n_pruned else ""
+    pruned = f" {n_pruned:,} cells are not drawn: narrower than a pixel, or the cheapest." if n_pruned else ""
     yield (
-        '<p class="note" id="prefixes-help">All prompts as one tree: a cell is what its calls share, the cells below it are the ways on which '
-        "they went on. As wide as the tokens that its calls sent; the strip at its foot is what of them was read, written and fresh. A "
-        f"dashed frame: calls lost tokens there. Arrow keys walk: down to what stands below, up, and sideways.{pruned}</p>\n{told}"
+        '<p class="note" id="prefixes-help">All prompts as one tree: a cell is what its calls share, the cells below it are the '
+        "ways on which they went on. It is as wide as the tokens that its calls sent; the strip at its foot is what of them was "
+        "read, written and fresh. A dashed frame: calls lost tokens there. Arrow keys walk: down to what stands below, up, and "
+        f"sideways.{pruned}</p>\n{told}"
         f"{_legend()}"
     )
     yield _chart(cells)
@@ -75,7 +76,8 @@ def _legend() -> str:
         ("tokens lost there", '<rect class="lost" x="1" y="1" width="16" height="10"/>'),
     )
     items = "".join(
-        f'<li><svg width="18" height="12" aria-hidden="true">{sign}</svg><span>{name}</span></li>' for name, sign in signs
+        f'<li><svg width="18" height="12" aria-hidden="true">{sign}</svg><span>{name}</span></li>'
+        for name, sign in signs
     )
     return f'<ul class="legend">{items}</ul>\n'
 
@@ -87,12 +89,12 @@ def _legend() -> str:
 def _laid_out(lines: Sequence[Line]) -> tuple[list[_Cell], int]:
     """Give each line its place, depth first; return the cells that are wide enough, and how many are not."""
     whole = sum(line.sums.sent for line in lines) or 1
-    cells, n_pruned = list[_Cell](), 0
+    shown, cells, n_pruned = chosen(lines, MOST_CELLS, MOST_CELLS), list[_Cell](), 0
     waiting = [(line, 0, left) for line, left in reversed(_side_by_side(lines, 0.0, whole))]
     while waiting:
         line, level, left = waiting.pop()
         width = line.sums.sent / whole
-        if width * WIDTH < 1 or len(cells) >= MOST_CELLS:
+        if width * WIDTH < 1 or id(line) not in shown:
             n_pruned += 1 + _n_below(line)
             continue
         cells.append(_Cell(line, level, left, width))
@@ -140,7 +142,11 @@ def _cell(cell: _Cell) -> str:
         for y, name, text in ((16, "", both), (31, "figure", f"{_calls(sums)} · {figure(line)}"))
         if cell.width * WIDTH >= 24
     )
-    sides = f' data-was="{sanitize_html(line.gap.was)}" data-now="{sanitize_html(line.gap.now)}"' if _has_sides(line) else ""
+    sides = (
+        f' data-was="{sanitize_html(line.gap.was)}" data-now="{sanitize_html(line.gap.now)}"'
+        if _has_sides(line)
+        else ""
+    )
     frame = '<rect class="lost" width="100%" height="38"/>' if line.lost.lost else ""
     return (
         f'<svg class="cell" x="{100 * cell.left:.3f}%" y="{ROW * cell.level}" width="{100 * cell.width:.3f}%" height="{ROW}" role="img" '
@@ -243,7 +249,9 @@ def _where(row: tuple[Line, int]) -> Cell:
     line, level = row
     texts = [sanitize_html(" · ".join(filter(None, (line.label, line.whose))))]
     if line.gap and _has_sides(line):
-        texts += [f'<span class="sides"><span>was {_quoted(line.gap.was)}</span> <span>now {_quoted(line.gap.now)}</span></span>']
+        texts += [
+            f'<span class="sides"><span>was {_quoted(line.gap.was)}</span> <span>now {_quoted(line.gap.now)}</span></span>'
+        ]
     elif line.detail:
         texts += [f'<span class="sides">{sanitize_html(line.detail)}</span>']
     return Html(f'<span class="in in{min(level, _INDENTS)}">{"".join(texts)}</span>')
