@@ -142,15 +142,12 @@ def _cell(cell: _Cell) -> str:
         for y, name, text in ((16, "", both), (31, "figure", f"{_calls(sums)} · {figure(line)}"))
         if cell.width * WIDTH >= 24
     )
-    sides = (
-        f' data-was="{sanitize_html(line.gap.was)}" data-now="{sanitize_html(line.gap.now)}"'
-        if _has_sides(line)
-        else ""
-    )
+    sides = _sides(line)
+    quoted = f' data-was="{sanitize_html(sides[0])}" data-now="{sanitize_html(sides[1])}"' if sides else ""
     frame = '<rect class="lost" width="100%" height="38"/>' if line.lost.lost else ""
     return (
         f'<svg class="cell" x="{100 * cell.left:.3f}%" y="{ROW * cell.level}" width="{100 * cell.width:.3f}%" height="{ROW}" role="img" '
-        f'tabindex="-1" data-level="{cell.level}" aria-label="{sanitize_html(in_words(line))}"{sides}>'
+        f'tabindex="-1" data-level="{cell.level}" aria-label="{sanitize_html(in_words(line))}"{quoted}>'
         f'<rect class="ground" width="100%" height="{ROW - 1}"/>{_strip(sums)}{frame}{texts}</svg>\n'
     )
 
@@ -186,8 +183,10 @@ def _calls(sums: Sums) -> str:
     return f"call {sums.first + 1:,}" if sums.calls == 1 else f"{sums.calls:,} calls"
 
 
-def _has_sides(line: Line) -> bool:
-    return bool(line.gap and line.gap.whose == "program_bytes" and (line.gap.was or line.gap.now))
+def _sides(line: Line) -> tuple[str, str] | None:
+    """Return both sides of the difference where the program changed bytes and they are kept."""
+    gap = line.gap
+    return (gap.was, gap.now) if gap and gap.whose == "program_bytes" and (gap.was or gap.now) else None
 
 
 def in_words(line: Line) -> str:
@@ -248,10 +247,10 @@ def _rows(lines: Sequence[Line], shown: set[int], level: int) -> Iterator[tuple[
 def _where(row: tuple[Line, int]) -> Cell:
     line, level = row
     texts = [sanitize_html(" · ".join(filter(None, (line.label, line.whose))))]
-    if line.gap and _has_sides(line):
-        texts += [
-            f'<span class="sides"><span>was {_quoted(line.gap.was)}</span> <span>now {_quoted(line.gap.now)}</span></span>'
-        ]
+    sides = _sides(line)
+    if sides:
+        was, now = map(_quoted, sides)
+        texts += [f'<span class="sides"><span>was {was}</span> <span>now {now}</span></span>']
     elif line.detail:
         texts += [f'<span class="sides">{sanitize_html(line.detail)}</span>']
     return Html(f'<span class="in in{min(level, _INDENTS)}">{"".join(texts)}</span>')
