@@ -1,4 +1,4 @@
-"""The prefix tree on a terminal: at most forty lines, in as many columns as there are, in ASCII where there is no more."""
+"""The prefix tree on a terminal: about forty lines, in as many columns as there are, in ASCII where there is no more."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from contextkit.terminal import rich_console
 if TYPE_CHECKING:
     from rich.console import Console
 
-MOST_LINES = 40
-"""Lines of the tree; the deep and the cheap ones are left out."""
+MOST_LINES = 32
+"""Lines of the tree, those that only quote aside; the deep and the cheap ones are left out."""
 MOST_BELOW = 8
 """Lines directly below another one."""
 _CALLS, _FIGURE = 12, 22
