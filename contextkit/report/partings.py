@@ -289,6 +289,7 @@ def contents_of(run: Run) -> str:
 def gap_text(gap: Gap, n_places: int) -> tuple[str, str]:
     """Say where calls parted and why, then both sides of the difference, or what else shows it."""
     kind = (gap.kind or gap.cause).replace("_", " ")
+    kind = "changed" if kind in ("tools changed", "system changed", "messages changed") else kind
     if gap.whose != "program_bytes":
         return kind, gap.evidence
     place = gap.place if n_places == 1 or gap.cause == "system_changed" else gap.place.partition(" ")[0]

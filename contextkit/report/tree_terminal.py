@@ -43,6 +43,8 @@ def draw_tree(tree: PrefixTree, contents: Contents, console: Console) -> None:
     """Print the tree of a report on a console of rich's."""
     if contents.title:
         print_line(console, contents.title)
+    if contents.is_partial:
+        print_line(console, "partial: reading was cut short, this is the tree of what was read", style="bold")
     print_line(console, str(contents.summary), style="bold")
     lines = lines_of(tree)
     shown = chosen(lines, MOST_LINES, MOST_BELOW)
