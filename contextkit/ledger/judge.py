@@ -260,7 +260,7 @@ _POOL = ("provider", "host", "account", "region")
 """What calls that share a cache have in common."""
 
 
-def pool_of(call: ModelCall) -> tuple[str, str, str, str]:
+def _pool_of(call: ModelCall) -> tuple[str, str, str, str]:
     """Provider, host, account and region of a call; Amazon and Google say the last two in the name of the model."""
     account, region = place_in(call.model)
     return call.provider, call.host, call.account or account, region
@@ -303,7 +303,7 @@ class Judge:
         return call.provider not in _ALWAYS_REPORTING and call.model not in self._scope(call).reporting
 
     def _scope(self, call: ModelCall) -> _Scope:
-        return self._scopes.setdefault(pool_of(call), _Scope())
+        return self._scopes.setdefault(_pool_of(call), _Scope())
 
     def forecast(self, call: ModelCall, row: Model) -> Verdict | None:
         """Judge a call that is about to be sent; nothing is kept of it. None where its prompt cannot be read."""
@@ -787,7 +787,7 @@ class _Gaps:
         if without_region(one.sent.row.name) != without_region(self._sent.row.name):
             text = f"{was.provider}/{was.model} → {now.provider}/{now.model}"
             return Gap("program_use", "model_changed", 0, "parameters", text)
-        pairs = zip(_POOL, pool_of(was), pool_of(now), strict=True)
+        pairs = zip(_POOL, _pool_of(was), _pool_of(now), strict=True)
         name, old, new = next((name, old, new) for name, old, new in pairs if old != new)
         text = f"{name} {old or 'unknown'} → {new or 'unknown'}"
         return Gap("program_use", "account_changed", 0, "parameters", text)

@@ -101,8 +101,6 @@ class Miss:
     """True where the evidence was recorded; False where something, such as a lifetime, was assumed."""
     basis: Basis = ""
     """What supports the cause."""
-    takes_routing_key: bool = False
-    """Whether requests to its model carry a `prompt_cache_key`."""
 
     @property
     def is_loss(self) -> bool:
@@ -291,7 +289,6 @@ def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:
         where=_where(main),
         certain=main.basis == "recorded",
         basis=main.basis,
-        takes_routing_key=model_named(call.model, call.provider).takes_routing_key,
     )
 
 
@@ -426,6 +423,8 @@ class AnalyzedCall:
     is_silent: bool = False
     """True where it had something to read, and nothing has shown so far that its host reports reads: what it read, and
     whether it missed, is unknown."""
+    is_sum: bool = False
+    """True where its row adds up several calls."""
     sent: Sent | None = field(default=None, repr=False, compare=False)
     """Its prompt, as the judge read it; None where that was not recorded. Its blocks may be evicted."""
 
@@ -620,6 +619,7 @@ def _analyzed_call(
         remarks.agents.get(f"{call.session}/{call.lane}", call.lane),
         remarks.programs.get(call.session, ""),
         detector.is_silent,
+        is_sum,
         detector.sent,
     )
 

@@ -122,18 +122,20 @@ class _Lines:
         rest, sides = _followed(starts)
         at_start = {loss.call for loss in losses}
         others = [loss for run in rest for loss in run.losses if loss.call not in at_start]
-        below = list(self._sides(sides))
         gap = _dearest(losses).gap if losses else None
         tokens = starts[0].tokens if len(starts) == 1 else 0
         whose = self._whose(starts) if kind == "start" else ""
         line = Line(kind, label, detail, whose, sums, lost, _unavoidable(losses), tokens, len(starts), gap)
-        causes = list(self._causes(others))
-        line.lines = [*self._same(starts, rest, others, causes), *below] if below else causes
+        if sides:
+            on_rest = {id(run) for run in rest}
+            stayed = [loss for loss in others if id(self._tree.run_of(loss.call)) in on_rest]
+            left = [loss for loss in others if id(self._tree.run_of(loss.call)) not in on_rest]
+            line.lines = [*self._same(starts, rest, stayed), *self._causes(left), *self._sides(sides)]
+        else:
+            line.lines = list(self._causes(others))
         return line
 
-    def _same(
-        self, starts: Sequence[Run], rest: Sequence[Run], others: Sequence[Loss], causes: list[Line]
-    ) -> Iterator[Line]:
+    def _same(self, starts: Sequence[Run], rest: Sequence[Run], losses: Sequence[Loss]) -> Iterator[Line]:
         """Yield the line of the calls that went on where others parted."""
         sums, lost = Sums(), Sums()
         for run in rest:
@@ -141,12 +143,13 @@ class _Lines:
                 sums.add(self._tree.bill(number))
         if not sums.calls:
             return
-        for loss in others:
+        for loss in losses:
             lost.lose(loss)
             sums.lose(loss)
         tokens = sum(run.tokens for run in rest) - sum(run.tokens for run in starts) if len(starts) == 1 else 0
         label = "same to the end" if len(rest) > len(starts) else "ends here"
-        yield Line("same", label, "", "", sums, lost, _unavoidable(others), tokens, 1, None, causes)
+        causes = list(self._causes(losses))
+        yield Line("same", label, "", "", sums, lost, _unavoidable(losses), tokens, 1, None, causes)
 
     def _sides(self, sides: Sequence[Run]) -> Iterator[Line]:
         """Yield the lines of runs that left the others, those of one kind together, the dearest first."""

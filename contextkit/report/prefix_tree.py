@@ -13,9 +13,11 @@ from array import array
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import sub
 
 from contextkit.cache.prompt import Prompt
-from contextkit.ledger.judge import Sent, agent_of, pool_of
+from contextkit.ledger.judge import Sent, agent_of
 from contextkit.ledger.misses import AnalyzedCall
 from contextkit.ledger.verdict import Gap
 from contextkit.prompt.diff import path_of
@@ -150,6 +152,8 @@ class Top:
     model: str
     run: Run
     """A run without blocks, before the first blocks."""
+    scope: object
+    """The host and account, as the judge tells them apart."""
 
 
 class PrefixTree:
@@ -160,7 +164,7 @@ class PrefixTree:
         """Calls whose prompt is not recorded."""
         self.agents: list[str] = []
         """Program and agent of each call."""
-        self._tops: dict[tuple[object, ...], Top] = {}
+        self._tops: dict[tuple[int, str], Top] = {}
         self._runs: list[Run] = []
         self._lengths = array("q")
         self._bills: list[Sums] = []
@@ -172,6 +176,10 @@ class PrefixTree:
     def n_calls(self) -> int:
         """Return the calls in the tree."""
         return len(self._runs)
+
+    def run_of(self, number: int) -> Run:
+        """Return the run on which the prompt of a call ends."""
+        return self._runs[number]
 
     def first_run(self, number: int) -> Run:
         """Return the run on which the prompt of a call begins."""
@@ -190,14 +198,16 @@ class PrefixTree:
         if sent is None:
             self.n_without_prompt += not call.is_refused
             return
-        key = pool_of(call), sent.row.name
-        top = self._tops.get(key) or self._tops.setdefault(key, Top(sent.row.name, Run(None, 0, [], array("q"), "")))
+        key = id(sent.scope), sent.row.name
+        top = self._tops.get(key)
+        if top is None:
+            top = self._tops[key] = Top(sent.row.name, Run(None, 0, [], array("q"), ""), sent.scope)
         conversation = id(top), call.session, call.lane
         last = self._last.get(conversation)
         number, n_before = len(self._runs), self._insert(sent, top.run if last is None else self._runs[last])
         self._last[conversation] = number
-        agent = agent_of(call.lane) if analyzed.agent == call.lane else analyzed.agent
-        self.agents.append(" ".join(filter(None, (analyzed.program, agent))))
+        agent = analyzed.agent if analyzed.agent != call.lane else agent_of(call.lane) if call.lane != "main" else ""
+        self.agents.append(f"{analyzed.program} {agent}".strip() if analyzed.program or agent else "")
         self._bills.append(_bill(analyzed, sent.prompt))
         loss = self._loss(analyzed, number, n_before)
         if loss is not None:
@@ -221,7 +231,8 @@ class PrefixTree:
             if at < run.end:
                 self._split(run, at, path)
             keys = [key(i) for i in range(at, prompt.n)]
-            sizes = array("q", (_size(prompt, i) for i in range(at, prompt.n)))
+            ends = [prompt.ends_tokens[at - 1] if at else 0, *prompt.ends_tokens[at : prompt.n]]
+            sizes = array("q", map(sub, ends[1:], ends))
             if run.up is None or run.runs:
                 run.runs[keys[0]] = run = Run(run, at, keys, sizes, path)
             else:
@@ -229,7 +240,10 @@ class PrefixTree:
                 run.sizes += sizes
         self._runs.append(run)
         self._lengths.append(prompt.n)
-        insort(run.ends, len(self._runs) - 1, key=self._lengths.__getitem__)
+        if not run.ends or self._lengths[run.ends[-1]] <= prompt.n:
+            run.ends.append(len(self._runs) - 1)
+        else:
+            insort(run.ends, len(self._runs) - 1, key=self._lengths.__getitem__)
         return at
 
     def _split(self, run: Run, at: int, path: str) -> None:
@@ -262,7 +276,7 @@ class PrefixTree:
             return None
         earlier = self._by_id.get(verdict.earlier_id)
         place = n_before if earlier is None else self._parting(earlier, number)
-        if len(self._losses) >= MOST_QUOTED:
+        if len(self._losses) >= MOST_QUOTED and (gap.was or gap.now):
             gap = replace(gap, was="", now="")
         return Loss(number, earlier, min(place, self._lengths[number] - 1), gap, tokens, usd)
 
@@ -323,12 +337,18 @@ def _top_down(top: Run) -> Iterator[Run]:
 def _keys(prompt: Prompt) -> Callable[[int], bytes]:
     """Return the function that gives the key of a block: equal where all blocks up to there and their settings are."""
     (tools, system), names, digests = prompt.level_ends, prompt.namespaces, prompt.digests
-    leads = [b"%c%b" % (level, (name + bytes(8))[:8]) for level, name in enumerate(names)]
+    leads = _leads(names)
 
     def key(i: int) -> bytes:
         return leads[(i >= tools) + (i >= system)] + digests[i]
 
     return key
+
+
+@lru_cache(maxsize=256)
+def _leads(names: tuple[bytes, bytes, bytes]) -> tuple[bytes, ...]:
+    """Return what stands before the digest in the keys of each level."""
+    return tuple(b"%c%b" % (level, (name + bytes(8))[:8]) for level, name in enumerate(names))
 
 
 def _common(run: Run, key: Callable[[int], bytes], n: int) -> int:
@@ -340,10 +360,6 @@ def _common(run: Run, key: Callable[[int], bytes], n: int) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if run.keys[middle - 1] == key(run.start + middle - 1) else (low, middle - 1)
     return low
-
-
-def _size(prompt: Prompt, i: int) -> int:
-    return prompt.ends_tokens[i] - (prompt.ends_tokens[i - 1] if i else 0)
 
 
 def _bill(analyzed: AnalyzedCall, prompt: Prompt) -> Sums:

@@ -98,7 +98,7 @@ def _laid_out(lines: Sequence[Line]) -> tuple[list[_Cell], int]:
             n_pruned += 1 + _n_below(line)
             continue
         cells.append(_Cell(line, level, left, width))
-        waiting += [(one, level + 1, at) for one, at in reversed(_side_by_side(line.lines, left, whole))]
+        waiting += [(one, level + 1, at) for one, at in reversed(_side_by_side(_below(line), left, whole))]
     return cells, n_pruned
 
 
@@ -108,6 +108,11 @@ def _side_by_side(lines: Sequence[Line], left: float, whole: int) -> list[tuple[
         placed.append((line, left))
         left += line.sums.sent / whole
     return placed
+
+
+def _below(line: Line) -> list[Line]:
+    """Return the lines whose calls make up those of a line; causes where all of them went on."""
+    return [one for one in line.lines if one.kind != "cause"] or line.lines
 
 
 def _n_below(line: Line) -> int:
@@ -144,7 +149,11 @@ def _cell(cell: _Cell) -> str:
     )
     sides = _sides(line)
     quoted = f' data-was="{sanitize_html(sides[0])}" data-now="{sanitize_html(sides[1])}"' if sides else ""
-    frame = '<rect class="lost" width="100%" height="38"/>' if line.lost.lost else ""
+    frame = (
+        '<rect class="lost" width="100%" height="38"/>'
+        if line.lost.lost or any(one.kind == "cause" for one in line.lines)
+        else ""
+    )
     return (
         f'<svg class="cell" x="{100 * cell.left:.3f}%" y="{ROW * cell.level}" width="{100 * cell.width:.3f}%" height="{ROW}" role="img" '
         f'tabindex="-1" data-level="{cell.level}" aria-label="{sanitize_html(in_words(line))}"{quoted}>'
