@@ -351,6 +351,5 @@ def test_a_tree_of_100_000_calls_is_drawn_within_seconds() -> None:
         start = process_time()
         text = tree_text(tree, Gathering().contents(""), 80)
         seconds += process_time() - start
-    print(seconds)
     assert seconds < 5 and len(text.splitlines()) < MOST_LINES + 10
     assert len("".join(section(tree))) < 300_000
