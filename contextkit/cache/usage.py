@@ -236,7 +236,10 @@ class Usage:
             return "unknown"
         if self.estimated:
             return "estimated"
-        return dict(self.qualities).get(counter, "billed")
+        for name, quality in self.qualities:
+            if name == counter:
+                return quality
+        return "billed"
 
     def __add__(self, other: Usage) -> Usage:
         """Counter by counter; what one side does not know, the sum does not know."""

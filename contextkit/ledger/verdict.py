@@ -187,7 +187,7 @@ class Verdict:
     @property
     def main(self) -> Gap | None:
         """The gap that lost most, or the first one where none lost anything."""
-        return max(self.gaps, key=lambda gap: (gap.is_avoidable, gap.tokens), default=None)
+        return max(self.gaps, key=lambda gap: (gap.is_avoidable, gap.tokens)) if self.gaps else None
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Json]:

@@ -83,15 +83,20 @@ class Pauses:
     def add(self, analyzed: AnalyzedCall) -> None:
         """Add the next call that counts."""
         call, usage, cause = analyzed.call, analyzed.usage, analyzed.miss.cause if analyzed.miss else None
-        if usage is None or not usage.prompt or find_model(call.model) is None or not analyzed.has_model_price:
+        size = usage.prompt if usage is not None else None
+        if usage is None or not size or find_model(call.model) is None or not analyzed.has_model_price:
             return
-        now = self._conversations.setdefault((call.session, call.lane), _Conversation())
-        read, size = usage.read or 0, usage.prompt
+        key = call.session, call.lane
+        now = self._conversations.get(key) or self._conversations.setdefault(key, _Conversation())
+        read = usage.read or 0
         if now.left and (size * 2 < now.left or cause == "compaction"):
             self._settle(call.session, now)
             now.left = 0
-        price, is_cold = prices.price_of(call.provider, call.model, call.at), read * 2 < size
-        if now.left and is_cold and cause in ("ttl_expired", "cold_start"):
+        is_cold = read * 2 < size
+        is_pause = now.left and is_cold and cause in ("ttl_expired", "cold_start")
+        if is_pause or now.pauses:
+            price = prices.price_of(call.provider, call.model, call.at)
+        if is_pause:
             removed = min(now.left, size) - now.head - SUMMARY_TOKENS - TAIL_TOKENS
             summary_usd = price(Usage(0, now.left, 0, 0, SUMMARY_TOKENS))
             most = now.pauses[-1].removed if now.pauses else 0
