@@ -11,7 +11,7 @@ The dollars are list prices of the recorded calls. What the compaction would hav
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from contextkit import prices
 from contextkit.cache.usage import Usage
@@ -79,12 +79,19 @@ class Pauses:
     def __init__(self) -> None:
         self._conversations: dict[tuple[str, str], _Conversation] = {}
         self._saved: dict[str, float] = {}
+        self._has_row: dict[str, bool] = {}
+        """Model → whether the table has a row of it."""
 
     def add(self, analyzed: AnalyzedCall) -> None:
         """Add the next call that counts."""
         call, usage, cause = analyzed.call, analyzed.usage, analyzed.miss.cause if analyzed.miss else None
         size = usage.prompt if usage is not None else None
-        if usage is None or not size or find_model(call.model) is None or not analyzed.has_model_price:
+        if usage is None or not size or not analyzed.has_model_price:
+            return
+        has_row = self._has_row.get(call.model)
+        if has_row is None:
+            has_row = self._has_row[call.model] = find_model(call.model) is not None
+        if not has_row:
             return
         key = call.session, call.lane
         now = self._conversations.get(key) or self._conversations.setdefault(key, _Conversation())
@@ -130,5 +137,5 @@ def _best(conversation: _Conversation) -> float:
 def _without(usage: Usage, removed: int, *, is_cold: bool) -> Usage:
     """Return the bill of the same call with a shorter history: less written if it is cold, less read otherwise."""
     if is_cold:
-        return replace(as_read(usage, removed), read=usage.read)
-    return replace(usage, read=max((usage.read or 0) - removed, 0))
+        return as_read(usage, removed).with_read(usage.read)
+    return usage.with_read(max((usage.read or 0) - removed, 0))
