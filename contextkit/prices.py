@@ -92,15 +92,17 @@ def costs_usd(
     return ListCosts(paid + output * for_output, prompt * for_fresh + output * for_output, at_estimate)
 
 
-def price_of(provider: str, model: str, at: float | None = None) -> Callable[[Usage], float | None]:
-    """`cost_usd` of any usage at the standard service tier, for several bills of one call: its prices are looked up once.
+def price_of(
+    provider: str, model: str, at: float | None = None, service_tier: str = ""
+) -> Callable[[Usage], float | None]:
+    """`cost_usd` of any usage at one service tier, for several bills of one call: its prices are looked up once.
 
     Raises `UnknownModel` as `cost_usd`.
 
     >>> price_of("anthropic", "claude-opus-4-5")(Usage(fresh=0, read=1_000_000, writes={}, output=0))
     0.5
     """
-    return partial(_cost, _rates(provider, model, _moment(at), "", _state()))
+    return partial(_cost, _rates(provider, model, _moment(at), service_tier, _state()))
 
 
 def first_tier(provider: str, model: str, at: float, service_tier: str = "") -> int | None:

@@ -84,10 +84,12 @@ def command(
 
     since = Moment().convert(DAYS, None, None) if not paths and since is None else since
     writable_path("--out", out, paths)
-    options = Options("", since, until, session, "terminal", None, 0, verbose)
+    options = Options("", since, until, session, "terminal", None, False, verbose)
     with watching() as watch, seldom_collecting(), replacing(out) as file:
         with _rows_written_to(file) as rows:
-            contents, faults = read(paths, options, watch, [rows], on_call=rows.follow, output=("--out", out))
+            contents, faults = read(
+                paths, options, watch, [rows], on_call=rows.follow, output=("--out", out), is_replayed=False
+            )
         watch.finish()
         if watch.is_stopped:
             echo_error(f"interrupted: {out} was not written")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from contextkit.report.html.columns import Columns
     from contextkit.report.live import LiveCalls
     from contextkit.report.progress import Watch
+    from contextkit.whatif.what_if import WhatIf
 
     _ParamType = click.ParamType[float]
 else:
@@ -143,10 +145,10 @@ class Options:
     """`terminal`, `json`, `csv` or `markdown`."""
     html: str | None
     """The page to write."""
-    n_misses: int
-    """Single misses that the terminal lists."""
+    has_misses: bool
+    """Whether the terminal lists the dearest misses."""
     is_verbose: bool
-    """Whether each fault of the recordings is told."""
+    """Whether the terminal shows what the figures are made of, and each fault of the recordings."""
 
 
 @click.command("report")
@@ -168,16 +170,11 @@ class Options:
 @click.option(
     "--html", type=click.Path(dir_okay=False), metavar="OUT", help="Write a page: one file that fetches nothing."
 )
+@click.option("--last", "is_last", is_flag=True, help="Count the session that ended last.")
+@click.option("--misses", "has_misses", is_flag=True, help="List the dearest misses, each with the text that changed.")
 @click.option(
-    "--misses",
-    "n_misses",
-    type=click.IntRange(0),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Single misses to list.",
+    "--verbose", is_flag=True, help="Add projects, models, sessions and all actions, and each fault of the recordings."
 )
-@click.option("--verbose", is_flag=True, help="Tell each fault of the recordings, not only how many there are.")
 @click.option(
     "--live",
     "--follow",
@@ -206,7 +203,8 @@ def command(
     session: str,
     faces: tuple[str, ...],
     html: str | None,
-    n_misses: int,
+    is_last: bool,
+    has_misses: bool,
     verbose: bool,
     is_live: bool,
     to: str | None,
@@ -221,6 +219,7 @@ def command(
 
     \b
     contextkit report
+    contextkit report --last
     contextkit report --live
     contextkit report runs/gpu-prices
     contextkit report ~/.claude/projects --since 7d --by project --html report.html
@@ -230,7 +229,7 @@ def command(
         raise click.UsageError("--example is a recording of its own: leave out the other files")
     paths = (str(EXAMPLE),) if is_example else paths
     page = writable_path("--html", html, paths) if html is not None else None
-    options = Options(by or "", since, until, session, _face(faces), page, n_misses, verbose)
+    options = Options(by or "", since, until, session, _face(faces), page, has_misses, verbose)
     if options.face != "terminal":
         for_programs()
     if to is not None and anonymize is not None:
@@ -238,10 +237,14 @@ def command(
     if to is not None or anonymize is not None:
         _write_ledger(paths, options, to, anonymize, is_live=is_live)
         return
+    if is_last and (is_live or session or "-" in paths):
+        raise click.UsageError("--last chooses a session in files: leave out --live, --session and -")
     if is_live:
         _follow(paths, options)
         return
-    if not paths and since is None:
+    if is_last:
+        paths, options = _last_session(paths, options)
+    if not paths and options.since is None:
         options = replace(options, since=Moment().convert(DAYS, None, None))
     from contextkit.importers.collecting import seldom_collecting
     from contextkit.report.progress import watching
@@ -259,6 +262,23 @@ def command(
             echo_error("partial: these are the figures of what was read before Ctrl-C")
             raise click.exceptions.Exit(130)
     exit_if_incomplete(faults)
+
+
+def _last_session(paths: tuple[str, ...], options: Options) -> tuple[tuple[str, ...], Options]:
+    """Return the files and the options that choose the session that ended last, by the calls in the files written last."""
+    from contextkit.importers.source import Faults
+    from contextkit.ledger.calls import ModelCall
+
+    files, _ = files_to_read(paths, options.since, Faults())
+    written = {file: status[0] for file in files if (status := _status(file))}
+    latest = max(written.values(), default=0.0) - RECENT
+    recent = [file for file in files if written.get(file, 0.0) >= latest]
+    session, last_at = "", -math.inf
+    for record in records_of(recent, set(), Faults(), None):
+        if isinstance(record, ModelCall) and (record.ended_at or record.at) >= last_at:
+            session, last_at = record.session, record.ended_at or record.at
+    chosen = [file for file in files if file in recent or (session and session in file)]
+    return tuple(chosen), replace(options, session=session)
 
 
 def check_not_empty(contents: Contents, faults: Faults, options: Options) -> None:
@@ -295,6 +315,11 @@ def _written(at: float) -> str:
 
 MOST_NAMED = 5
 """Sessions that an error names."""
+_MORE = """
+contextkit report --misses   each one, with the changed text
+contextkit report --verbose  all actions, projects, models, sessions
+contextkit report --html report.html"""
+"""Where to read on."""
 
 
 def _face(faces: Sequence[str]) -> str:
@@ -371,8 +396,9 @@ def read(
     on_call: Callable[[AnalyzedCall], None] | None = None,
     title: str = "",
     output: tuple[str, str | None] = ("", None),
+    is_replayed: bool = True,
 ) -> tuple[Contents, Faults]:
-    """Add up the calls that the options choose; return the report and what was wrong with the files.
+    """Add up the calls that the options choose, and replay them; return the report and what was wrong with the files.
 
     `also` takes each chosen call, `on_call` each call that is read, before. `output` names an option and the file it
     writes, which is none of those read. Without a `watch` nothing is shown while files are read, and no file is refused,
@@ -381,11 +407,14 @@ def read(
     from contextkit.importers.source import Faults
     from contextkit.ledger.misses import analyzed_calls
     from contextkit.report.contents import Chosen, Gathering
+    from contextkit.whatif.what_if import Replays
 
     faults = Faults()
     files, name = files_to_read(paths, options.since, faults)
     check_not_read(*output, files)
-    gathering = Gathering(options.by, Chosen(options.since, options.until, options.session), also)
+    replays = Replays()
+    chosen = Chosen(options.since, options.until, options.session)
+    gathering = Gathering(options.by, chosen, (*also, replays.add) if is_replayed else also)
     records = records_of(files, set(paths) if watch else set(), faults, watch)
     for call in analyzed_calls(gathering.adding_remarks(records)):
         if on_call is not None:
@@ -393,7 +422,11 @@ def read(
         gathering.add(call)
     fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
     is_partial = bool(watch and watch.is_stopped)
-    return gathering.contents(title or name, is_partial=is_partial, faults=fault_rows, n_faults=len(faults)), faults
+    found = replays.result() if is_replayed else None
+    title = title or name
+    return gathering.contents(
+        title, is_partial=is_partial, faults=fault_rows, n_faults=len(faults), what_if=found
+    ), faults
 
 
 def _call_writers(options: Options, columns: Columns | None) -> list[Callable[[AnalyzedCall], None]]:
@@ -508,9 +541,11 @@ def _show(contents: Contents, columns: Columns | None, options: Options) -> None
     elif options.face == "terminal":
         from contextkit.report.terminal import show
 
-        show(contents, n_misses=options.n_misses)
+        show(contents, has_misses=options.has_misses, is_verbose=options.is_verbose)
         if options.html:
             echo(f"\nthe page is {options.html}")
+        elif not (options.has_misses or options.is_verbose or options.by):
+            echo(_MORE)
 
 
 def print_faults(faults: Faults, *, is_verbose: bool = True) -> None:
@@ -580,10 +615,12 @@ class _Growing:
         from contextkit.ledger.misses import LedgerAnalyzer
         from contextkit.report.contents import Chosen, Gathering
         from contextkit.report.live import LiveCalls
+        from contextkit.whatif.what_if import Replays
 
         chosen = Chosen(self._options.since, self._options.until, self._options.session)
         self._files, self._analyzer, self._calls = LiveFiles(), LedgerAnalyzer(), LiveCalls()
-        self._gathering = Gathering(self._options.by, chosen, [self._calls])
+        self._replays = Replays()
+        self._gathering = Gathering(self._options.by, chosen, [self._calls, self._replays.add])
 
     def read(self) -> tuple[Contents, LiveCalls]:
         """Return the report as it stands, and the caches that are warm."""
@@ -604,17 +641,17 @@ class _Growing:
             self._start()
         self._add(self._files.news(self._live.files), self._analyzer, self._gathering)
         self._add(self._files.rest(), self._analyzer, self._gathering)
-        return self._contents(self._gathering), self._files.faults
+        return self._contents(self._gathering, self._replays.result()), self._files.faults
 
     @staticmethod
     def _add(records: Iterable[Record], analyzer: LedgerAnalyzer, gathering: Gathering) -> None:
         with_remarks = gathering.adding_remarks(records)
         gathering.add_all(call for record in with_remarks if (call := analyzer.feed(record)) is not None)
 
-    def _contents(self, gathering: Gathering) -> Contents:
+    def _contents(self, gathering: Gathering, what_if: WhatIf | None = None) -> Contents:
         faults = self._files.faults
         fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
-        return gathering.contents(self._live.title, faults=fault_rows, n_faults=len(faults))
+        return gathering.contents(self._live.title, faults=fault_rows, n_faults=len(faults), what_if=what_if)
 
 
 class _Live:

@@ -1,37 +1,39 @@
-"""Implements `contextkit whatif`: what a recording would have cost with one thing changed.
+"""Implements `contextkit whatif`: what recorded calls would have cost with one thing changed.
 
 The output is readable without colour, in forty columns and in ASCII. rich is imported when something is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from contextkit.canonical import canonical, parse
+from contextkit.canonical import canonical
 from contextkit.cli.models import say_assumed
 from contextkit.cli.report import exit_if_incomplete, print_faults, records_of
-from contextkit.ledger.figures import UNKNOWN, Dollars, dollars
+from contextkit.ledger.figures import dollars
 from contextkit.report.tables import Column, Table
 from contextkit.report.terminal import print_line, print_table, printed
 from contextkit.terminal import echo_error, echo_json, rich_console
-from contextkit.whatif.answer import Answer, WhatIf
-from contextkit.whatif.fix import ASSUMPTIONS
+from contextkit.whatif.actions import actions
+from contextkit.whatif.changes import CHANGES
+from contextkit.whatif.what_if import OtherModel, Saving, WhatIf, what_if, what_if_json
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-NARROW = 90
-"""Columns; below, an answer is printed in lines instead of cells."""
 
 
 @click.command("whatif")
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
 @click.option(
-    "--fix", "fixes", multiple=True, metavar="NAME", help="One change; may be given more than once.  [default: all]"
+    "--change",
+    "changes",
+    multiple=True,
+    metavar="NAME",
+    help="One change; may be given more than once.  [default: all]",
 )
 @click.option(
     "--model",
@@ -40,22 +42,20 @@ NARROW = 90
     metavar="MODEL",
     help="Ask another model: its prices, its cache's rules, its tokenizer.",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Everything as one JSON object, every reading of every assumption included."
-)
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 @click.option("--verbose", is_flag=True, help="List each fault of the recordings, not only how many there are.")
 def command(
-    paths: tuple[str, ...], fixes: tuple[str, ...], models: tuple[str, ...], as_json: bool, verbose: bool
+    paths: tuple[str, ...], changes: tuple[str, ...], models: tuple[str, ...], as_json: bool, verbose: bool
 ) -> None:
-    """Print what PATHS would have cost with one thing changed: the bill before and after, with the spread over what has
-    to be assumed.
+    """Print what PATHS would have cost with one thing changed: each call replayed, the cost of the change taken off.
 
-    PATHS are files, folders, patterns, or - for standard input, in any known format. Fixes: lifetime, routing-key,
-    breakpoints, sorted-tools, clock-to-tail, no-pruning, leader-first.
+    PATHS are files, folders, patterns, or - for standard input, in any known format. Changes: longer-lifetime,
+    shorter-lifetime, compact-first, fixed-tools, fixed-system, append-only, fixed-settings, breakpoints, leader-first,
+    routing-key.
 
     \b
     contextkit whatif ~/.claude/projects
-    contextkit whatif session.jsonl --fix lifetime --fix breakpoints
+    contextkit whatif session.jsonl --change longer-lifetime --change breakpoints
     contextkit whatif session.jsonl --model claude-sonnet-5-5 --json
     """
     from contextkit.importers.collecting import seldom_collecting
@@ -63,26 +63,25 @@ def command(
     from contextkit.importers.source import Faults
     from contextkit.models import model_named
     from contextkit.report.progress import watching
-    from contextkit.whatif.fixes import fixes_named
-    from contextkit.whatif.what_if import what_if
+    from contextkit.whatif.what_if import Replays
 
     rows = [model_named(model) for model in models]
-    fixes_named(fixes, rows)  # a wrong name is reported before anything is read
+    wanted = changes or (() if rows else CHANGES)
+    Replays(wanted)  # a wrong name is reported before anything is read
     faults = Faults()
     with watching() as watch, seldom_collecting():
-        records = records_of(files_at(paths, faults), set(paths), faults, watch)
-        found = what_if(records, fixes, rows, watch=watch.stoppable)
+        found = what_if(records_of(files_at(paths, faults), set(paths), faults, watch), wanted, rows)
         say_assumed(*rows)
         watch.finish()
         if not watch.is_stopped:
             check_any_read(faults)
         if as_json:
-            echo_json(canonical({**parse(found.to_json().encode()), "interrupted": watch.is_stopped}))
+            echo_json(canonical({**what_if_json(found), "interrupted": watch.is_stopped}))
         else:
             show(found)
         print_faults(faults, is_verbose=verbose)
         if watch.is_stopped:
-            echo_error("interrupted: these are the figures of what was read and replayed so far")
+            echo_error("interrupted: these are the figures of what was read so far")
             raise click.exceptions.Exit(130)
     exit_if_incomplete(faults)
 
@@ -93,102 +92,66 @@ def show(found: WhatIf, file: TextIO | None = None) -> None:
 
 
 def text(found: WhatIf, width: int = 120) -> str:
-    """What `show` prints, without colour, in `width` columns."""
+    """Return what `show` prints, without colour, in `width` columns."""
     return printed(lambda console: _draw(found, console), width)
 
 
 def _draw(found: WhatIf, console: Console) -> None:
     for line in _opening(found):
         print_line(console, line)
-    if not found.calls_with_price:
-        return
-    answered = sorted(
-        (answer for answer in found.answers if answer.after_usd is not None),
-        key=lambda answer: -(answer.saves_usd or 0.0),
-    )
-    _answers(answered, console)
-    for line in _closing(found, answered):
-        print_line(console, line)
+    print_table(console, Table("Changes", CHANGES_COLUMNS, found.savings))
+    print_table(console, Table("Models", MODELS_COLUMNS, found.models))
 
 
-def _opening(found: WhatIf) -> Iterable[str]:
+def _opening(found: WhatIf) -> Iterator[str]:
+    left = "; ".join(f"{n:,} call{'s' * (n != 1)}: {reason}" for reason, n in found.why_not)
     if not found.calls_with_price:
-        yield f"{found.calls:,} calls, none with a bill, a price and a row in the model table: nothing to compare"
-        yield from (answer.why_not for answer in found.answers[:1] if answer.why_not)
+        yield f"{found.calls:,} calls, none with a bill and a price: nothing to replay{f' ({left})' if left else ''}"
         return
     cost = f"at list prices they cost {dollars(found.recorded_usd)}"
     yield f"{found.calls_with_price:,} of {found.calls:,} calls have a bill and a price; {cost}"
-    for one in found.calibrations:
-        agreed = "" if one.agreed is None else f", hit or miss predicted right in {one.agreed / one.calls:.1%}"
-        yield (
-            f"checked against the bills, without being told them ({one.answered_from}): {one.calls:,} calls{agreed}, billed "
-            f"{dollars(one.recorded_usd)}, predicted {dollars(one.predicted_usd)}, difference {dollars(one.difference_usd)}"
-        )
-    unexplained = found.unexplained
-    parts = [
-        (unexplained.n_misses, "misses that nothing recorded explains"),
-        (unexplained.n_reads, "reads longer than it remembers"),
-    ]
-    taken_over = " and ".join(f"{n:,} {what}" for n, what in parts if n)
-    if taken_over:
-        yield f"answers from usage and times start from the bills and take over {taken_over}"
+    if left:
+        yield f"left out: {left}"
+    n_misses, n_reads = (sum(getattr(sums, name) for _, sums in found.programs) for name in ("n_misses", "n_reads"))
+    yield (
+        f"replayed as they were, by the rules of the caches: {dollars(found.recorded_usd + found.error_usd)}, a difference of "
+        f"{dollars(found.error_usd)}; {n_misses:,} misses and {n_reads:,} reads that the rules do not explain stay in every replay"
+    )
+    if found.savings:
+        after, less = found.recorded_usd - found.together_usd, found.together_usd
+        yield f"with all changes that the readers can make: {dollars(after)}, {dollars(less)} less"
+    elif not found.models:
+        yield "no change saves or costs anything"
 
 
-def _closing(found: WhatIf, answered: Sequence[Answer]) -> Iterable[str]:
-    used = {name for answer in answered for reading, _ in answer.readings for name in reading}
-    if used:
-        yield ""
-        yield "low..high is the spread over what no record says; the figure takes the first:"
-        yield from (f"  {row.name}: {' | '.join(row.readings)}" for row in ASSUMPTIONS if row.name in used)
-    silent = [answer for answer in found.answers if answer.after_usd is None]
-    if silent:
-        yield ""
-        yield "not answered:"
-        yield from (
-            f"  {answer.fix} needs {answer.needs}: {answer.why_not or 'nothing of the kind was recorded'}"
-            for answer in silent
-        )
-    partly = [answer for answer in answered if answer.why_not and answer.answered_from != "usage and times"]
-    if partly:
-        yield ""
-        yield "answered in part:"
-        yield from (f"  {answer.fix}: {answer.why_not}" for answer in partly)
+def _what(saving: Saving) -> str:
+    step = actions()[saving.change].step_for(saving.program)
+    return step.text.replace("`", "") if step else "not in the hands of its users"
 
 
-def _answers(answers: Sequence[Answer], console: Console) -> None:
-    if console.width < NARROW:
-        for answer in answers:
-            print_line(console, "")
-            for line in _lines(answer):
-                print_line(console, line)
-        return
-    print_table(console, Table("Answers", COLUMNS, answers))
+def _where(saving: Saving) -> str:
+    n, m = len(saving.sessions), saving.conversations
+    agents = f"all {saving.agents}: " if saving.agents else ""
+    return f"{agents}{m:,} conversation{'s' * (m != 1)} of {n:,} session{'s' * (n != 1)}"
 
 
-def _lines(answer: Answer) -> Iterable[str]:
-    yield f"{answer.fix} (from {answer.answered_from})"
-    yield f"  {dollars(answer.before_usd)} → {Dollars(answer.after_usd)} ({_spread(answer)}), saves {Dollars(answer.saves_usd)}"
-    yield from (f"  {line}" for line in (answer.to_do, _facts(answer)) if line)
-
-
-def _facts(answer: Answer) -> str:
-    changed = "" if answer.changed_calls is None else f"changes {answer.changed_calls:,} of {answer.calls:,} calls"
-    return "; ".join(filter(None, (changed, answer.note)))
-
-
-def _spread(answer: Answer) -> str:
-    if answer.low_usd is None or answer.high_usd is None:
-        return UNKNOWN
-    return f"{dollars(answer.low_usd)}..{dollars(answer.high_usd)}"
-
-
-COLUMNS: tuple[Column[Answer], ...] = (
-    Column("fix", attrgetter("fix"), is_number=False, wraps=False),
-    Column("from", attrgetter("answered_from"), is_number=False),
-    Column("before", lambda answer: Dollars(answer.before_usd)),
-    Column("after", lambda answer: Dollars(answer.after_usd)),
-    Column("low..high", _spread),
-    Column("saves", lambda answer: Dollars(answer.saves_usd)),
-    Column("what to do", lambda answer: "; ".join(filter(None, (answer.to_do, _facts(answer)))), is_number=False),
+CHANGES_COLUMNS: tuple[Column[Saving], ...] = (
+    Column("change", attrgetter("change"), is_number=False, wraps=False),
+    Column("program", lambda saving: saving.program or "-", is_number=False, least=60),
+    Column("saves", lambda saving: dollars(saving.usd)),
+    Column("in", _where, is_number=False, least=76),
+    Column("what to do", _what, is_number=False, least=100),
 )
-"""What the table shows of an answer."""
+"""What the table shows of a change."""
+
+
+def _spread(other: OtherModel) -> str:
+    return "" if other.low_usd == other.high_usd else f"{dollars(other.low_usd)}..{dollars(other.high_usd)}"
+
+
+MODELS_COLUMNS: tuple[Column[OtherModel], ...] = (
+    Column("with all calls asked of", attrgetter("name"), is_number=False),
+    Column("bill", lambda other: dollars(other.after_usd)),
+    Column("with a fifth fewer or more tokens", _spread, is_number=False),
+)
+"""What the table shows of another model."""

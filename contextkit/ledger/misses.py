@@ -101,8 +101,6 @@ class Miss:
     """True where the evidence was recorded; False where something, such as a lifetime, was assumed."""
     basis: Basis = ""
     """What supports the cause."""
-    takes_routing_key: bool = False
-    """Whether requests to its model carry a `prompt_cache_key`."""
 
     @property
     def is_loss(self) -> bool:
@@ -286,7 +284,6 @@ def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:
         where=_where(main),
         certain=main.basis == "recorded",
         basis=main.basis,
-        takes_routing_key=model_named(call.model, call.provider).takes_routing_key,
     )
 
 
@@ -421,6 +418,8 @@ class AnalyzedCall:
     is_silent: bool = False
     """True where it had something to read, and nothing has shown so far that its host reports reads: what it read, and
     whether it missed, is unknown."""
+    is_sum: bool = False
+    """True where its row adds up several calls."""
 
     @property
     def hit_rate(self) -> float | None:
@@ -635,6 +634,7 @@ def _analyzed_call(
         remarks.agents.get(f"{call.session}/{call.lane}", call.lane) if remarks.agents else call.lane,
         remarks.programs.get(call.session, ""),
         detector.is_silent,
+        is_sum,
     )
 
 

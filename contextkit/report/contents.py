@@ -31,7 +31,8 @@ from contextkit.ledger.summary import (
     Tally,
 )
 from contextkit.redact import redact_text
-from contextkit.report.pauses import Pauses, PauseSavings
+from contextkit.whatif.actions import reader_of
+from contextkit.whatif.what_if import WhatIf
 
 RAMP = "▁▂▃▄▅▆▇█"
 """From 0 to 1."""
@@ -57,8 +58,10 @@ class Loss:
     """What those with a known price cost; None where no price is known."""
     is_lower_bound: bool = False
     """Whether some of them have no known price, so that they cost more than `cost_usd`."""
-    takes_routing_key: bool = False
-    """Whether requests to the model of any of them carry a `prompt_cache_key`."""
+    program: str = ""
+    """Whose misses they are, as `whatif.actions.reader_of` names it, where they are of one reader."""
+    kinds: tuple[str, ...] = ()
+    """What changed, the dearest first, where that is known."""
 
     @property
     def cost(self) -> Dollars:
@@ -163,24 +166,28 @@ def total_loss(misses: Iterable[Miss]) -> Loss:
 class _Losses:
     """Misses that lost something, added up."""
 
-    __slots__ = ("cost", "lost_tokens", "n", "n_priced", "takes_routing_key")
+    __slots__ = ("cost", "kinds", "lost_tokens", "n", "n_priced")
 
     def __init__(self) -> None:
         self.n = self.n_priced = self.lost_tokens = 0
-        self.cost, self.takes_routing_key = 0.0, False
+        self.cost, self.kinds = 0.0, Counter[str]()
 
-    def add(self, miss: Miss) -> None:
+    def add(self, miss: Miss, kind: str = "") -> None:
+        """Add one; of those that lost nothing the tokens that were not read are counted."""
+        tokens = miss.lost_tokens or miss.expected_tokens - miss.read_tokens
         self.n += 1
-        self.takes_routing_key |= miss.takes_routing_key
-        self.lost_tokens += miss.lost_tokens
+        self.lost_tokens += tokens
+        if kind:
+            self.kinds[kind] += tokens
         if miss.cost_usd is not None:
             self.n_priced += 1
             self.cost += miss.cost_usd
 
-    def loss(self, cause: str) -> Loss:
+    def loss(self, cause: str, program: str = "") -> Loss:
         is_known, is_lower_bound = self.n_priced > 0 or not self.n, 0 < self.n_priced < self.n
         cost_usd = self.cost if is_known else None
-        return Loss(cause, self.n, self.lost_tokens, cost_usd, is_lower_bound, self.takes_routing_key)
+        kinds = tuple(kind for kind, _ in self.kinds.most_common())
+        return Loss(cause, self.n, self.lost_tokens, cost_usd, is_lower_bound, program, kinds)
 
 
 Fault = tuple[str, int, str]
@@ -266,6 +273,8 @@ class Contents:
     """`Miss.index` → the provider's own diagnosis, where it gave one."""
     sessions: Mapping[int, str] = field(default_factory=dict)
     """`Miss.index` → whose call it was."""
+    changed: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    """`Miss.index` → the changed text as it was and as it is, secrets covered."""
     is_partial: bool = False
     """Whether reading was cut short by Ctrl-C."""
     faults: tuple[Fault, ...] = ()
@@ -289,8 +298,14 @@ class Contents:
     """Session → what is known of it besides its calls."""
     agents: Mapping[str, str] = field(default_factory=dict)
     """`session/lane` → the name of the agent that the lane is, where one was recorded."""
-    pauses: PauseSavings | None = None
-    """What compacting before pauses would have saved; None if nothing."""
+    by_program: tuple[Loss, ...] = ()
+    """One for each agent program and cause, cold starts and rewrites too."""
+    what_if: WhatIf | None = None
+    """What changes would have saved; None where nothing was replayed."""
+    first_at: float = math.inf
+    """When the first call started, seconds since 1970."""
+    last_at: float = -math.inf
+    """When the last one did."""
 
 
 @dataclass(slots=True)
@@ -314,12 +329,15 @@ class Gathering:
         "_about",
         "_agents",
         "_also",
+        "_by_cause",
         "_by_session",
+        "_changed",
         "_chosen",
+        "_first_at",
+        "_last_at",
         "_left_out",
         "_lost",
         "_parts",
-        "_pauses",
         "_sessions",
         "_tally",
         "_verdicts",
@@ -336,6 +354,7 @@ class Gathering:
         self._tally, self._chosen, self._also = Tally(by), chosen or Chosen(), tuple(also)
         self._verdicts: dict[int, str] = {}
         self._sessions: dict[int, str] = {}
+        self._changed: dict[int, tuple[str, str]] = {}
         self._without_writes: Counter[str] = Counter()
         self._without_usage: Counter[str] = Counter()
         self._left_out = LeftOut()
@@ -344,7 +363,8 @@ class Gathering:
         self._by_session: RowSums[str] = RowSums()
         self._parts: RowSums[tuple[str, str]] = RowSums()
         self._lost: dict[tuple[str, str], _Losses] = {}
-        self._pauses = Pauses()
+        self._by_cause: dict[tuple[str, str], _Losses] = {}
+        self._first_at, self._last_at = math.inf, -math.inf
 
     def add_remark(self, record: Record) -> None:
         """Take note of what a record says of its session; to be called before the call of the record is added."""
@@ -372,8 +392,8 @@ class Gathering:
             self._left_out.add(analyzed)
             return
         self._tally.add(analyzed)
+        self._first_at, self._last_at = min(self._first_at, analyzed.call.at), max(self._last_at, analyzed.call.at)
         self._add_to_session(analyzed)
-        self._pauses.add(analyzed)
         if analyzed.miss:
             self._note(analyzed.miss, analyzed)
         if _lacks_writes(analyzed):
@@ -400,12 +420,17 @@ class Gathering:
     def _note(self, miss: Miss, analyzed: AnalyzedCall) -> None:
         """Note whose miss it was; of misses that are in the report no more, as dearer ones came, nothing is kept."""
         self._sessions[miss.index] = analyzed.call.session
+        key, main = (reader_of(analyzed), miss.cause), analyzed.verdict.main if analyzed.verdict else None
+        self._by_cause.setdefault(key, _Losses()).add(miss, main.kind if main else "")
         if analyzed.diagnosis:
             self._verdicts[miss.index] = analyzed.diagnosis
+        if main and (main.was or main.now):
+            self._changed[miss.index] = main.was, main.now
         if len(self._sessions) > 2 * MOST_MISSES:
             reported = {miss.index for miss in self._tally.summary().misses}
             self._sessions = {index: session for index, session in self._sessions.items() if index in reported}
             self._verdicts = {index: verdict for index, verdict in self._verdicts.items() if index in reported}
+            self._changed = {index: sides for index, sides in self._changed.items() if index in reported}
 
     def copied(self, also: Sequence[Callable[[AnalyzedCall], None]] = ()) -> Gathering:
         """Return another one with the same sums, that goes on by itself and shows its calls to `also` only."""
@@ -414,15 +439,17 @@ class Gathering:
             id(miss): miss for miss in self._tally.summary().misses
         }  # they never change, and may be many
         ahead._tally = deepcopy(self._tally, reported)
-        ahead._verdicts, ahead._sessions, ahead._left_out = (
+        ahead._verdicts, ahead._sessions, ahead._changed = (
             dict(self._verdicts),
             dict(self._sessions),
-            deepcopy(self._left_out),
+            dict(self._changed),
         )
+        ahead._left_out = deepcopy(self._left_out)
         ahead._without_writes, ahead._without_usage = self._without_writes.copy(), self._without_usage.copy()
         ahead._about, ahead._agents = deepcopy(self._about), dict(self._agents)
         ahead._by_session, ahead._parts, ahead._lost = deepcopy((self._by_session, self._parts, self._lost))
-        ahead._pauses = deepcopy(self._pauses)
+        ahead._by_cause = deepcopy(self._by_cause)
+        ahead._first_at, ahead._last_at = self._first_at, self._last_at
         return ahead
 
     def add_all(self, calls: Iterable[AnalyzedCall]) -> None:
@@ -431,9 +458,15 @@ class Gathering:
             self.add(call)
 
     def contents(
-        self, title: str, *, is_partial: bool = False, faults: Sequence[Fault] = (), n_faults: int = 0
+        self,
+        title: str,
+        *,
+        is_partial: bool = False,
+        faults: Sequence[Fault] = (),
+        n_faults: int = 0,
+        what_if: WhatIf | None = None,
     ) -> Contents:
-        """What was gathered so far."""
+        """What was gathered so far; `what_if` is of the same calls."""
         summary = self._tally.summary()
         return Contents(
             title,
@@ -441,6 +474,7 @@ class Gathering:
             self.by,
             self._verdicts,
             self._sessions,
+            self._changed,
             is_partial,
             tuple(faults),
             n_faults,
@@ -455,7 +489,10 @@ class Gathering:
             tuple(self._by_session.rows(str).values()),
             self._about,
             self._agents,
-            self._pauses.savings(),
+            tuple(sums.loss(cause, program) for (program, cause), sums in self._by_cause.items()),
+            what_if,
+            self._first_at,
+            self._last_at,
         )
 
 
@@ -514,21 +551,21 @@ def _without_cause(summary: Summary) -> list[str]:
     return [_NO_CAUSE.format(n=n, n_all=n_all, misses="miss" if n_all == 1 else "misses", share=share)]
 
 
+WITHOUT_CAUSE = "no cause is known"
+"""Begins the line about misses that nothing recorded explains."""
 _NO_CAUSE = (
-    "no cause is known for {n:,} of the {n_all:,} {misses}, {share:.0%} of the lost tokens: nothing recorded explains them; "
+    WITHOUT_CAUSE
+    + " for {n:,} of the {n_all:,} {misses}, {share:.0%} of the lost tokens: nothing recorded explains them; "
     "`contextkit proxy --record` or `contextkit.watch` keeps the requests, which tell more"
 )
 
 
 def notes(contents: Contents) -> list[str]:
-    """Say what recorded costs differ from list prices, what placeholder counts leave out, and what compacting before
-    pauses would have saved, a line each.
-    """
+    """Say what recorded costs differ from list prices, and what placeholder counts leave out, a line each."""
     summary = contents.summary
     recorded, placeholders = summary.total.recorded, summary.total.placeholders
     lines = [_recorded_text(recorded, summary.total.calls)] if recorded.usd is not None else []
-    lines += [_placeholder_text(placeholders)] if placeholders.calls else []
-    return lines + ([str(contents.pauses)] if contents.pauses else [])
+    return lines + ([_placeholder_text(placeholders)] if placeholders.calls else [])
 
 
 def _recorded_text(recorded: RecordedCost, n_calls: int) -> str:

@@ -12,7 +12,8 @@ from typing import Any
 from contextkit.canonical import Json, canonical
 from contextkit.ledger.summary import Row, Summary
 from contextkit.report.contents import Contents
-from contextkit.report.tables import Table, all_sessions, all_sums, causes, misses, projects, value_of
+from contextkit.report.tables import Table, actions, all_sessions, all_sums, causes, misses, projects, value_of
+from contextkit.whatif.what_if import what_if_json
 
 
 def document(contents: Contents) -> str:
@@ -23,7 +24,8 @@ def document(contents: Contents) -> str:
         "sessions": _objects(all_sessions(contents)),
         "causes": _objects(causes(contents)),
         "by": contents.by or None,
-        "compacting_before_pauses": asdict(contents.pauses) if contents.pauses else None,
+        "actions": _objects(actions(contents)),
+        "what_if": what_if_json(contents.what_if) if contents.what_if else None,
         "partial": contents.is_partial,
         "n_faults": contents.n_faults,
         "calls_without_writes": dict(contents.calls_without_writes),

@@ -11,6 +11,7 @@ from typing import Any
 
 from contextkit.report import tables
 from contextkit.report.contents import Contents, notes, unknowns
+from contextkit.report.overview import avoidable
 from contextkit.report.tables import Table, Words, text_of
 from contextkit.terminal import sanitize
 
@@ -42,6 +43,8 @@ def _lines(contents: Contents) -> Iterator[str]:
         return
     yield from ["", f"Counted: {escaped(contents.counted)}"] if contents.counted else []
     yield from (part for line in notes(contents) for part in ("", escaped(line)))
+    yield from ["", escaped(avoidable(contents))] if avoidable(contents) else []
+    yield from _table(tables.actions(contents))
     yield from _table(tables.by_project(contents, ROWS))
     yield from _table(tables.causes(contents))
     lines = unknowns(contents)

@@ -29,7 +29,9 @@ from contextkit.report.contents import (
     rank,
     session_names,
 )
-from contextkit.report.fixes import fix_of, is_agreed, provider_says
+from contextkit.report.diagnosis import is_agreed, provider_says
+from contextkit.report.overview import ActionRow, action_rows
+from contextkit.whatif.actions import action_of
 
 R = TypeVar("R")
 Format = Literal["terminal", "markdown", "page", "csv", "json"]
@@ -317,29 +319,57 @@ def _of_part(column: Column[Row]) -> Column[Part]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _up_to(loss: Loss) -> Cell:
-    return loss.cost if fix_of(loss).saves else None
+def actions(contents: Contents) -> Table[ActionRow]:
+    """Return the table of what the readers can do, what saves most first."""
+    columns: tuple[Column[ActionRow], ...] = (
+        Column("what to change", lambda row: Words(row.title), is_number=False, formats=READERS),
+        *_attributes(JSON, "name", "title", of="action"),
+        Column("program", lambda row: row.program or None, formats=JSON),
+        Column("saves", attrgetter("saves"), formats=READERS),
+        Column("saves_usd", lambda row: row.saving.usd if row.saving else None, formats=JSON),
+        Column("replay_error_usd", lambda row: row.error_usd if row.saving else None, formats=JSON),
+        Column("in", attrgetter("where"), is_number=False, least=FEW_COLUMNS, formats=READERS),
+        Column("calls", lambda row: row.saving.calls if row.saving else None, formats=JSON),
+        Column("conversations", lambda row: row.saving.conversations if row.saving else None, formats=JSON),
+        Column("sessions", lambda row: sorted(row.saving.sessions) if row.saving else None, formats=JSON),
+        Column(
+            "how",
+            lambda row: Words(row.how),
+            is_number=False,
+            least=NARROW,
+            formats=READERS,
+        ),
+        Column("evidence", lambda row: row.evidence or None, formats=JSON),
+        *_attributes(JSON, "reader", "text", "source", "grade", of="step"),
+        Column("date", lambda row: row.step.date.isoformat(), formats=JSON),
+    )
+    return Table("What to change", columns, action_rows(contents))
 
 
-def causes(contents: Contents, saves: Callable[[Loss], Cell] = _up_to) -> Table[Loss]:
-    """Return the table of causes, the dearest first.
+def title_of(cause: str) -> str:
+    """Return the title of the action that ends the misses of a cause; empty where there is none."""
+    action = action_of(cause)
+    return action.title if action else ""
 
-    `saves` gives what ending a cause saves; without it, what its misses cost at most.
-    """
-    heading = "fixing it saves up to" if saves is _up_to else "the fix saves"
+
+def causes(contents: Contents) -> Table[Loss]:
+    """Return the table of causes, the dearest first."""
     columns: tuple[Column[Loss], ...] = (
         Column("cause", lambda loss: Words(f"`{loss.cause}`"), is_number=False, formats=READERS),
         *_attributes(JSON, "cause"),
         Column("misses", attrgetter("n"), "n"),
         Column("lost tokens", attrgetter("lost_tokens"), "lost_tokens", least=FEW_COLUMNS),
         Column("they cost", attrgetter("cost"), "cost_usd"),
-        *_attributes(JSON, "is_lower_bound", "takes_routing_key"),
-        Column(heading, saves, formats=("markdown", "page")),
-        Column("fix", lambda loss: fix_of(loss).short, is_number=False, least=NARROW, formats=("terminal",)),
-        Column("fix", lambda loss: Words(fix_of(loss).text), is_number=False, formats=("markdown", "page", "json")),
-        Column("fix_saves", lambda loss: fix_of(loss).saves, formats=JSON),
+        *_attributes(JSON, "is_lower_bound"),
+        Column("what to change", lambda loss: title_of(loss.cause), is_number=False, least=NARROW, formats=READERS),
+        Column("action", _action_name, formats=JSON),
     )
-    return Table("Misses by cause, with what to do", columns, dearest_losses(contents.summary))
+    return Table("Misses by cause", columns, dearest_losses(contents.summary))
+
+
+def _action_name(row: Loss | Miss) -> str | None:
+    action = action_of(row.cause)
+    return action.name if action else None
 
 
 def where_text(miss: Miss) -> str:
@@ -384,13 +414,13 @@ def misses(contents: Contents, most: int | None = None, where: Callable[[Miss], 
         Column("lost tokens", attrgetter("lost_tokens"), least=NARROW, formats=READERS),
         Column("lost", attrgetter("lost_tokens"), most=NARROW, formats=READERS),
         Column("cost", lambda miss: Dollars(miss.cost_usd), formats=READERS),
-        Column("fix", lambda miss: fix_of(miss).short, is_number=False, formats=("page",)),
-        Column("fix", lambda miss: fix_of(miss).text, formats=JSON),
+        Column("what to change", lambda miss: title_of(miss.cause), is_number=False, formats=("page",)),
+        Column("action", _action_name, formats=JSON),
         Column("verdict", lambda miss: verdict(miss) or None, formats=JSON),
         Column("is_agreed", lambda miss: is_agreed(miss.cause, verdict(miss)), formats=JSON),
     )
     return Table(
-        "Each miss with its place, its cost and its fix",
+        "Each miss with its place and its cost",
         columns,
         listed,
         _more(len(lost), len(listed), why="smaller ones"),

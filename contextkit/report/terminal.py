@@ -1,4 +1,4 @@
-"""A report on a terminal: what it comes to by project and cause, the hit rate call by call, and the dearest misses.
+"""A report on a terminal: the first screen, and behind it the dearest misses or what the figures are made of.
 
 Readable without colour, in forty columns, and where only ASCII can be shown. rich is imported when something is drawn.
 """
@@ -15,7 +15,6 @@ from contextkit.ledger.summary import Summary, dearest
 from contextkit.report import tables
 from contextkit.report.contents import (
     Contents,
-    dearest_losses,
     dearest_sessions,
     notes,
     session_names,
@@ -23,7 +22,8 @@ from contextkit.report.contents import (
     sparkline,
     unknowns,
 )
-from contextkit.report.fixes import fix_of, provider_says
+from contextkit.report.diagnosis import provider_says
+from contextkit.report.overview import overview
 from contextkit.report.tables import NARROW, Table, text_of
 from contextkit.terminal import rich_console, sanitize_for
 
@@ -31,57 +31,75 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-MISSES = 10
+MISSES = 30
 """Misses listed; the dearest ones where there are more."""
 PARTS, ROWS, SESSIONS, GROUPS = 10, 10, 5, 30
 """Projects, models and lanes, sessions, and rows of a grouping that are listed; the dearest ones where there are more."""
-FIXES_TOLD = 3
-"""Causes, the dearest ones, whose fix is told in full."""
+MOST_COLUMNS = 100
+"""Columns of a line of words; more are hard to read."""
 
 
-def show(report: Summary | Contents, file: TextIO | None = None, *, n_misses: int = MISSES) -> None:
-    """Print `report` to `file`, standard output by default: colour, width and character set are those of the terminal.
+def show(
+    report: Summary | Contents, file: TextIO | None = None, *, has_misses: bool = False, is_verbose: bool = False
+) -> None:
+    """Print the first screen to `file`, standard output by default: colour, width and character set are those of the
+    terminal.
 
-    `n_misses` are listed at most.
+    `has_misses` adds each miss, `is_verbose` what the figures are made of; a grouping that was asked for is always shown.
     """
-    draw(_contents(report), rich_console(file=file, soft_wrap=False), n_misses)
+    console = rich_console(file=file, soft_wrap=False)
+    draw(_contents(report), console, has_misses=has_misses, is_verbose=is_verbose)
 
 
-def text(report: Summary | Contents, width: int = 100, *, n_misses: int = MISSES) -> str:
+def text(report: Summary | Contents, width: int = 100, *, has_misses: bool = False, is_verbose: bool = False) -> str:
     """Return what `show` prints, without colour, in `width` columns."""
-    return printed(lambda console: draw(_contents(report), console, n_misses), width)
+    contents = _contents(report)
+    return printed(lambda console: draw(contents, console, has_misses=has_misses, is_verbose=is_verbose), width)
 
 
 def _contents(report: Summary | Contents) -> Contents:
     return report if isinstance(report, Contents) else Contents("", report)
 
 
-def draw(contents: Contents, console: Console, n_misses: int = MISSES) -> None:
-    """Print a report on a console of rich's: first what it comes to, then what it is made of."""
-    summary, is_ascii = contents.summary, console.options.ascii_only
+def draw(contents: Contents, console: Console, *, has_misses: bool = False, is_verbose: bool = False) -> None:
+    """Print a report on a console of rich's: the first screen, then what was asked for."""
     if contents.title:
         print_line(console, contents.title)
     if contents.is_partial:
         print_line(console, "partial: reading was cut short, these are the figures of what was read", style="bold")
-    print_line(console, str(summary), style="bold")
-    if not summary.calls:
+    if not contents.summary.calls:
+        print_line(console, str(contents.summary))
         return
+    for line in overview(contents, min(console.width, MOST_COLUMNS)):
+        print_line(console, line)
+    if contents.by:
+        print_table(console, tables.by_group(contents, GROUPS))
+    if has_misses:
+        print_table(console, tables.causes(contents))
+        print_table(console, tables.misses(contents, MISSES))
+        _explain(contents, console, MISSES)
+    if is_verbose:
+        _details(contents, console)
+
+
+def _details(contents: Contents, console: Console) -> None:
+    """Print what the figures are made of, and what they leave out."""
+    summary, is_ascii = contents.summary, console.options.ascii_only
+    print_line(console, "")
+    print_line(console, str(summary), style="bold")
     if contents.counted:
         print_line(console, f"counted: {contents.counted}")
     for line in notes(contents):
         print_line(console, line)
+    print_table(console, tables.actions(contents))
     print_table(console, tables.by_project(contents, PARTS))
     print_table(console, tables.causes(contents))
-    for loss in [loss for loss in dearest_losses(summary) if fix_of(loss).saves][:FIXES_TOLD]:
-        print_line(console, f"{loss.cause}: {fix_of(loss).text}")
     _undetermined(contents, console)
     print_line(console, "")
     print_line(console, f"hit rate  {sparkline(summary.hit_rates, console.width - 10, is_ascii=is_ascii)}")
     parts = "  ".join(f"{name} {Share(share)}" for name, share in shares(summary.total.usage_with_reads))
     print_line(console, f"input     {parts or UNKNOWN}")
     _totals(contents, console)
-    print_table(console, tables.misses(contents, n_misses))
-    _explain(contents, console, n_misses)
 
 
 def _undetermined(contents: Contents, console: Console) -> None:
@@ -95,9 +113,7 @@ def _undetermined(contents: Contents, console: Console) -> None:
 
 
 def _totals(contents: Contents, console: Console) -> None:
-    """Print all calls, then a row a model, then the dearest sessions, or the agents of the only one, then the groups
-    that were asked for.
-    """
+    """Print all calls, then a row a model, then the dearest sessions, or the agents of the only one."""
     summary, by = contents.summary, contents.by
     print_table(console, tables.sums("", [summary.total], 1))
     if len(summary.models) > 1 and by != "model":
@@ -108,18 +124,19 @@ def _totals(contents: Contents, console: Console) -> None:
             print_table(console, tables.sums("session", ranked, SESSIONS, session_names(contents)))
     elif len(summary.lanes) > 1:
         print_table(console, tables.sums("agent", summary.lanes, ROWS, tables.agent_names(contents)))
-    if by:
-        print_table(console, tables.by_group(contents, GROUPS))
 
 
 def _explain(contents: Contents, console: Console, most: int) -> None:
-    """Print what the table of misses leaves out in few columns, and the misses that lost nothing."""
+    """Print what changed, what the table of misses leaves out in few columns, and the misses that lost nothing."""
     free = [*_unavoidable(contents.summary)]
-    if console.width < NARROW:
-        for miss in dearest(contents.summary.losses, most):
-            verdict = provider_says(miss.cause, contents.verdicts.get(miss.index, ""))
+    for miss in dearest(contents.summary.losses, most):
+        verdict = provider_says(miss.cause, contents.verdicts.get(miss.index, ""))
+        if console.width < NARROW:
             line = f"{miss.index + 1}: {tables.where_text(miss)}{f'; provider {verdict}' if verdict else ''}"
             print_line(console, line)
+        if miss.index in contents.changed:
+            was, now = contents.changed[miss.index]
+            print_line(console, f"{miss.index + 1}: “{was}” became “{now}”")
     if free:
         print_line(console, "")
         print_line(console, f"lost nothing, so not listed: {', '.join(free)}")

@@ -8,16 +8,16 @@ page states what is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
 from contextkit.canonical import Json
 from contextkit.ledger.figures import Dollars, Share
-from contextkit.report.fixes import fix_of, provider_says
+from contextkit.report.diagnosis import provider_says
 from contextkit.report.html.columns import COUNTS, UNKNOWN, Columns, Session, Sums
 from contextkit.report.html.markup import bar
-from contextkit.report.tables import where_text
+from contextkit.report.tables import title_of, where_text
 from contextkit.terminal import sanitize_html
 
 MOST_STEPS, MOST_LINES = 120, 5
@@ -202,9 +202,9 @@ MOST_SESSIONS, MOST_CALLS = 12, 8_000
 """Sessions and calls that a page draws one by one."""
 
 
-def drawn(ranked: Sequence[Session]) -> list[dict[str, Json]]:
+def drawn(ranked: Sequence[Session], changed: Mapping[int, tuple[str, str]]) -> list[dict[str, Json]]:
     """The sessions that are drawn, the dearest first, of a longer one its last calls."""
-    return [_session(session, start) for session, start in _fitting(ranked)]
+    return [_session(session, start, changed) for session, start in _fitting(ranked)]
 
 
 def _fitting(ranked: Sequence[Session]) -> Iterator[tuple[Session, int]]:
@@ -217,7 +217,7 @@ def _fitting(ranked: Sequence[Session]) -> Iterator[tuple[Session, int]]:
             yield session, start
 
 
-def _session(session: Session, start: int) -> dict[str, Json]:
+def _session(session: Session, start: int, changed: Mapping[int, tuple[str, str]]) -> dict[str, Json]:
     return {
         "name": session.name,
         "label": session.label,
@@ -235,7 +235,7 @@ def _session(session: Session, start: int) -> dict[str, Json]:
         "model": list(session.model[start:]),
         "lanes": session.lane_names,
         "models": list(session.models),
-        "misses": {str(place - start): _miss(session, place) for place in session.misses if place >= start},
+        "misses": {str(place - start): _miss(session, place, changed) for place in session.misses if place >= start},
     }
 
 
@@ -243,7 +243,7 @@ def _count_or_none(count: int) -> int | None:
     return None if count == UNKNOWN else count
 
 
-def _miss(session: Session, place: int) -> dict[str, Json]:
+def _miss(session: Session, place: int, changed: Mapping[int, tuple[str, str]]) -> dict[str, Json]:
     miss, verdict = session.misses[place]
     return {
         "cause": miss.cause,
@@ -252,6 +252,6 @@ def _miss(session: Session, place: int) -> dict[str, Json]:
         "lost": miss.lost_tokens,
         "usd": miss.cost_usd,
         "provider": provider_says(miss.cause, verdict),
-        "fix": fix_of(miss).short,
-        **dict(zip(("was", "now"), session.sides.get(place, ()), strict=False)),
+        "fix": title_of(miss.cause),
+        **dict(zip(("was", "now"), changed.get(miss.index, ()), strict=False)),
     }

@@ -1,79 +1,15 @@
 """Stores the calls of a report for its page: a few numbers a call in flat arrays, so that a gigabyte of logs fits.
 
-Takes judged calls one by one, gives `Session`s. What is kept of bodies is bounded: `Windows` quotes the text around the
-first difference of a miss from the body of each lane's last billed call, with secrets redacted; nothing where either
-body was not recorded.
+Takes judged calls one by one, gives `Session`s.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict
 from math import isnan, nan
 
-from contextkit.ledger.calls import Bodies
 from contextkit.ledger.figures import Dollars
-from contextkit.ledger.misses import AnalyzedCall, Miss, complete_usage
-from contextkit.ledger.prompts import read_body
-from contextkit.prompt.diff import Divergence, divergence
-from contextkit.prompt.prompt import PromptLayout
-from contextkit.redact import redact
-from contextkit.report.html.savings import Savings
-
-MOST_BYTES = 64 << 20
-"""Bodies kept, all lanes together."""
-BEFORE, BEHIND = 24, 56
-"""Bytes quoted on either side of the first difference."""
-Sides = tuple[str, str]
-"""What stood there, what stands there; empty where a side has ended."""
-_TEXTS = frozenset({"tools_changed", "system_changed", "messages_changed"})
-"""Causes that are a change of what is said."""
-
-
-class Windows:
-    """The last bodies of all lanes."""
-
-    __slots__ = ("_bodies", "_n_bytes")
-
-    def __init__(self) -> None:
-        self._bodies: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._n_bytes = 0
-
-    def see(self, analyzed: AnalyzedCall) -> Sides | None:
-        """The next call; gives both sides of what it broke."""
-        call = analyzed.call
-        if not isinstance(call.prompt, Bodies) or complete_usage(call) is None:
-            return None
-        place, raw = (call.session, call.lane), call.prompt.request
-        before = self._bodies.pop(place, b"")
-        self._keep(place, raw, len(before))
-        has_text_cause = before and analyzed.miss and analyzed.miss.is_loss and analyzed.miss.cause in _TEXTS
-        return _sides(before, raw, call.provider, call.model) if has_text_cause else None
-
-    def _keep(self, place: tuple[str, str], raw: bytes, n_gone: int) -> None:
-        self._bodies[place] = raw
-        self._n_bytes += len(raw) - n_gone
-        while self._n_bytes > MOST_BYTES and len(self._bodies) > 1:
-            self._n_bytes -= len(self._bodies.popitem(last=False)[1])
-
-
-def _sides(before: bytes, now: bytes, provider: str, model: str) -> Sides | None:
-    older, newer = read_body(before, provider, model), read_body(now, provider, model)
-    difference = divergence(older.layout, newer.layout) if older and newer else None
-    return (
-        (_quoted(older.layout, difference), _quoted(newer.layout, difference))
-        if older and newer and difference
-        else None
-    )
-
-
-def _quoted(layout: PromptLayout, difference: Divergence) -> str:
-    """The block around the place; secrets go before it is cut, as half of one looks like none."""
-    body = redact(layout.columns.body(difference.segment)) if difference.segment < layout.n else b""
-    first, last = max(0, difference.offset - BEFORE), difference.offset + BEHIND
-    text = body[first:last].decode("utf-8", "replace").strip("\ufffd")
-    return ("…" if first else "") + text + ("…" if last < len(body) else "") if text else ""
-
+from contextkit.ledger.misses import AnalyzedCall, Miss
 
 UNKNOWN = -1
 """A count nobody knows."""
@@ -98,7 +34,6 @@ class Session:
         "name",
         "place",
         "project",
-        "sides",
     )
 
     def __init__(self, name: str) -> None:
@@ -116,19 +51,15 @@ class Session:
         """Lane → who it is."""
         self.misses: dict[int, tuple[Miss, str]] = {}
         """Call → its miss and what the provider said of it."""
-        self.sides: dict[int, Sides] = {}
-        """Call → what stood and what stands where it broke its prefix."""
 
     def __len__(self) -> int:
         return len(self.at)
 
-    def add(self, analyzed: AnalyzedCall, sides: Sides | None) -> None:
+    def add(self, analyzed: AnalyzedCall) -> None:
         """One more call."""
         call, usage = analyzed.call, analyzed.usage
         if analyzed.miss:
             self.misses[len(self.at)] = analyzed.miss, analyzed.diagnosis
-        if sides:
-            self.sides[len(self.at)] = sides
         self.at.append(call.at)
         self.cost.append(nan if analyzed.cost_usd is None else analyzed.cost_usd)
         billed = (usage.read, usage.written, usage.fresh, usage.output) if usage else (None,) * 4
@@ -165,9 +96,6 @@ class Columns:
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
         """In order of appearance."""
-        self.savings = Savings()
-        """What a replay says of the fixes."""
-        self._windows = Windows()
 
     def __call__(self, analyzed: AnalyzedCall) -> None:
         """One more call."""
@@ -175,8 +103,7 @@ class Columns:
         session = self.sessions.get(name)
         if session is None:
             session = self.sessions[name] = Session(name)
-        session.add(analyzed, self._windows.see(analyzed))
-        self.savings.see(analyzed)
+        session.add(analyzed)
 
     def dearest(self) -> list[Session]:
         """The sessions, those that cost most first, then those with most calls."""

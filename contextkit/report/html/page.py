@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from contextkit.canonical import Json, canonical
-from contextkit.report.contents import Contents, losses, project_names, session_names
+from contextkit.report.contents import Contents, project_names, session_names
 from contextkit.report.html.charts import as_json, drawn, series
 from contextkit.report.html.columns import Columns
 from contextkit.report.html.sections import sections
@@ -27,10 +27,9 @@ def page(contents: Contents, columns: Columns) -> str:
     for session in ranked:
         session.label = names.get(session.name, session.name)
         session.place = projects[session.project] if session.project else ""
-    over_time, waterfalls = series(columns, ranked), drawn(ranked)
+    over_time, waterfalls = series(columns, ranked), drawn(ranked, contents.changed)
     data: dict[str, Json] = {"time": as_json(over_time), "sessions": waterfalls}
-    savings = columns.savings.savings_of(loss.cause for loss in losses(contents.summary))
-    body = "".join(sections(contents, ranked, over_time, waterfalls, savings))
+    body = "".join(sections(contents, ranked, over_time, waterfalls))
     title = f"Prompt cache report: {contents.title}"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

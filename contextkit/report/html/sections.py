@@ -6,7 +6,7 @@ Takes `Contents` and what is drawn, gives HTML, in which everything that came fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from contextkit.canonical import Json
@@ -14,12 +14,11 @@ from contextkit.ledger.figures import Count, Dollars, Share
 from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row
 from contextkit.report import tables
-from contextkit.report.contents import Contents, Fault, Loss, Part, notes, total_loss, unknowns
-from contextkit.report.fixes import fix_of
+from contextkit.report.contents import Contents, Fault, Part, notes, total_loss, unknowns
 from contextkit.report.html.charts import WORDS, Series, tree
-from contextkit.report.html.columns import Session, Sides, Sums
+from contextkit.report.html.columns import Session, Sums
 from contextkit.report.html.markup import Html, coded, table_html
-from contextkit.report.html.savings import Saving
+from contextkit.report.overview import avoidable
 from contextkit.report.tables import Cell, Column, Table
 from contextkit.terminal import sanitize_html
 
@@ -32,7 +31,6 @@ def sections(
     ranked: Sequence[Session],
     over_time: Series,
     waterfalls: Sequence[dict[str, Json]],
-    savings: Mapping[str, Saving],
 ) -> Iterator[str]:
     """Yield each section; `ranked` are the sessions, the dearest first, `waterfalls` those of them that are drawn."""
     yield f"<header><h1>Prompt cache report</h1><p>{sanitize_html(contents.title)}</p>"
@@ -46,9 +44,10 @@ def sections(
     if not contents.summary.calls:
         return
     yield _tiles(contents)
+    yield from _actions(contents)
     yield from _summary(contents)
     yield "<noscript><p>The charts need scripts, which this browser does not run; every number is in the tables.</p></noscript>\n"
-    yield from _misses(contents, ranked, savings)
+    yield from _misses(contents)
     yield _waterfall(waterfalls, len(ranked))
     yield from _time(over_time)
     yield from _groups(contents)
@@ -83,10 +82,26 @@ def _summary(contents: Contents) -> Iterator[str]:
         yield "</ul></section>\n"
 
 
-def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str, Saving]) -> Iterator[str]:
-    yield '<section id="misses" aria-labelledby="h-misses" tabindex="-1"><h2 id="h-misses">Misses and their fixes</h2>\n'
-    causes = tables.causes(contents, lambda loss: _saved(loss, savings.get(loss.cause)))
-    listed = tables.misses(contents, MISSES, _places(ranked))
+def _actions(contents: Contents) -> Iterator[str]:
+    """Yield what the readers can do, with what the replay says that it saves."""
+    table = tables.actions(contents)
+    yield '<section id="actions" aria-labelledby="h-actions"><h2 id="h-actions">What to change</h2>\n'
+    line = avoidable(contents)
+    yield f"<p><strong>{sanitize_html(' '.join(line.split()))}</strong></p>\n" if line else ""
+    if not table.rows:
+        yield "<p>Nothing that a replay or a cause supports.</p></section>\n"
+        return
+    yield table_html(table, is_cards=True)
+    yield (
+        '<p class="note">An amount is what a replay of all calls with this one change saves, net; the line above is the replay with all of '
+        "them. Advice without a replay has no amount. A figure behind \u00b1 is how far the replay of the calls as they were is from their "
+        "bills, where that is more than the saving.</p></section>\n"
+    )
+
+
+def _misses(contents: Contents) -> Iterator[str]:
+    yield '<section id="misses" aria-labelledby="h-misses" tabindex="-1"><h2 id="h-misses">Misses</h2>\n'
+    causes, listed = tables.causes(contents), tables.misses(contents, MISSES, _places(contents))
     if not causes.rows or not listed.rows:
         row = contents.summary.total
         text = "No call read clearly less than it could have"
@@ -97,46 +112,21 @@ def _misses(contents: Contents, ranked: Sequence[Session], savings: Mapping[str,
         yield f"<p>{text}.</p></section>\n"
         return
     yield table_html(causes, is_cards=True)
-    yield (
-        '<p class="note"><strong>replayed</strong>: the sessions with such misses once more through the reference cache, with that one '
-        "thing changed and paid for; in brackets the spread over what no record says (<code>contextkit whatif</code> tells more). "
-        "<strong>by the bills</strong>: what the misses cost above reading, which a fix saves at most.</p>\n"
-    )
     yield f"<details{' open' if len(listed.rows) <= 12 else ''}><summary>Each miss</summary>"
     yield f"{table_html(listed, is_cards=True)}</details></section>\n"
 
 
-def _saved(loss: Loss, saving: Saving | None) -> Cell:
-    """A replay's figure with its spread.
-
-    Else what the misses cost, marked as such; nothing for a cause that nobody knows.
-    """
-    if saving is None and not fix_of(loss).saves:
-        return None
-    if saving is None:
-        return Html(f'up to {Dollars(loss.cost_usd)} <span class="how">by the bills</span>')
-    low, high = str(Dollars(saving.low_usd)), str(Dollars(saving.high_usd))
-    spread = f" ({low} to {high})" if low != high else ""
-    return Html(f'{Dollars(saving.usd)}{spread} <span class="how">replayed: {saving.fix}</span>')
-
-
-def _places(ranked: Sequence[Session]) -> Callable[[Miss], Cell]:
-    """Return what draws the place of a miss, with both sides of the first difference where a body shows them."""
-    sides = {
-        session.misses[place][0].index: both
-        for session in ranked
-        for place, both in session.sides.items()
-        if place in session.misses
-    }
+def _places(contents: Contents) -> Callable[[Miss], Cell]:
+    """Return what draws the place of a miss, with both sides of the change where a body shows them."""
 
     def where(miss: Miss) -> Cell:
-        evidence, both = tables.where_text(miss), sides.get(miss.index)
+        evidence, both = tables.where_text(miss), contents.changed.get(miss.index)
         return Html(f"{sanitize_html(evidence)}{_quoted(both)}") if both else evidence
 
     return where
 
 
-def _quoted(sides: Sides) -> str:
+def _quoted(sides: tuple[str, str]) -> str:
     was, now = (f"<code>{sanitize_html(text)}</code>" if text else "nothing" for text in sides)
     return f'<span class="sides"><span>was {was}</span> <span>now {now}</span></span>'
 
