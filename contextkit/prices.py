@@ -105,6 +105,19 @@ def price_of(
     return partial(_cost, _rates(provider, model, _moment(at), service_tier, _state()))
 
 
+TokenPrice = Callable[[int, int, int, int, int], float]
+"""Dollars of a call with so many tokens fresh, read, written short, written long and generated."""
+
+
+def token_price_of(provider: str, model: str, at: float | None = None, service_tier: str = "") -> TokenPrice:
+    """Return what `price_of` does, for tokens that are all known.
+
+    >>> token_price_of("anthropic", "claude-opus-4-5")(0, 1_000_000, 0, 0, 0)
+    0.5
+    """
+    return _rates(provider, model, _moment(at), service_tier, _state()).usd
+
+
 def first_tier(provider: str, model: str, at: float, service_tier: str = "") -> int | None:
     """Prompt tokens above which a call is billed at a higher tier; None where the model has one price for every size.
 
@@ -283,6 +296,12 @@ class _Rates:
             if prompt > above:
                 return rate
         return self.per_token[-1][1]
+
+    def usd(self, fresh: int, read: int, short: int, long: int, output: int) -> float:
+        """Dollars for the tokens of one call."""
+        for_fresh, for_read, for_short, for_long, for_output = self.above(fresh + read + short + long)
+        paid = fresh * for_fresh + read * for_read + short * for_short + long * for_long
+        return paid + output * for_output
 
 
 @lru_cache(maxsize=1024)

@@ -56,7 +56,7 @@ class ReplayedCall:
         """`earlier_at`: start of the call that it was compared with; None where there is none."""
         call, miss = analyzed.call, analyzed.miss
         self.row = find_model(call.model) or model_named(call.model, call.provider)
-        self.price = prices.price_of(call.provider, call.model, call.at, usage.service_tier)
+        self.price = prices.token_price_of(call.provider, call.model, call.at, usage.service_tier)
         self.at, self.earlier_at = call.at, earlier_at
         self.ends = max(call.at, call.first_byte_at or call.at, call.ended_at or call.at)
         self.begins = self.ends if call.first_byte_at is None else max(call.at, call.first_byte_at)
@@ -79,19 +79,18 @@ class ReplayedCall:
     @property
     def is_unmarked(self) -> bool:
         """Return whether it has no breakpoint, where a breakpoint would have written something."""
-        return self.is_marked and self.bill[0] == self.size >= self.row.min_tokens
+        return self.bill[0] == self.size >= self.row.min_tokens and self.is_marked
 
     def usd(self, bill: Bill) -> float:
         """Return the list price of the call with this bill of its prompt."""
-        fresh, read, short, long = bill
-        return self.price(Usage(fresh, read, short, long, self.output)) or 0.0
+        return self.price(*bill, self.output)
 
     def asked_of(self, model: Model, scale: float) -> ReplayedCall:
         """Return the call as another model would get it, at `scale` of its tokens for one of the recorded ones."""
         other = copy(self)
         fresh, read, _, long = self.bill
         ends = [round(end * scale) for end in (read, read + long, self.size - fresh, self.size)]
-        other.row, other.price = model, prices.price_of(model.provider, model.name)
+        other.row, other.price = model, prices.token_price_of(model.provider, model.name)
         other.size, other.output = ends[3], round(self.output * scale)
         other.bill = ends[3] - ends[2], ends[0], ends[2] - ends[1], ends[1] - ends[0]
         other.repeats = round((self.expected if self.cause == "model_changed" else self.repeats) * scale)
@@ -304,7 +303,7 @@ class _Run:
         written: list[tuple[int, int]] = []
         if not call.is_marked:
             short, place = call.size, 0
-        elif call.is_unmarked and "no_breakpoint" in self._change.cures:
+        elif "no_breakpoint" in self._change.cures and call.is_unmarked:
             short = call.size
         elif place and (long or not short):
             is_long = bool(long) or (True in last and False not in last)
@@ -402,7 +401,7 @@ def compacted_usd(calls: Sequence[ReplayedCall], bills: Sequence[Bill], *, is_ca
             removed = min(left, call.size) - head - SUMMARY_TOKENS - TAIL_TOKENS
             if removed > (tried[-1][0] * GROWTH if tried else 0):
                 history = (0, left) if is_cached else (left, 0)
-                summary = call.price(Usage(*history, 0, 0, SUMMARY_TOKENS)) or 0.0
+                summary = call.price(*history, 0, 0, SUMMARY_TOKENS)
                 tried.append([removed, -summary])
         if tried:
             usd = call.usd(bill)
