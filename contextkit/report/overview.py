@@ -207,22 +207,21 @@ def _spent(contents: Contents, width: int) -> Iterator[str]:
     read = f"{Share(total.hit_rate).spaced} of input read from cache"
     priced = f"{prices} · {read}" if total.cost_usd is not None else read
     yield from _wrapped(f"spent       {total.spent!s:<11} {priced}", width, " " * 12)
-    line = avoidable(contents)
-    yield from _wrapped(line, width, " " * 12) if line else []
+    saved = avoidable(contents)
+    yield from _wrapped(f"avoidable   {saved[0]:<11} {saved[1]}", width, " " * 12) if saved else []
 
 
-def avoidable(contents: Contents) -> str:
-    """Say what all actions of the readers save together; empty where nothing was replayed."""
+def avoidable(contents: Contents) -> tuple[str, str] | None:
+    """Return what all actions of the readers save together, and its share of the bill; None where nothing was replayed."""
     what_if = contents.what_if
     if what_if is None or not what_if.recorded_usd:
-        return ""
+        return None
     share, n = (
         Share(what_if.together_usd / what_if.recorded_usd).spaced,
         sum(1 for row in action_rows(contents) if row.saving),
     )
     changes = {1: "this change", 2: "both changes"}.get(n, f"all {n:,} changes")
-    how = f", by a replay with {changes}, net" if n else ""
-    return f"avoidable   {dollars(what_if.together_usd):<11} {share}{how}"
+    return dollars(what_if.together_usd), f"{share}, by a replay with {changes}, net" if n else share
 
 
 def _actions(rows: Sequence[ActionRow], n_more: int, width: int) -> Iterator[str]:
