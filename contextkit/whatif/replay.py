@@ -149,14 +149,17 @@ class _Entry:
 class _MarkedEntries:
     """What a conversation has in a cache that writes where breakpoints stand: entries in the order of their lengths."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_ends", "_entries")
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
+        self._ends: list[int] = []
+        """Their lengths."""
 
     def cut(self, n_tokens: int, at: float) -> None:
         """Forget what stands behind the part of the prompt that goes on."""
-        while self._entries and self._entries[-1].tokens > n_tokens:
+        while self._ends and self._ends[-1] > n_tokens:
+            self._ends.pop()
             self._entries.pop()
 
     def longest(self, limit: int, at: float) -> int:
@@ -169,22 +172,26 @@ class _MarkedEntries:
     def read(self, n_tokens: int, places: Sequence[int], at: float) -> None:
         """Renew the entry that was read, and those at breakpoints below it."""
         for place in {n_tokens, *places}:
-            index = bisect_left(self._entries, place, key=_tokens)
-            entry = self._entries[index] if index < len(self._entries) else None
-            if entry and entry.tokens == place <= n_tokens and entry.visible_at <= at < entry.expires_at:
+            entry = self._entry(place) if place <= n_tokens else None
+            if entry is not None and entry.visible_at <= at < entry.expires_at:
                 entry.expires_at = max(entry.expires_at, at + entry.ttl_seconds)
 
     def write(self, n_tokens: int, ttl: int, at: float, visible_at: float) -> None:
         """Add an entry whose lifetime starts at `at`; a live one of this length keeps the longer lifetime."""
-        index = bisect_left(self._entries, n_tokens, key=_tokens)
-        old = self._entries[index] if index < len(self._entries) else None
-        if old is None or old.tokens != n_tokens:
+        old = self._entry(n_tokens)
+        if old is None:
+            index = bisect_left(self._ends, n_tokens)
+            self._ends.insert(index, n_tokens)
             self._entries.insert(index, _Entry(n_tokens, ttl, at + ttl, visible_at))
         elif old.expires_at > visible_at:
             old.ttl_seconds = max(old.ttl_seconds, ttl)
             old.expires_at = max(old.expires_at, at + old.ttl_seconds)
         else:
             old.ttl_seconds, old.expires_at, old.visible_at = ttl, at + ttl, visible_at
+
+    def _entry(self, n_tokens: int) -> _Entry | None:
+        index = bisect_left(self._ends, n_tokens)
+        return self._entries[index] if index < len(self._ends) and self._ends[index] == n_tokens else None
 
 
 class _WholeEntries:
@@ -220,10 +227,6 @@ class _WholeEntries:
     def write(self, n_tokens: int, ttl: int, at: float, visible_at: float) -> None:
         """Add a prompt whose lifetime starts at `at`."""
         self._entries.append(_Entry(n_tokens, ttl, at + ttl, visible_at))
-
-
-def _tokens(entry: _Entry) -> int:
-    return entry.tokens
 
 
 @dataclass(slots=True)
@@ -335,7 +338,9 @@ def _bill(call: ReplayedCall, read: int, written: Sequence[tuple[int, int]]) -> 
         is_long = is_long_ttl(written[0][1])
         return fresh, read, 0 if is_long else new - fresh, new - fresh if is_long else 0
     end, short, long = read, 0, 0
-    for place, ttl in sorted(written, key=lambda mark: (-mark[1], mark[0])):
+    if len(written) > 1:
+        written = sorted(written, key=lambda mark: (-mark[1], mark[0]))
+    for place, ttl in written:
         new, end = max(place - end, 0), max(place, end)
         short, long = (short, long + new) if is_long_ttl(ttl) else (short + new, long)
     return call.size - end, read, short, long
