@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from contextkit.ledger.figures import Share, dollars
 from contextkit.report.contents import Contents, Loss, project_names
 from contextkit.whatif.actions import Action, Step, action_of, actions
-from contextkit.whatif.changes import COMPACT
-from contextkit.whatif.what_if import LEAST_USD, MAIN, SUB_AGENTS, Saving
+from contextkit.whatif.changes import COMPACT, MAIN, SUB_AGENTS
+from contextkit.whatif.what_if import LEAST_USD, Saving
 
 MOST_ACTIONS = 3
 """Actions on the first screen."""
@@ -76,7 +76,12 @@ class ActionRow:
     def how(self) -> str:
         """Say what the losses look like and what this reader does."""
         program = f"{self.program}: " if self.is_named and self.program else ""
-        return f"{self.evidence} {program}{self.step.text}".strip()
+        return f"{self.evidence} {program}{self.text}".strip()
+
+    @property
+    def text(self) -> str:
+        """The setting or code."""
+        return self.step.text_for(self.saving.agents if self.saving else "")
 
     @property
     def evidence(self) -> str:
@@ -95,7 +100,9 @@ class ActionRow:
 
 
 def action_rows(contents: Contents) -> list[ActionRow]:
-    """Return what the readers can do: first what saves most by the replay, then advice without an amount, dearest first."""
+    """Return what the readers can do: first what saves most by the replay, then savings smaller than its error, then advice
+    without an amount.
+    """
     what_if = contents.what_if
     savings = {(one.change, one.program, one.agents): one for one in _best(what_if.savings)} if what_if else {}
     losses: dict[tuple[str, str], list[Loss]] = {}
@@ -122,7 +129,7 @@ def action_rows(contents: Contents) -> list[ActionRow]:
         error = what_if.error_of(program) if what_if else 0.0
         project = names[known[-1]] if known else ""
         rows.append(ActionRow(action, step, program, saving, error, own, len(known), project, is_named))
-    return sorted(rows, key=lambda row: (-(row.saving.usd if row.saving else 0.0), *_rank(row.losses)))
+    return sorted(rows, key=_rank)
 
 
 def _best(savings: Sequence[Saving]) -> Iterator[Saving]:
@@ -135,8 +142,11 @@ def _best(savings: Sequence[Saving]) -> Iterator[Saving]:
         chosen.add(kind)
 
 
-def _rank(losses: tuple[Loss, ...]) -> tuple[float, int]:
-    return -sum(loss.cost_usd or 0.0 for loss in losses), -sum(loss.lost_tokens for loss in losses)
+def _rank(row: ActionRow) -> tuple[bool, float, float, int]:
+    """Return the key by which actions are sorted: amounts larger than the error of the replay first."""
+    usd = row.saving.usd if row.saving else 0.0
+    cost, tokens = sum(loss.cost_usd or 0.0 for loss in row.losses), sum(loss.lost_tokens for loss in row.losses)
+    return usd <= row.error_usd, -usd, -cost, -tokens
 
 
 def out_of_hands(contents: Contents) -> Loss | None:

@@ -341,7 +341,8 @@ def actions(contents: Contents, source: Callable[[ActionRow], Cell] = attrgetter
         ),
         Column("source", source, is_number=False, is_extra=True, formats=("page",)),
         Column("evidence", lambda row: row.evidence or None, formats=JSON),
-        *_attributes(JSON, "reader", "text", "source", "grade", of="step"),
+        *_attributes(JSON, "reader", "source", "grade", of="step"),
+        *_attributes(JSON, "text"),
         Column("date", lambda row: row.step.date.isoformat(), formats=JSON),
     )
     return Table("What to change", columns, action_rows(contents))
