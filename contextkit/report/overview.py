@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from contextkit.ledger.figures import Share, dollars
 from contextkit.report.contents import Contents, Loss, project_names
 from contextkit.whatif.actions import Action, Step, action_of, actions
-from contextkit.whatif.changes import COMPACT
+from contextkit.whatif.changes import COMPACT, CURES
 from contextkit.whatif.what_if import LEAST_USD, MAIN, SUB_AGENTS, Saving
 
 MOST_ACTIONS = 3
@@ -110,7 +110,7 @@ def action_rows(contents: Contents) -> list[ActionRow]:
     for name, program, agents in (*savings, *((*key, "") for key in losses if key not in taken)):
         action, saving = actions()[name], savings.get((name, program, agents))
         step, own = action.step_for(program), tuple(losses.get((name, program), ()))
-        is_priced = action.is_replayed and all(loss.cost_usd is not None for loss in own)
+        is_priced = bool(what_if) and action.is_replayed and all(loss.cost_usd is not None for loss in own)
         is_idle = saving.usd <= LEAST_USD if saving else is_priced or not any(loss.lost_tokens for loss in own)
         if step is None or is_idle:
             continue
@@ -144,7 +144,7 @@ def out_of_hands(contents: Contents) -> Loss | None:
 
     The sum has the cause `other_server` where all of them do.
     """
-    return _joined(loss for loss in _lost(contents) if loss.cause != _UNKNOWN and not _has_step(loss))
+    return _joined(loss for loss in _lost(contents) if loss.cause != _UNKNOWN and not _is_in_hand(contents, loss))
 
 
 def without_cause(contents: Contents) -> Loss | None:
@@ -157,9 +157,14 @@ def _lost(contents: Contents) -> Iterator[Loss]:
     return (loss for loss in contents.by_program if loss.cause not in free)
 
 
-def _has_step(loss: Loss) -> bool:
-    action = action_of(loss.cause)
-    return action is not None and action.step_for(loss.program) is not None
+def _is_in_hand(contents: Contents, loss: Loss) -> bool:
+    """Return whether a reader has a step against these misses that, where it was replayed, ends some of them."""
+    action, what_if = action_of(loss.cause), contents.what_if
+    if action is None or action.step_for(loss.program) is None:
+        return False
+    if what_if is None or loss.cost_usd is None or action.name not in CURES:
+        return True
+    return any((one.change, one.program) == (action.name, loss.program) for one in what_if.savings)
 
 
 def _joined(losses: Iterator[Loss]) -> Loss | None:
@@ -245,6 +250,8 @@ def _nothing(contents: Contents) -> str:
     few = " of those that say their usage" if total.is_partial else ""
     if without_cause(contents) or out_of_hands(contents):
         return "Nothing to change: what was lost is not in your hands, or its cause is unknown."
+    if contents.summary.losses:
+        return "Nothing to change: by the replay, no change saves more than it costs."
     return f"Nothing to change: no call read clearly less than it could have{few}."
 
 
