@@ -50,22 +50,23 @@ class ReplayedCall:
         "repeats",
         "row",
         "size",
+        "usd",
     )
 
-    def __init__(self, analyzed: AnalyzedCall, usage: Usage, earlier_at: float | None) -> None:
-        """`earlier_at`: start of the call that it was compared with; None where there is none."""
+    def __init__(self, analyzed: AnalyzedCall, usage: Usage, usd: float, earlier_at: float | None) -> None:
+        """`usd`: its list price. `earlier_at`: start of the call that it was compared with; None where there is none."""
         call, miss = analyzed.call, analyzed.miss
         self.row = find_model(call.model) or model_named(call.model, call.provider)
         self.price = prices.price_of(call.provider, call.model, call.at, usage.service_tier)
-        self.at, self.earlier_at = call.at, earlier_at
+        self.at, self.earlier_at, self.usd = call.at, earlier_at, usd
         self.ends = max(call.at, call.first_byte_at or call.at, call.ended_at or call.at)
         self.begins = self.ends if call.first_byte_at is None else max(call.at, call.first_byte_at)
         self.bill: Bill = usage.fresh or 0, usage.read or 0, usage.write_5m or 0, usage.write_1h or 0
         self.size, self.output = usage.prompt or 0, usage.output or 0
         self.cause = miss.cause if miss else None
         self.expected = max(miss.expected_tokens if miss else 0, self.bill[1])
-        self.repeats = self.expected if self.cause in TIMELY else self.bill[1]
         gaps = analyzed.verdict.gaps if analyzed.verdict and miss and miss.is_loss else ()
+        self.repeats = self.bill[1] + sum(gap.tokens for gap in gaps if gap.is_avoidable and gap.cause in TIMELY)
         self.lost: dict[Cause, int] = {}
         for gap in gaps:
             if gap.is_avoidable and (gap.cause != "other_server" or self.row.takes_routing_key):
@@ -81,7 +82,7 @@ class ReplayedCall:
         """Return whether it has no breakpoint, where a breakpoint would have written something."""
         return self.is_marked and self.bill[0] == self.size >= self.row.min_tokens
 
-    def usd(self, bill: Bill) -> float:
+    def usd_of(self, bill: Bill) -> float:
         """Return the list price of the call with this bill of its prompt."""
         fresh, read, short, long = bill
         return self.price(Usage(fresh, read, short, long, self.output)) or 0.0
@@ -105,7 +106,9 @@ def replayed_call(analyzed: AnalyzedCall, earlier_at: float | None = None) -> Re
         return "the bill is unknown"
     if analyzed.list_cost_usd is None:
         return f"no price for {analyzed.call.model}"
-    return ReplayedCall(analyzed, usage, earlier_at) if usage.prompt else "nothing was sent"
+    if not usage.prompt:
+        return "nothing was sent"
+    return ReplayedCall(analyzed, usage, analyzed.list_cost_usd, earlier_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +285,7 @@ class _Run:
         self.was.unexplained.append(by_rule > read)
         if by_rule != read and call.cause in (None, "unknown"):
             self.was.n_misses += by_rule > read
-            self.was.error_usd += call.usd(_read_instead(call.bill, by_rule)) - call.usd(call.bill)
+            self.was.error_usd += call.usd_of(_read_instead(call.bill, by_rule)) - call.usd
 
     def _cured(self, call: ReplayedCall) -> int:
         """Return what a call reads at least once the causes of its miss are gone; 0 where they are not, or where it came
@@ -379,7 +382,7 @@ def as_it_was(calls: Sequence[ReplayedCall], *, is_from_end: bool = False) -> As
 def saved_usd(calls: Sequence[ReplayedCall], bills: Sequence[Bill]) -> float:
     """Return what the calls cost less with these bills of their prompts."""
     pairs = zip(calls, bills, strict=True)
-    return sum(call.usd(call.bill) - call.usd(bill) for call, bill in pairs if bill != call.bill)
+    return sum(call.usd - call.usd_of(bill) for call, bill in pairs if bill != call.bill)
 
 
 def compacted_usd(calls: Sequence[ReplayedCall], bills: Sequence[Bill], *, is_cached: bool = True) -> tuple[float, int]:
@@ -405,9 +408,9 @@ def compacted_usd(calls: Sequence[ReplayedCall], bills: Sequence[Bill], *, is_ca
                 summary = call.price(Usage(*history, 0, 0, SUMMARY_TOKENS)) or 0.0
                 tried.append([removed, -summary])
         if tried:
-            usd = call.usd(bill)
+            usd = call.usd_of(bill)
             for one in tried:
-                one[1] += usd - call.usd(_without(bill, int(one[0]), is_cold=is_cold))
+                one[1] += usd - call.usd_of(_without(bill, int(one[0]), is_cold=is_cold))
         left, head = call.size + call.output, min(head or bill[1], bill[1] or head)
     best = max((saved for _, saved in tried), default=0.0)
     return total + max(best, 0.0), n + (best > 0)

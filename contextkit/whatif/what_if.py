@@ -257,7 +257,7 @@ class Replays:
     def _fold(self, lane: _Lane) -> None:
         """Replay a conversation that is over."""
         calls, sums, was = lane.calls, self._sums[lane.program], as_it_was(lane.calls)
-        sums.usd += math.fsum(call.usd(call.bill) for call in calls)
+        sums.usd += math.fsum(call.usd for call in calls)
         sums.error_usd += was.error_usd
         sums.n_misses += was.n_misses
         sums.n_reads += sum(was.seeded) - sum(was.unexplained)
@@ -336,7 +336,7 @@ def _ask(model: Model, other: OtherModel, calls: Sequence[ReplayedCall]) -> None
         asked = [call.asked_of(model, scale * factor) for call in calls]
         bills.append(
             math.fsum(
-                call.usd(bill) for call, bill in zip(asked, replay(asked, Change(), as_it_was(calls)), strict=True)
+                call.usd_of(bill) for call, bill in zip(asked, replay(asked, Change(), as_it_was(calls)), strict=True)
             )
         )
     other.after_usd += bills[0]
