@@ -251,7 +251,7 @@ def _nothing(contents: Contents) -> str:
     if without_cause(contents) or out_of_hands(contents):
         return "Nothing to change: what was lost is not in your hands, or its cause is unknown."
     if contents.summary.losses:
-        return "Nothing to change: by the replay, no change saves more than it costs."
+        return "Nothing to change: no change saves more than it costs."
     return f"Nothing to change: no call read clearly less than it could have{few}."
 
 
