@@ -126,7 +126,7 @@ def _opening(found: WhatIf) -> Iterator[str]:
 
 def _what(saving: Saving) -> str:
     step = actions()[saving.change].step_for(saving.program)
-    return step.text.replace("`", "") if step else "not in the hands of its users"
+    return step.text_for(saving.agents).replace("`", "") if step else "not in the hands of its users"
 
 
 def _where(saving: Saving) -> str:

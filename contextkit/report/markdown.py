@@ -43,7 +43,8 @@ def _lines(contents: Contents) -> Iterator[str]:
         return
     yield from ["", f"Counted: {escaped(contents.counted)}"] if contents.counted else []
     yield from (part for line in notes(contents) for part in ("", escaped(line)))
-    yield from ["", escaped(avoidable(contents))] if avoidable(contents) else []
+    saved = avoidable(contents)
+    yield from ["", escaped(f"Avoidable: {saved[0]} ({saved[1]})")] if saved else []
     yield from _table(tables.actions(contents))
     yield from _table(tables.by_project(contents, ROWS))
     yield from _table(tables.causes(contents))

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from contextkit.ledger.figures import Share, dollars
 from contextkit.report.contents import Contents, Loss, project_names
 from contextkit.whatif.actions import Action, Step, action_of, actions
-from contextkit.whatif.changes import COMPACT, CURES
-from contextkit.whatif.what_if import LEAST_USD, MAIN, SUB_AGENTS, Saving
+from contextkit.whatif.changes import COMPACT, CURES, MAIN, SUB_AGENTS
+from contextkit.whatif.what_if import LEAST_USD, Saving
 
-MOST_ACTIONS = 3
-"""Actions on the first screen."""
+MOST_ACTIONS, MOST_LINES = 3, 19
+"""Actions on the first screen, and its lines: with a title and the commands that tell more it has 25."""
 SHORT_NAME = 12
 """Characters of a project's name that has room beside a number of sessions."""
 DAY = 86_400
@@ -76,7 +76,12 @@ class ActionRow:
     def how(self) -> str:
         """Say what the losses look like and what this reader does."""
         program = f"{self.program}: " if self.is_named and self.program else ""
-        return f"{self.evidence} {program}{self.step.text}".strip()
+        return f"{self.evidence} {program}{self.text}".strip()
+
+    @property
+    def text(self) -> str:
+        """The setting or code."""
+        return self.step.text_for(self.saving.agents if self.saving else "")
 
     @property
     def evidence(self) -> str:
@@ -95,7 +100,9 @@ class ActionRow:
 
 
 def action_rows(contents: Contents) -> list[ActionRow]:
-    """Return what the readers can do: first what saves most by the replay, then advice without an amount, dearest first."""
+    """Return what the readers can do: first what saves most by the replay, then savings smaller than its error, then advice
+    without an amount.
+    """
     what_if = contents.what_if
     savings = {(one.change, one.program, one.agents): one for one in _best(what_if.savings)} if what_if else {}
     losses: dict[tuple[str, str], list[Loss]] = {}
@@ -122,7 +129,7 @@ def action_rows(contents: Contents) -> list[ActionRow]:
         error = what_if.error_of(program) if what_if else 0.0
         project = names[known[-1]] if known else ""
         rows.append(ActionRow(action, step, program, saving, error, own, len(known), project, is_named))
-    return sorted(rows, key=lambda row: (-(row.saving.usd if row.saving else 0.0), *_rank(row.losses)))
+    return sorted(rows, key=_rank)
 
 
 def _best(savings: Sequence[Saving]) -> Iterator[Saving]:
@@ -135,8 +142,11 @@ def _best(savings: Sequence[Saving]) -> Iterator[Saving]:
         chosen.add(kind)
 
 
-def _rank(losses: tuple[Loss, ...]) -> tuple[float, int]:
-    return -sum(loss.cost_usd or 0.0 for loss in losses), -sum(loss.lost_tokens for loss in losses)
+def _rank(row: ActionRow) -> tuple[bool, float, float, int]:
+    """Return the key by which actions are sorted: amounts larger than the error of the replay first."""
+    usd = row.saving.usd if row.saving else 0.0
+    cost, tokens = sum(loss.cost_usd or 0.0 for loss in row.losses), sum(loss.lost_tokens for loss in row.losses)
+    return usd <= row.error_usd, -usd, -cost, -tokens
 
 
 def out_of_hands(contents: Contents) -> Loss | None:
@@ -180,18 +190,15 @@ def _joined(losses: Iterator[Loss]) -> Loss | None:
 
 def overview(contents: Contents, width: int) -> Iterator[str]:
     """Yield the lines of the first screen, none wider than `width` unless a word is."""
-    rows = action_rows(contents)
-    yield from _spent(contents, width)
-    yield ""
-    yield from (
-        _actions(rows[:MOST_ACTIONS], max(0, len(rows) - MOST_ACTIONS), width)
-        if rows
-        else _wrapped(_nothing(contents), width)
-    )
-    rest = list(_rest(contents))
-    yield from [""] if rest else []
-    for line in rest:
-        yield from _wrapped(line, width)
+    rows, spent, rest = action_rows(contents), list(_spent(contents, width)), list(_rest(contents))
+    below = ["", *(part for line in rest for part in _wrapped(line, width))] if rest else []
+    for n in range(min(MOST_ACTIONS, len(rows)), 0, -1):
+        listed = list(_actions(rows[:n], len(rows) - n, width))
+        if len(spent) + 1 + len(listed) + len(below) <= MOST_LINES:
+            break
+    else:
+        listed = listed if rows else _wrapped(_nothing(contents), width)
+    yield from (*spent, "", *listed, *below)
 
 
 def _spent(contents: Contents, width: int) -> Iterator[str]:
@@ -212,22 +219,21 @@ def _spent(contents: Contents, width: int) -> Iterator[str]:
     read = f"{Share(total.hit_rate).spaced} of input read from cache"
     priced = f"{prices} · {read}" if total.cost_usd is not None else read
     yield from _wrapped(f"spent       {total.spent!s:<11} {priced}", width, " " * 12)
-    line = avoidable(contents)
-    yield from _wrapped(line, width, " " * 12) if line else []
+    saved = avoidable(contents)
+    yield from _wrapped(f"avoidable   {saved[0]:<11} {saved[1]}", width, " " * 12) if saved else []
 
 
-def avoidable(contents: Contents) -> str:
-    """Say what all actions of the readers save together; empty where nothing was replayed."""
+def avoidable(contents: Contents) -> tuple[str, str] | None:
+    """Return what all actions of the readers save together, and its share of the bill; None where nothing was replayed."""
     what_if = contents.what_if
     if what_if is None or not what_if.recorded_usd:
-        return ""
+        return None
     share, n = (
         Share(what_if.together_usd / what_if.recorded_usd).spaced,
         sum(1 for row in action_rows(contents) if row.saving),
     )
     changes = {1: "this change", 2: "both changes"}.get(n, f"all {n:,} changes")
-    how = f", by a replay with {changes}, net" if n else ""
-    return f"avoidable   {dollars(what_if.together_usd):<11} {share}{how}"
+    return dollars(what_if.together_usd), f"{share}, by a replay with {changes}, net" if n else share
 
 
 def _actions(rows: Sequence[ActionRow], n_more: int, width: int) -> Iterator[str]:

@@ -319,8 +319,8 @@ def _of_part(column: Column[Row]) -> Column[Part]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def actions(contents: Contents) -> Table[ActionRow]:
-    """Return the table of what the readers can do, what saves most first."""
+def actions(contents: Contents, source: Callable[[ActionRow], Cell] = attrgetter("step.source")) -> Table[ActionRow]:
+    """Return the table of what the readers can do, what saves most first; `source` draws where a step comes from."""
     columns: tuple[Column[ActionRow], ...] = (
         Column("what to change", lambda row: Words(row.title), is_number=False, formats=READERS),
         *_attributes(JSON, "name", "title", of="action"),
@@ -339,8 +339,10 @@ def actions(contents: Contents) -> Table[ActionRow]:
             least=NARROW,
             formats=READERS,
         ),
+        Column("source", source, is_number=False, is_extra=True, formats=("page",)),
         Column("evidence", lambda row: row.evidence or None, formats=JSON),
-        *_attributes(JSON, "reader", "text", "source", "grade", of="step"),
+        *_attributes(JSON, "reader", "source", "grade", of="step"),
+        *_attributes(JSON, "text"),
         Column("date", lambda row: row.step.date.isoformat(), formats=JSON),
     )
     return Table("What to change", columns, action_rows(contents))

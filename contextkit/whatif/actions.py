@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 
 from contextkit.ledger.misses import AnalyzedCall
-from contextkit.whatif.changes import CHANGES
+from contextkit.whatif.changes import CHANGES, SUB_AGENTS
 
 AUTHOR, OPERATOR = "author", "operator"
 """Readers that are no users of an agent program: who writes the program, who runs the engine."""
@@ -34,8 +34,14 @@ class Step:
     """When that was read."""
     grade: str
     """`documented`, `measured` or `assumed`."""
+    sub_agents: str = ""
+    """What to do instead for sub-agents, where they have a setting of their own."""
     is_prefix_shared: bool = True
     """Of a compaction: whether the program's request for a summary reads the conversation from the cache."""
+
+    def text_for(self, agents: str) -> str:
+        """Return what to do for one kind of conversations (`main`, `sub-agents`), or for all."""
+        return self.sub_agents or self.text if agents == SUB_AGENTS else self.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,3 +30,5 @@ TIMED: Mapping[str, frozenset[Cause]] = MappingProxyType(
 """Name of a change of time → the causes that it may end."""
 CHANGES = (*TIMED, *CURES)
 """All names, in the order in which they are listed."""
+MAIN, SUB_AGENTS = "main", "sub-agents"
+"""Kinds of conversations that take a lifetime of their own: programs have a setting for each."""

@@ -18,7 +18,7 @@ from contextkit.ledger.misses import AnalyzedCall, analyzed_calls
 from contextkit.ledger.verdict import Cause
 from contextkit.models import Model
 from contextkit.whatif.actions import actions, is_open
-from contextkit.whatif.changes import CHANGES, COMPACT, CURES, LONGER, SHORTER
+from contextkit.whatif.changes import CHANGES, COMPACT, CURES, LONGER, MAIN, SHORTER, SUB_AGENTS
 from contextkit.whatif.replay import (
     AsItWas,
     Bill,
@@ -36,8 +36,6 @@ MOST_LANES, MOST_CALLS = 64, 50_000
 """Conversations that are held, those used last; calls of one. What is too much is replayed as if it had ended."""
 MOST_STARTS = 4_096
 """Calls whose start is remembered for those of other conversations that were compared with them."""
-MAIN, SUB_AGENTS = "main", "sub-agents"
-"""Kinds of conversations that take a lifetime of their own: programs have a setting for each."""
 _MAIN_LANES = ("", "main")
 SUMMED = "a row that adds up several calls"
 LEAST_USD = 1e-9

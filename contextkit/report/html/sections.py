@@ -84,10 +84,10 @@ def _summary(contents: Contents) -> Iterator[str]:
 
 def _actions(contents: Contents) -> Iterator[str]:
     """Yield what the readers can do, with what the replay says that it saves."""
-    table = tables.actions(contents)
+    table = tables.actions(contents, lambda row: Html(_breakable(row.step.source)))
     yield '<section id="actions" aria-labelledby="h-actions"><h2 id="h-actions">What to change</h2>\n'
-    line = avoidable(contents)
-    yield f"<p><strong>{sanitize_html(' '.join(line.split()))}</strong></p>\n" if line else ""
+    saved = avoidable(contents)
+    yield f"<p><strong>Avoidable: {saved[0]} ({saved[1]})</strong></p>\n" if saved else ""
     if not table.rows:
         yield "<p>Nothing that a replay or a cause supports.</p></section>\n"
         return
@@ -97,6 +97,11 @@ def _actions(contents: Contents) -> Iterator[str]:
         "them. Advice without a replay has no amount. A figure behind \u00b1 is how far the replay of the calls as they were is from their "
         "bills, where that is more than the saving.</p></section>\n"
     )
+
+
+def _breakable(source: str) -> str:
+    """Return a source that a narrow cell breaks behind a slash, not within a word."""
+    return sanitize_html(source.removeprefix("https://")).replace("/", "/<wbr>")
 
 
 def _misses(contents: Contents) -> Iterator[str]:
