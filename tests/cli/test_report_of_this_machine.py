@@ -231,3 +231,36 @@ def test_a_terminal_shows_countdowns_that_run_while_nothing_is_written(home: Pat
     os.close(parent)
     assert len(set(re.findall(r"4:\d\d", shown))) >= 3 and "goes cold" in shown and "Traceback" not in shown
     assert "lost nothing, so not listed" in shown.rpartition("goes cold")[2]
+
+
+def sub_agent(home: Path, session: str, calls: int, ago: timedelta) -> Path:
+    """A transcript of a sub-agent of `session`, in a file of its own."""
+    path = claude_code(home, session, calls, ago)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        row |= {"isSidechain": True, "agentId": "a1"}
+        if row["type"] == "assistant":
+            row |= {"requestId": f"sub-{row['requestId']}", "uuid": f"sub-{row['uuid']}"}
+            row["message"]["id"] = f"sub-{row['message']['id']}"
+    place = path.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    place.parent.mkdir(parents=True)
+    place.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
+    return place
+
+
+@pytest.mark.parametrize("is_later_written_first", [False, True])
+def test_the_last_session_is_the_one_whose_last_call_is_later_with_its_sub_agents(
+    run: Run, home: Path, is_later_written_first: bool
+) -> None:
+    sub_agent(home, "aaaaaaaa-1", 2, timedelta(minutes=25))
+    earlier = claude_code(home, "bbbbbbbb-2", 4, timedelta(minutes=40))
+    later = claude_code(home, "aaaaaaaa-1", 3, timedelta(minutes=30), "Fix the checkout")
+    if is_later_written_first:
+        os.utime(later, (time.time() - 300, time.time() - 300))
+    for paths in ([], [earlier.parent]):
+        found = json.loads(run("report", *paths, "--last", "--json").out)
+        assert [(row["name"], row["title"], row["calls"]) for row in found["sessions"]] == [
+            ("aaaaaaaa-1", "Fix the checkout", 5)
+        ]
+        assert sorted(row["calls"] for row in found["lanes"]) == [2, 3]
+    assert "1 session · 5 calls" in run("report", "--last").out
