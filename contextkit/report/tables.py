@@ -363,7 +363,9 @@ def causes(contents: Contents) -> Table[Loss]:
         Column("lost tokens", attrgetter("lost_tokens"), "lost_tokens", least=FEW_COLUMNS),
         Column("they cost", attrgetter("cost"), "cost_usd"),
         *_attributes(JSON, "is_lower_bound"),
-        Column("what to change", lambda loss: advised.get(loss.cause, ""), is_number=False, least=NARROW, formats=READERS),
+        Column(
+            "what to change", lambda loss: advised.get(loss.cause, ""), is_number=False, least=NARROW, formats=READERS
+        ),
         Column("action", _action_name, formats=JSON),
     )
     return Table("Misses by cause", columns, dearest_losses(contents.summary))

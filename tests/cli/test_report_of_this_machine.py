@@ -200,7 +200,9 @@ def test_a_running_session_of_this_machine_is_watched_to_its_end(start: Start, h
     old = claude_code(home, "aaaaaaaa-1", 2, timedelta(days=3))
     os.utime(old, (1_700_000_000, 1_700_000_000))
     claude_code(home, "bbbbbbbb-2", 2, timedelta(minutes=6), "Fix the checkout")
-    process = start([*COMMAND, "report", "--follow", "--verbose"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(
+        [*COMMAND, "report", "--follow", "--verbose"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout and "read from cache" in process.stdout.readline()
     claude_code(home, "bbbbbbbb-2", 4, timedelta(minutes=6), "Fix the checkout")
     assert "read from cache" in process.stdout.readline()

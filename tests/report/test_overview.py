@@ -36,7 +36,9 @@ def check(made: Contents, records: list[Record]) -> None:
     assert {(row["name"], row["program"], row["saves_usd"]) for row in rows} <= savings
     assert all(row["saves_usd"] > LEAST_USD for row in rows)
     ranks = [(row["saves_usd"] > row["replay_error_usd"], row["saves_usd"]) for row in rows]
-    assert ranks == sorted(ranks, reverse=True), "those beyond the error of the replay first, what saves most before the others"
+    assert ranks == sorted(ranks, reverse=True), (
+        "those beyond the error of the replay first, what saves most before the others"
+    )
     numbered = []
     for line in re.findall(r"^\d  .*", page, re.MULTILINE):
         amount = re.search(r"  (\$[\d.,]+)(?: ± \$[\d.,]+)?  \S", line)

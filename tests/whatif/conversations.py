@@ -47,7 +47,9 @@ def conversations(draw: st.DrawFn, models: tuple[str, ...]) -> list[ModelCall]:
         seconds = draw(st.sampled_from([0.0, 2.0, 10.0, 200.0]))
         kept = draw(st.sampled_from([ends[-1], ends[-1], ends[-1], *ends]))
         size = kept + draw(st.integers(1, 20_000))
-        read = draw(st.sampled_from([kept, kept, kept, 0, *(end for end in ends if end <= size)]) | st.integers(0, size))
+        read = draw(
+            st.sampled_from([kept, kept, kept, 0, *(end for end in ends if end <= size)]) | st.integers(0, size)
+        )
         end = size - draw(st.sampled_from([0, 0, 3, size - read]))
         long = draw(st.sampled_from([0, 0, max(end - read, 0), max(end - read, 0) // 2]))
         counts = size - max(end, read), read, max(end - read, 0) - long, long, draw(st.integers(0, 400))

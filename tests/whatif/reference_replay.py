@@ -63,9 +63,7 @@ class Sizes:
         wanted = sorted({mark[0]: mark for mark in marks}.values())
         for tokens in (*(mark[0] for mark in wanted), n_tokens):
             self.place(tokens)
-        points = tuple(
-            Breakpoint(self.place(tokens), ttl, ANYWHERE, is_written) for tokens, ttl, is_written in wanted
-        )
+        points = tuple(Breakpoint(self.place(tokens), ttl, ANYWHERE, is_written) for tokens, ttl, is_written in wanted)
         last, name = self.place(n_tokens), model.encode()
         return Prompt((name, name, name), (0, 0), self._digests, self._ends, range(ANYWHERE), points, last + 1)
 
