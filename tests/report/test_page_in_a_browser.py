@@ -113,7 +113,7 @@ def test_keys_walk_the_calls_and_tell_of_each(browser: Any, files: dict[str, Pat
     page.keyboard.press("ArrowRight")
     assert told.inner_text().startswith("Call 2, ")
     page.keyboard.press("m")
-    assert "Missed: compaction, auto, prompt 150,848 → 22,773 tokens. Lost 22,773 tokens, $0.13" in told.inner_text()
+    assert "Missed: ttl_expired, gap 911 s > 300 s. Lost 51,784 tokens, $0.30." in told.inner_text()
     first = told.inner_text()
     page.keyboard.press("m")
     page.keyboard.press("Shift+M")
@@ -133,8 +133,8 @@ def test_the_pointer_tells_the_same_and_bars_grow(browser: Any, files: dict[str,
         page.click("#wider")
     page.locator("#waterfall-chart .turn").nth(4).hover()
     assert page.locator("#waterfall-told").inner_text().startswith("Call 5, ")
-    assert page.locator("#waterfall-chart .cause").first.text_content() == "compaction"
-    assert page.locator("#waterfall-chart .lost").count() == page.locator("#waterfall-chart .flag").count() == 21
+    assert page.locator("#waterfall-chart .cause").first.text_content() == "ttl_expired"
+    assert page.locator("#waterfall-chart .lost").count() == page.locator("#waterfall-chart .flag").count() == 12
     assert opened.said == []
     opened.context.close()
 
@@ -215,7 +215,7 @@ def test_sessions_lanes_and_lines_can_be_chosen(browser: Any, files: dict[str, P
     assert len(names) == 12
     page.locator("#sessions a").nth(3).click()
     assert page.locator("#session").input_value() == "3"
-    with_lanes = next(i for i, name in enumerate(names) if name.startswith("shop/"))
+    with_lanes = next(i for i, name in enumerate(names) if name.startswith("shop "))
     page.select_option("#session", str(with_lanes))
     every = page.locator("#waterfall-chart .turn").count()
     page.select_option("#lane", label="researcher (a1)")
