@@ -267,7 +267,8 @@ class _Run:
         if is_other or target > n_repeated:
             n_repeated = min(read, n_repeated) if is_other else target
             points = self._breakpoints(call, n_repeated)
-        entries.cut(n_repeated, call.at)
+        for cache in self._caches.values():  # what is cut is no part of the prompt, whichever model is asked next
+            cache.cut(n_repeated, call.at)
         found = entries.longest(min(n_repeated, max(points.all)), call.at)
         least = max(read if self.was.seeded[number] else 0, target)
         if found < least:
