@@ -18,7 +18,7 @@ from contextkit.whatif.actions import Action, Step, action_of, actions
 from contextkit.whatif.changes import COMPACT, CURES, MAIN, SUB_AGENTS
 from contextkit.whatif.what_if import LEAST_USD, Saving
 
-MOST_ACTIONS, MOST_LINES = 3, 19
+MOST_ACTIONS, MOST_LINES = 3, 20
 """Actions on the first screen, and its lines: with a title and the commands that tell more it has 25."""
 SHORT_NAME = 12
 """Characters of a project's name that has room beside a number of sessions."""
@@ -268,7 +268,7 @@ def _rest(contents: Contents) -> Iterator[str]:
         why = "the provider had lost what it should have kept" if provider.cause else "no setting of yours ends it"
         yield f"Not in your hands: {_amount(provider)} ({why})"
     if unknown:
-        yield f"Unknown: {_amount(unknown)} (requests not recorded; `contextkit proxy --record` does)"
+        yield f"Unknown: {_amount(unknown)} (requests not recorded: `contextkit proxy --record`)"
     lacking = {
         "without a price": sum(row.calls_without_price for row in contents.summary.models),
         "without usage": sum(contents.calls_without_usage.values()),
