@@ -64,6 +64,18 @@ def test_every_face_tells_of_the_same_calls(run: Run, many: Path, tmp_path: Path
     assert "many.jsonl" in (tmp_path / "out.html").read_text("utf-8")
 
 
+def test_the_tree_takes_the_place_of_the_tables(run: Run, many: Path, tmp_path: Path) -> None:
+    ended = run("report", "--example", "--tree", "--html", tmp_path / "out.html")
+    assert ended.code == 0 and "├─ same to the end" in ended.out and "system block 10 changed" in ended.out
+    assert "the page is" in ended.out and 'id="prefixes"' in (tmp_path / "out.html").read_text("utf-8")
+    said, tables = (json.loads(run("report", "--example", *more, "--json").out) for more in (["--tree"], []))
+    assert said["calls"] == tables["total"]["calls"] == sum(line["calls"] for line in said["starts"])
+    lost = sum(miss["lost_tokens"] for miss in tables["misses"] if miss["is_loss"])
+    assert lost == sum(line["lost_tokens"] for line in said["starts"]) > 0
+    bare = run("report", many, "--tree")
+    assert bare.code == 0 and "calls without recorded prompts are not in the tree" in bare.out
+
+
 def test_a_page_and_another_face_are_made_in_one_go(run: Run, many: Path, tmp_path: Path) -> None:
     ended = run("report", many, "--json", "--html", tmp_path / "out.html")
     assert json.loads(ended.out)["total"]["calls"] and (tmp_path / "out.html").stat().st_size > 50_000
@@ -266,7 +278,9 @@ def test_a_live_session_is_followed_to_its_last_call(start: Start, tmp_path: Pat
     assert callable(grow)
     path = tmp_path / "live.jsonl"
     grow(path, 3)
-    process = start([*COMMAND, "report", path, "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(
+        [*COMMAND, "report", path, "--follow", "--verbose"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout
     assert "read from cache" in process.stdout.readline()
     grow(path, 7)
@@ -283,7 +297,10 @@ def test_of_a_folder_the_files_written_last_are_followed_and_new_ones_join(start
     os.utime(old, (1_700_000_000, 1_700_000_000))
     ledger(tmp_path / "now.jsonl", one_session(4, "now"))
     process = start(
-        [*COMMAND, "report", tmp_path, "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, "report", tmp_path, "--follow", "--verbose"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout and process.stdout.readline()
     ledger(tmp_path / "side.jsonl", one_session(6, "side"))

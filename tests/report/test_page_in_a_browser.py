@@ -113,7 +113,7 @@ def test_keys_walk_the_calls_and_tell_of_each(browser: Any, files: dict[str, Pat
     page.keyboard.press("ArrowRight")
     assert told.inner_text().startswith("Call 2, ")
     page.keyboard.press("m")
-    assert "Missed: compaction, auto, prompt 150,848 → 22,773 tokens. Lost 22,773 tokens, $0.13" in told.inner_text()
+    assert "Missed: ttl_expired, gap 911 s > 300 s. Lost 51,784 tokens, $0.30." in told.inner_text()
     first = told.inner_text()
     page.keyboard.press("m")
     page.keyboard.press("Shift+M")
@@ -133,8 +133,8 @@ def test_the_pointer_tells_the_same_and_bars_grow(browser: Any, files: dict[str,
         page.click("#wider")
     page.locator("#waterfall-chart .turn").nth(4).hover()
     assert page.locator("#waterfall-told").inner_text().startswith("Call 5, ")
-    assert page.locator("#waterfall-chart .cause").first.text_content() == "compaction"
-    assert page.locator("#waterfall-chart .lost").count() == page.locator("#waterfall-chart .flag").count() == 21
+    assert page.locator("#waterfall-chart .cause").first.text_content() == "ttl_expired"
+    assert page.locator("#waterfall-chart .lost").count() == page.locator("#waterfall-chart .flag").count() == 12
     assert opened.said == []
     opened.context.close()
 
@@ -215,7 +215,7 @@ def test_sessions_lanes_and_lines_can_be_chosen(browser: Any, files: dict[str, P
     assert len(names) == 12
     page.locator("#sessions a").nth(3).click()
     assert page.locator("#session").input_value() == "3"
-    with_lanes = next(i for i, name in enumerate(names) if name.startswith("shop/"))
+    with_lanes = next(i for i, name in enumerate(names) if name.startswith("shop "))
     page.select_option("#session", str(with_lanes))
     every = page.locator("#waterfall-chart .turn").count()
     page.select_option("#lane", label="researcher (a1)")
@@ -223,6 +223,32 @@ def test_sessions_lanes_and_lines_can_be_chosen(browser: Any, files: dict[str, P
     page.select_option("#lines", "sessions")
     assert page.locator("#time-legend li").last.inner_text() == "others"
     assert opened.said == []
+    opened.context.close()
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+def test_the_prefix_tree_is_walked_and_told_of(browser: Any, files: dict[str, Path], width: int) -> None:
+    opened = Opened(browser, files["bodies"], width)
+    page, told = opened.page, opened.page.locator("#prefixes-told")
+    cells = page.locator("#prefixes-chart .cell")
+    assert cells.count() == 3 and page.locator("#prefixes-chart .cell[tabindex='0']").count() == 1
+    cells.first.focus()
+    assert told.inner_text().startswith("no common prefix: 8 calls")
+    page.keyboard.press("ArrowDown")
+    assert told.inner_text().startswith("same to the end: call 1")
+    page.keyboard.press("ArrowRight")
+    assert told.inner_text().startswith("system[0] byte") and "7 calls, the first is call 2" in told.inner_text()
+    was, now = told.locator(".quote").all_inner_texts()
+    assert "It is 10:36" in was and "It is 10:37" in now and "sk-ant" not in told.inner_text()
+    page.keyboard.press("ArrowUp")
+    assert told.inner_text().startswith("no common prefix")
+    cells.nth(2).hover(position={"x": 30, "y": 10})
+    assert told.inner_text().startswith("system[0] byte")
+    ends = "([cell, text]) => text.getBoundingClientRect().right <= cell.querySelector('.ground').getBoundingClientRect().right"
+    shown = "[...document.querySelectorAll('#prefixes-chart .cell')].flatMap(c => [...c.querySelectorAll('text')].map(t => [c, t]))"
+    assert page.evaluate(f"() => {shown}.every({ends})")
+    words = f"() => {shown}.every(([c, t]) => t.textContent.replace('…', '').split(' ').every(w => t.dataset.text.includes(w)))"
+    assert page.evaluate(words) and opened.said == []
     opened.context.close()
 
 
