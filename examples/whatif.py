@@ -1,4 +1,4 @@
-"""What a recorded session would have cost with another lifetime or another model.
+"""What a recorded session would have cost with something changed, or with another model.
 
     python examples/whatif.py session.jsonl
 
@@ -19,7 +19,7 @@ from contextkit.whatif.what_if import what_if
 
 
 def made_up(folder: str) -> str:
-    """Three calls of one lane."""
+    """Three calls of one conversation."""
     path = Path(folder) / "ledger.jsonl"
     with Ledger.open(path) as ledger:
         for number, (at, read, written) in enumerate([(0, 0, 80_000), (60, 80_000, 4_000), (460, 0, 88_000)]):
@@ -46,11 +46,10 @@ def made_up(folder: str) -> str:
 
 with tempfile.TemporaryDirectory() as folder:
     records = records_in(sys.argv[1:] or [made_up(folder)], Faults())
-    found = what_if(records, ["lifetime"], [model_named("claude-sonnet-5-5")])
+    found = what_if(records, models=[model_named("claude-sonnet-5-5")])
 
-print(f"{found.calls_with_price} calls, ${found.recorded_usd:.2f}")
-for answer in found.answers:
-    if answer.after_usd is None or answer.low_usd is None or answer.high_usd is None:
-        print(f"{answer.fix}: {answer.why_not}")
-    else:
-        print(f"{answer.fix}: ${answer.after_usd:.2f} (${answer.low_usd:.2f} to ${answer.high_usd:.2f}) {answer.note}")
+print(f"{found.calls_with_price} calls, ${found.recorded_usd:.2f}; ${found.together_usd:.2f} less with all changes")
+for saving in found.savings:
+    print(f"{saving.change}: saves ${saving.usd:.2f}")
+for model in found.models:
+    print(f"{model.name}: ${model.after_usd:.2f} (${model.low_usd:.2f} to ${model.high_usd:.2f})")

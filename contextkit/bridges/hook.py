@@ -28,6 +28,7 @@ from contextkit.report.terminal import text
 from contextkit.terminal import sanitize
 from contextkit.tools.render import answer
 from contextkit.tools.tool import Tool
+from contextkit.whatif.what_if import Replays
 
 Client = TypeVar("Client")
 _LISTENING: ContextVar[Watcher | None] = ContextVar("contextkit_bridge", default=None)
@@ -46,9 +47,10 @@ class Reported:
 
     def report(self, width: int = 100) -> str:
         """Hit rate, cost, and every miss with its cause, for a terminal."""
-        gathered = Gathering()
+        replays = Replays()
+        gathered = Gathering(also=[replays.add])
         gathered.add_all(analyzed_calls(self.ledger.records))
-        return text(gathered.contents(""), width)
+        return text(gathered.contents("", what_if=replays.result()), width, has_misses=True)
 
 
 class ClientHook(Reported):

@@ -331,12 +331,8 @@ def _written(at: float) -> str:
 
 MOST_NAMED = 5
 """Sessions that an error names."""
-_MORE = """
-contextkit report --misses   each one, with the changed text
-contextkit report --tree     where prompts part, and what each parting cost
-contextkit report --verbose  all actions, projects, models, sessions
-contextkit report --html report.html"""
-"""Where to read on."""
+_TREE = "contextkit report --tree     where prompts part, and what each parting cost"
+_DETAILS = "contextkit report --verbose  all actions, projects, models, sessions"
 
 
 def _face(faces: Sequence[str]) -> str:
@@ -575,7 +571,9 @@ def _show(contents: Contents, columns: Columns | None, options: Options, tree: P
 
         show(contents, has_misses=options.has_misses, is_verbose=options.is_verbose)
         if not (options.html or options.has_misses or options.is_verbose or options.by):
-            echo(_MORE)
+            echo("\ncontextkit report --misses   each one, with the changed text")
+            echo(_TREE if contents.has_prompts else _DETAILS)
+            echo("contextkit report --html report.html")
     if options.html and options.face == "terminal":
         echo(f"\nthe page is {options.html}")
 

@@ -303,7 +303,8 @@ class Judge:
         return call.provider not in _ALWAYS_REPORTING and call.model not in self._scope(call).reporting
 
     def _scope(self, call: ModelCall) -> _Scope:
-        return self._scopes.setdefault(_pool_of(call), _Scope())
+        pool = _pool_of(call)
+        return self._scopes.get(pool) or self._scopes.setdefault(pool, _Scope())
 
     def forecast(self, call: ModelCall, row: Model) -> Verdict | None:
         """Judge a call that is about to be sent; nothing is kept of it. None where its prompt cannot be read."""
@@ -319,6 +320,8 @@ class Judge:
         return _Trial(sent, conversation, remarks, is_silent=self.is_silent(call))
 
     def _sent(self, call: ModelCall, row: Model, usage: Usage | None) -> Sent | None:
+        if call.prompt is None:
+            return None
         bare, scope = replace(call, prompt=None), self._scope(call)
         if isinstance(call.prompt, Bodies):
             body = call.prompt.request

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from contextkit.ledger.figures import Share, dollars
 from contextkit.report.contents import Contents, Loss, project_names
 from contextkit.whatif.actions import Action, Step, action_of, actions
-from contextkit.whatif.changes import COMPACT, MAIN, SUB_AGENTS
+from contextkit.whatif.changes import COMPACT, CURES, MAIN, SUB_AGENTS
 from contextkit.whatif.what_if import LEAST_USD, Saving
 
-MOST_ACTIONS = 3
-"""Actions on the first screen."""
+MOST_ACTIONS, MOST_LINES = 3, 20
+"""Actions on the first screen, and its lines: with a title and the commands that tell more it has 25."""
 SHORT_NAME = 12
 """Characters of a project's name that has room beside a number of sessions."""
 DAY = 86_400
@@ -117,7 +117,7 @@ def action_rows(contents: Contents) -> list[ActionRow]:
     for name, program, agents in (*savings, *((*key, "") for key in losses if key not in taken)):
         action, saving = actions()[name], savings.get((name, program, agents))
         step, own = action.step_for(program), tuple(losses.get((name, program), ()))
-        is_priced = action.is_replayed and all(loss.cost_usd is not None for loss in own)
+        is_priced = bool(what_if) and action.is_replayed and all(loss.cost_usd is not None for loss in own)
         is_idle = saving.usd <= LEAST_USD if saving else is_priced or not any(loss.lost_tokens for loss in own)
         if step is None or is_idle:
             continue
@@ -154,7 +154,7 @@ def out_of_hands(contents: Contents) -> Loss | None:
 
     The sum has the cause `other_server` where all of them do.
     """
-    return _joined(loss for loss in _lost(contents) if loss.cause != _UNKNOWN and not _has_step(loss))
+    return _joined(loss for loss in _lost(contents) if loss.cause != _UNKNOWN and not _is_in_hand(contents, loss))
 
 
 def without_cause(contents: Contents) -> Loss | None:
@@ -167,9 +167,14 @@ def _lost(contents: Contents) -> Iterator[Loss]:
     return (loss for loss in contents.by_program if loss.cause not in free)
 
 
-def _has_step(loss: Loss) -> bool:
-    action = action_of(loss.cause)
-    return action is not None and action.step_for(loss.program) is not None
+def _is_in_hand(contents: Contents, loss: Loss) -> bool:
+    """Return whether a reader has a step against these misses that, where it was replayed, ends some of them."""
+    action, what_if = action_of(loss.cause), contents.what_if
+    if action is None or action.step_for(loss.program) is None:
+        return False
+    if what_if is None or loss.cost_usd is None or action.name not in CURES:
+        return True
+    return any((one.change, one.program) == (action.name, loss.program) for one in what_if.savings)
 
 
 def _joined(losses: Iterator[Loss]) -> Loss | None:
@@ -185,18 +190,15 @@ def _joined(losses: Iterator[Loss]) -> Loss | None:
 
 def overview(contents: Contents, width: int) -> Iterator[str]:
     """Yield the lines of the first screen, none wider than `width` unless a word is."""
-    rows = action_rows(contents)
-    yield from _spent(contents, width)
-    yield ""
-    yield from (
-        _actions(rows[:MOST_ACTIONS], max(0, len(rows) - MOST_ACTIONS), width)
-        if rows
-        else _wrapped(_nothing(contents), width)
-    )
-    rest = list(_rest(contents))
-    yield from [""] if rest else []
-    for line in rest:
-        yield from _wrapped(line, width)
+    rows, spent, rest = action_rows(contents), list(_spent(contents, width)), list(_rest(contents))
+    below = ["", *(part for line in rest for part in _wrapped(line, width))] if rest else []
+    for n in range(min(MOST_ACTIONS, len(rows)), 0, -1):
+        listed = list(_actions(rows[:n], len(rows) - n, width))
+        if len(spent) + 1 + len(listed) + len(below) <= MOST_LINES:
+            break
+    else:
+        listed = listed if rows else _wrapped(_nothing(contents), width)
+    yield from (*spent, "", *listed, *below)
 
 
 def _spent(contents: Contents, width: int) -> Iterator[str]:
@@ -254,6 +256,8 @@ def _nothing(contents: Contents) -> str:
     few = " of those that say their usage" if total.is_partial else ""
     if without_cause(contents) or out_of_hands(contents):
         return "Nothing to change: what was lost is not in your hands, or its cause is unknown."
+    if contents.summary.losses:
+        return "Nothing to change: no change saves more than it costs."
     return f"Nothing to change: no call read clearly less than it could have{few}."
 
 
@@ -264,7 +268,7 @@ def _rest(contents: Contents) -> Iterator[str]:
         why = "the provider had lost what it should have kept" if provider.cause else "no setting of yours ends it"
         yield f"Not in your hands: {_amount(provider)} ({why})"
     if unknown:
-        yield f"Unknown: {_amount(unknown)} (requests not recorded; `contextkit proxy --record` does)"
+        yield f"Unknown: {_amount(unknown)} (requests not recorded: `contextkit proxy --record`)"
     lacking = {
         "without a price": sum(row.calls_without_price for row in contents.summary.models),
         "without usage": sum(contents.calls_without_usage.values()),

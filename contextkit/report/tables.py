@@ -348,14 +348,14 @@ def actions(contents: Contents, source: Callable[[ActionRow], Cell] = attrgetter
     return Table("What to change", columns, action_rows(contents))
 
 
-def title_of(cause: str) -> str:
-    """Return the title of the action that ends the misses of a cause; empty where there is none."""
-    action = action_of(cause)
-    return action.title if action else ""
+def advice(contents: Contents) -> dict[str, str]:
+    """Return cause → what the report says to change against its misses, where it says anything."""
+    return {cause: row.action.title for row in action_rows(contents) for cause in row.action.causes}
 
 
 def causes(contents: Contents) -> Table[Loss]:
     """Return the table of causes, the dearest first."""
+    advised = advice(contents)
     columns: tuple[Column[Loss], ...] = (
         Column("cause", lambda loss: Words(f"`{loss.cause}`"), is_number=False, formats=READERS),
         *_attributes(JSON, "cause"),
@@ -363,7 +363,9 @@ def causes(contents: Contents) -> Table[Loss]:
         Column("lost tokens", attrgetter("lost_tokens"), "lost_tokens", least=FEW_COLUMNS),
         Column("they cost", attrgetter("cost"), "cost_usd"),
         *_attributes(JSON, "is_lower_bound"),
-        Column("what to change", lambda loss: title_of(loss.cause), is_number=False, least=NARROW, formats=READERS),
+        Column(
+            "what to change", lambda loss: advised.get(loss.cause, ""), is_number=False, least=NARROW, formats=READERS
+        ),
         Column("action", _action_name, formats=JSON),
     )
     return Table("Misses by cause", columns, dearest_losses(contents.summary))
@@ -388,7 +390,7 @@ def misses(contents: Contents, most: int | None = None, where: Callable[[Miss], 
     lost = contents.summary.losses
     listed = contents.summary.misses if most is None else dearest(lost, most)
     names, has_verdicts = session_names(contents), any(contents.verdicts.get(miss.index) for miss in listed)
-    has_sessions = len(contents.session_rows) > 1
+    has_sessions, advised = len(contents.session_rows) > 1, advice(contents)
 
     def session(miss: Miss) -> str:
         name = contents.sessions.get(miss.index, "")
@@ -416,7 +418,7 @@ def misses(contents: Contents, most: int | None = None, where: Callable[[Miss], 
         Column("lost tokens", attrgetter("lost_tokens"), least=NARROW, formats=READERS),
         Column("lost", attrgetter("lost_tokens"), most=NARROW, formats=READERS),
         Column("cost", lambda miss: Dollars(miss.cost_usd), formats=READERS),
-        Column("what to change", lambda miss: title_of(miss.cause), is_number=False, formats=("page",)),
+        Column("what to change", lambda miss: advised.get(miss.cause, ""), is_number=False, formats=("page",)),
         Column("action", _action_name, formats=JSON),
         Column("verdict", lambda miss: verdict(miss) or None, formats=JSON),
         Column("is_agreed", lambda miss: is_agreed(miss.cause, verdict(miss)), formats=JSON),

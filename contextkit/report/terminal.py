@@ -16,6 +16,7 @@ from contextkit.report import tables
 from contextkit.report.contents import (
     Contents,
     dearest_sessions,
+    losses,
     notes,
     session_names,
     shares,
@@ -58,7 +59,7 @@ def text(report: Summary | Contents, width: int = 100, *, has_misses: bool = Fal
 
 
 def _contents(report: Summary | Contents) -> Contents:
-    return report if isinstance(report, Contents) else Contents("", report)
+    return report if isinstance(report, Contents) else Contents("", report, by_program=tuple(losses(report)))
 
 
 def draw(contents: Contents, console: Console, *, has_misses: bool = False, is_verbose: bool = False) -> None:

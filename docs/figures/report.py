@@ -26,7 +26,7 @@ from tests.report.made_up import gathered, one_session  # noqa: E402
 
 def terminal_svg() -> str:
     """What `contextkit report` prints in 92 columns."""
-    contents, _ = gathered(one_session(300), "session.jsonl")
+    contents, _ = gathered(one_session(1_000), "session.jsonl")
     console = Console(record=True, width=92, file=StringIO(), highlight=False)
     terminal.draw(contents, console)
     drawn = console.export_svg(title="contextkit report session.jsonl", unique_id="report")
@@ -53,5 +53,5 @@ if __name__ == "__main__":
     (FOLDER / "report.svg").write_text(terminal_svg(), encoding="utf-8", newline="\n")
     with TemporaryDirectory() as folder:
         made = Path(folder) / "report.html"
-        made.write_text(page(*gathered(one_session(300), "session.jsonl")), encoding="utf-8")
+        made.write_text(page(*gathered(one_session(1_000), "session.jsonl")), encoding="utf-8")
         screenshot(made)

@@ -225,7 +225,7 @@ def test_what_a_recording_says_never_moves_the_terminal(folder: Path, run: Run) 
     for args in (
         ["whatif"],
         ["validate"],
-        ["report"],
+        ["report", "--misses", "--verbose"],
         ["report", "--by", "model"],
         ["report", "--markdown"],
     ):

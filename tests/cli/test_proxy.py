@@ -154,7 +154,7 @@ def test_a_session_is_recorded_judged_and_summed_up(server: LocalServer, tmp_pat
     assert KEY.encode() not in raw and IN_TEXT.encode() not in raw and b"AKIA" + b"*" * 16 in raw
     kept = [json.loads(row.prompt.request) for row in found if isinstance(row.prompt, Bodies)]
     assert kept[0] == json.loads(json.dumps(asked(1)).replace(IN_TEXT, "AKIA" + "*" * 16)) and len(kept) == 6
-    assert "1 miss" in run("report", path).out
+    assert "1 miss" in run("report", path, "--verbose").out
 
 
 def test_proxy_report_and_lint_agree_on_what_is_no_part_of_the_prompt(

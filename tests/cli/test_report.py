@@ -278,7 +278,9 @@ def test_a_live_session_is_followed_to_its_last_call(start: Start, tmp_path: Pat
     assert callable(grow)
     path = tmp_path / "live.jsonl"
     grow(path, 3)
-    process = start([*COMMAND, "report", path, "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(
+        [*COMMAND, "report", path, "--follow", "--verbose"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout
     assert "read from cache" in process.stdout.readline()
     grow(path, 7)
@@ -295,7 +297,10 @@ def test_of_a_folder_the_files_written_last_are_followed_and_new_ones_join(start
     os.utime(old, (1_700_000_000, 1_700_000_000))
     ledger(tmp_path / "now.jsonl", one_session(4, "now"))
     process = start(
-        [*COMMAND, "report", tmp_path, "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, "report", tmp_path, "--follow", "--verbose"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout and process.stdout.readline()
     ledger(tmp_path / "side.jsonl", one_session(6, "side"))

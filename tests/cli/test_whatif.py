@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -40,32 +41,34 @@ def recorded(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_fix_in_one_table(run: Run, recorded: Path) -> None:
+def test_every_change_in_one_table(run: Run, recorded: Path) -> None:
     ended = run("whatif", recorded)
     assert (ended.code, ended.err) == (0, "")
     page = " ".join(ended.out.split())
     assert "3 of 3 calls have a bill and a price; at list prices they cost $0.29" in page
-    assert "difference $0.00" in page
-    assert "sorted-tools needs request bodies: 3 calls: neither a body nor an outline in the record" in page
-    assert "lifetime: from start | from end" in page
+    assert "by the rules of the caches: $0.29, a difference of $0.00; 0 misses and 0 reads" in page
+    assert "with all changes that the readers can make: $0.25, $0.0382 less" in page
+    assert re.search(r"longer-lifetime .* \$0\.0382 ", ended.out) and "all main: 1 conversation of 1 session" in page
 
 
-def test_one_fix_as_json(run: Run, recorded: Path) -> None:
-    ended = run("whatif", recorded, "--fix", "lifetime", "--model", "claude-sonnet-4-5", "--json")
+def test_a_change_and_a_model_as_json(run: Run, recorded: Path) -> None:
+    ended = run("whatif", recorded, "--change", "longer-lifetime", "--model", "claude-sonnet-4-5", "--json")
     found = json.loads(ended.out)
-    assert [answer["fix"] for answer in found["answers"]] == ["lifetime", "prices-of claude-sonnet-4-5"]
-    first = found["answers"][0]
-    assert first["after_usd"] == pytest.approx(0.248150)
-    assert first["low_usd"] <= first["after_usd"] <= first["high_usd"]
-    assert (first["answered_from"], first["needs"]) == ("usage and times", "usage and times")
-    assert len(first["readings"]) == 2
-    assert found["interrupted"] is False
+    (saving,), (model,) = found["savings"], found["models"]
+    assert (saving["change"], saving["agents"], saving["sessions"]) == ("longer-lifetime", "main", ["a"])
+    assert found["recorded_usd"] - saving["saves_usd"] == pytest.approx(0.248150)
+    assert found["together_usd"] == pytest.approx(saving["saves_usd"])
+    assert model["name"] == "claude-sonnet-4-5"
+    assert model["low_usd"] == model["after_usd"] == model["high_usd"] == pytest.approx(0.6 * found["recorded_usd"])
+    assert (found["calls"], found["calls_with_price"], found["interrupted"]) == (3, 3, False)
+    alone = json.loads(run("whatif", recorded, "--model", "claude-sonnet-4-5", "--json").out)
+    assert alone["savings"] == [] and alone["models"] == found["models"]
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--fix", "magic"], "'magic' is no fix: use one of lifetime"),
+        (["--change", "magic"], "'magic' is no change: use one of longer-lifetime, shorter-lifetime, compact-first"),
         (["--model", "claude-opus-9"], "no price for model 'claude-opus-9'"),
     ],
 )
@@ -78,7 +81,7 @@ def test_what_was_typed_wrong_is_one_line(run: Run, recorded: Path, args: list[s
 def test_a_file_in_a_folder_that_cannot_be_read_is_told_and_passed_over(run: Run, recorded: Path) -> None:
     recorded.with_name("other.jsonl").write_text("no log\n", "utf-8")
     recorded.rename(recorded.with_name("calls.jsonl"))
-    ended = run("whatif", recorded.parent, "--fix", "lifetime")
+    ended = run("whatif", recorded.parent, "--change", "longer-lifetime")
     assert ended.code == 0
     assert "3 of 3 calls" in ended.out
     assert "other.jsonl" in ended.err
@@ -88,7 +91,7 @@ def test_a_file_in_a_folder_that_cannot_be_read_is_told_and_passed_over(run: Run
 def test_no_line_is_wider_than_the_terminal(recorded: Path, width: int) -> None:
     page = text(what_if(Ledger.read(recorded)), width)
     assert max(map(len, page.splitlines())) <= width
-    assert "lifetime" in page and "$0.25" in page
+    assert "longer-lifetime" in page and "$0.25" in page
 
 
 def test_nothing_with_a_price(run: Run, tmp_path: Path) -> None:
@@ -96,5 +99,5 @@ def test_nothing_with_a_price(run: Run, tmp_path: Path) -> None:
     ended = run("whatif", tmp_path / "ledger.jsonl")
     assert (ended.code, ended.out.split(":")[0]) == (
         0,
-        "0 calls, none with a bill, a price and a row in the model table",
+        "0 calls, none with a bill and a price",
     )

@@ -55,7 +55,9 @@ def test_tokens_hit_rate_and_misses_need_no_price(run: Run, tmp_path: Path) -> N
 
 def test_totals_are_marked_as_lower_bounds_and_one_line_says_how_to_give_a_price(run: Run, tmp_path: Path) -> None:
     path, page = recorded(tmp_path, *MIXED), tmp_path / "page.html"
-    shown = run("report", path, "--html", page)
+    first = run("report", path).out
+    assert "Calls not in these figures: 3 without a price" in " ".join(first.split())
+    shown = run("report", path, "--html", page, "--verbose")
     assert "≥ $0.02" in shown.out or ">= $0.02" in shown.out
     assert "no price is known for our-azure-deployment" in " ".join(shown.out.split())
     assert "--models" in shown.out and "upgrade genai-prices" not in shown.out

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 SHOWS = {
-    "whatif": "lifetime: $0.99 ($0.99 to $0.99)",
+    "whatif": "longer-lifetime: saves $0.15",
     "report_claude_code": "ttl_expired",
     "report_codex": "2 calls",
     "report_prometheus": "93.8 %",

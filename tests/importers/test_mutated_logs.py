@@ -51,7 +51,7 @@ GIVEN = (
 """Logs beside the checkout that are damaged further."""
 REPORTS = (
     ("report", "--json"),
-    ("report", "--verbose"),
+    ("report", "--misses", "--verbose"),
     ("report", "--csv"),
     ("report", "--markdown", "--by", "session"),
 )

@@ -82,7 +82,11 @@ def test_why_a_bill_is_unknown_is_said_with_the_model_and_what_to_do(
     contents = gathering.contents("generations")
     unbilled = f"bill unknown in {n_calls} of the calls of {model}: they tell what was read from the cache, not what was written"
     unpriced = f"no price is known for {model} (4 calls): their tokens are counted, their dollars are not, so totals with ≥ are"
-    for shown in (text(contents, 400), markdown(contents).replace("\\", ""), page(contents, Columns())):
+    for shown in (
+        text(contents, 400, is_verbose=True),
+        markdown(contents).replace("\\", ""),
+        page(contents, Columns()),
+    ):
         assert (unbilled in shown) == bool(n_calls)
         assert (unpriced in shown) == bool(unlisted)
     said = json.loads(document(contents))

@@ -84,7 +84,8 @@ def test_what_a_host_without_reads_would_have_read_is_unknown_to_the_report_and_
     assert (summary.hit_rate, str(summary.total.misses), summary.saved_usd) == (None, "unknown", None)
     assert summary.hit_rates == (0.0, None, None)
     assert str(summary).startswith("hit rate unknown: the host reports no reads · misses unknown")
-    page = text(summary)
+    page = text(summary, is_verbose=True)
+    assert "of hosts that report no reads" in page and "Misses unknown" in page
     assert "the host reports no reads in 2 of the 3 calls of some-model" in page and "0.0%" not in page
 
 

@@ -159,7 +159,7 @@ def _commands(folder: Path, record: Path, *, is_full: bool) -> Iterator[bytes]:
         ["report", "--to", folder / "copy.jsonl", record],
     ]
     more = [
-        ["report", record],
+        ["report", "--misses", "--verbose", record],
         ["report", "--csv", record],
         ["report", "--markdown", record],
         ["whatif", record],

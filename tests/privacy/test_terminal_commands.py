@@ -48,7 +48,7 @@ def recording(tmp_path: Path) -> Path:
 
 
 COMMANDS = (
-    ["report"],
+    ["report", "--misses", "--verbose"],
     ["report", "--json"],
     ["report", "--csv"],
     ["report", "--markdown"],

@@ -11,6 +11,7 @@ from contextkit.ledger.calls import Bodies, ModelCall, Record, Remark
 from contextkit.ledger.misses import analyzed_calls
 from contextkit.report.contents import Contents, Gathering
 from contextkit.report.html.columns import Columns
+from contextkit.whatif.what_if import Replays
 
 START = 1_775_696_400.0
 """2026-04-09, 01:00 UTC."""
@@ -71,7 +72,7 @@ RULES, KEY = "You are careful. " * 1_800, "sk-ant-api03-Zm9vYmFyYmF6cXV4Zm9vYmFy
 
 def gathered(records: Iterator[Record], title: str = "made-up.jsonl", by: str = "") -> tuple[Contents, Columns]:
     """What the page is made of."""
-    columns = Columns()
-    gathering = Gathering(by, also=[columns])
-    gathering.add_all(analyzed_calls(records))
-    return gathering.contents(title), columns
+    columns, replays = Columns(), Replays()
+    gathering = Gathering(by, also=[columns, replays.add])
+    gathering.add_all(analyzed_calls(gathering.adding_remarks(records)))
+    return gathering.contents(title, what_if=replays.result()), columns

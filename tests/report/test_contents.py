@@ -41,7 +41,7 @@ def report_of(*records: Iterator[Record]) -> Contents:
 
 
 def everywhere(made: Contents) -> list[str]:
-    return [text(made, 400), markdown(made).replace("\\", ""), page(made, Columns())]
+    return [text(made, 400, is_verbose=True), markdown(made).replace("\\", ""), page(made, Columns())]
 
 
 def test_missing_usage_is_not_told_as_a_missing_price() -> None:
@@ -66,16 +66,19 @@ def test_what_is_missing_is_counted_by_model() -> None:
     assert "price unknown for nobody-lists-this" in str(made.summary)
 
 
-def test_an_unknown_cause_has_no_savings() -> None:
+def test_an_unknown_cause_has_no_action() -> None:
     made, columns = gathered(
         calls_of("claude-opus-4-5", Usage(3, 0, 90_000, 0, 9), Usage(3, 0, 90_100, 0, 9), Usage(3, 90_000, 100, 0, 9))
     )
     assert [(miss.cause, miss.cost_usd is not None) for miss in made.summary.losses] == [("unknown", True)]
-    cell = re.search(r'data-label="the fix saves"[^>]*>(?:<div>)?(.*?)</', page(made, columns))
-    assert cell is not None and cell[1] == "unknown"
+    shown = json.loads(document(made))
+    assert shown["actions"] == [] and [miss["action"] for miss in shown["misses"]] == [None, None]
+    assert max(one["saves_usd"] for one in shown["what_if"]["savings"]) < 0 == shown["what_if"]["together_usd"]
+    assert "Nothing that a replay or a cause supports" in page(made, columns)
     row = next(line for line in markdown(made).splitlines() if line.startswith("| `unknown`"))
-    cost, saving, _ = [part.strip() for part in row.strip("|").split("|")[-3:]]
-    assert cost.startswith("$") and saving == "unknown"
+    *_, cost, advice = [part.strip() for part in row.strip("|").split("|")]
+    assert cost == "$0.52" and advice == ""
+    assert "Unknown: $0.52 in 1 call (requests not recorded; contextkit proxy --record does)" in text(made)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +90,10 @@ def test_a_routing_key_is_advised_where_the_provider_takes_one(model: str, provi
     made, columns = gathered(calls_of(model, *usages, provider=provider))
     (loss,) = dearest_losses(made.summary)
     assert loss.cause == "other_server"
-    assert ("routing-key" in page(made, columns)) == is_advised
-    for shown in (page(made, columns), markdown(made), document(made), text(made, 400)):
-        assert ("prompt_cache_key" in shown) == is_advised
+    for shown in (page(made, columns), markdown(made).replace("\\", ""), text(made, 400, has_misses=True)):
+        assert ("prompt_cache_key" in shown) == ("one server" in shown) == is_advised
+    assert ("prompt_cache_key" in document(made)) == is_advised
+    assert ("Not in your hands: $0.0225 in 1 call (the provider had lost what it" in text(made)) == (not is_advised)
 
 
 def test_whose_the_misses_were_is_kept_for_those_in_the_report_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,16 +132,26 @@ def test_the_numbers_behind_the_charts_are_those_of_the_summary(thousand: str) -
     assert sum(point[4] for point in points) == 1_000 and sum(point[2] for point in points) == total.prompt
 
 
-def test_each_miss_has_its_place_its_cost_and_its_fix(thousand: str) -> None:
-    assert "prompt 150,848 → 22,773 tokens" in thousand and "compact less often" in thousand
-    assert "Ask for the longer lifetime" in thousand and "the provider&#x27;s diagnosis: " in thousand
+def test_each_miss_has_its_place_its_cost_and_what_to_change(thousand: str) -> None:
+    assert "prompt 150,848 → 22,773 tokens" in thousand and "the provider&#x27;s diagnosis: " in thousand
+    misses = embedded(thousand)["sessions"][0]["misses"].values()
+    advice = {miss["cause"]: miss["advice"] for miss in misses}
+    assert advice == {
+        "first_write": "",
+        "compaction": "",
+        "ttl_expired": "",  # the longer lifetime costs more than it saves here
+        "system_changed": "Keep the system prompt as it began",
+        "messages_changed": "Only append to the conversation",
+    }
+    cells = re.findall(r"<(?:td|th)[^>]*>(?:<div>)?Keep the system prompt as it began<", thousand)
+    assert len(cells) == 4, "an action, a cause, two misses"
 
 
 def test_a_break_is_quoted_where_bodies_were_recorded_and_no_secret_with_it() -> None:
     text = page(*gathered(with_bodies()))
     miss = embedded(text)["sessions"][0]["misses"]["1"]
     assert miss["cause"] == "system_changed" and "It is 10:30" in miss["was"] and "It is 10:31" in miss["now"]
-    assert miss["was"].startswith("\u2026") and len(miss["was"]) < 100
+    assert miss["was"].endswith('It is 10:30."}') and len(miss["was"]) < 100
     assert "Zm9v" not in text and "You are careful" not in text
     assert "<span>was <code>" in text and "turn 0 &lt;b&gt;" not in text and "turn 0 \\u003cb" not in text
 
@@ -157,26 +167,12 @@ def test_a_key_at_the_break_itself_is_covered() -> None:
     assert "sk-****" in embedded(text)["sessions"][0]["misses"]["1"]["now"] and "Zm9v" not in text
 
 
-def test_what_a_fix_saves_is_replayed_where_it_can_be_and_marked_where_not(thousand: str) -> None:
-    """Against `contextkit whatif` over the same records."""
+def test_what_a_change_saves_is_what_whatif_says_of_the_same_records() -> None:
     text = page(*gathered(with_bodies()))
-    answer = what_if(with_bodies(), ["clock-to-tail"]).answers[0]
-    assert answer.saves_usd and answer.saves_usd > 0.05
-    cell = re.search(
-        r'data-label="the fix saves"[^>]*>(?:<div>)?(.*?) <span class="how">replayed: clock-to-tail</span>', text
-    )
-    assert cell and cell[1].startswith(money(answer.saves_usd))
-    assert (
-        '<span class="how">by the bills</span>' in thousand and "up to $" in thousand
-    )  # a compaction: no replay undoes it
-    assert re.search(r'<span class="how">replayed: lifetime</span>', thousand)
-
-
-def test_a_page_does_not_replay_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contextkit.report.html.savings.MOST_REPLAYED", 100)
-    assert "replayed: " not in page(*gathered(one_session(300)))
-    monkeypatch.setattr("contextkit.report.html.savings.MOST_BODY_BYTES", 1_000)
-    assert "replayed: " not in page(*gathered(with_bodies()))  # what lies in the prompt is not answered without it
+    (saving,) = what_if(with_bodies(), ["fixed-system"]).savings
+    assert saving.usd > 0.05
+    cell = re.search(r'data-label="saves"[^>]*>(?:<div>)?(.*?)<', text)
+    assert cell and cell[1] == money(saving.usd)
 
 
 def test_a_page_stays_small_and_says_what_it_leaves_out(many: str, thousand: str) -> None:

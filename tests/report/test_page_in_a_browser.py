@@ -113,7 +113,7 @@ def test_keys_walk_the_calls_and_tell_of_each(browser: Any, files: dict[str, Pat
     page.keyboard.press("ArrowRight")
     assert told.inner_text().startswith("Call 2, ")
     page.keyboard.press("m")
-    assert "Missed: ttl_expired, gap 911 s > 300 s. Lost 51,784 tokens, $0.30" in told.inner_text()
+    assert "Missed: ttl_expired, gap 911 s > 300 s. Lost 51,784 tokens, $0.30." in told.inner_text()
     first = told.inner_text()
     page.keyboard.press("m")
     page.keyboard.press("Shift+M")
@@ -215,7 +215,7 @@ def test_sessions_lanes_and_lines_can_be_chosen(browser: Any, files: dict[str, P
     assert len(names) == 12
     page.locator("#sessions a").nth(3).click()
     assert page.locator("#session").input_value() == "3"
-    with_lanes = next(i for i, name in enumerate(names) if name.startswith("shop"))
+    with_lanes = next(i for i, name in enumerate(names) if name.startswith("shop "))
     page.select_option("#session", str(with_lanes))
     every = page.locator("#waterfall-chart .turn").count()
     page.select_option("#lane", label="researcher (a1)")

@@ -14,10 +14,11 @@ from math import isnan
 
 from contextkit.canonical import Json
 from contextkit.ledger.figures import Dollars, Share
+from contextkit.report.contents import Contents
 from contextkit.report.diagnosis import provider_says
 from contextkit.report.html.columns import COUNTS, UNKNOWN, Columns, Session, Sums
 from contextkit.report.html.markup import bar
-from contextkit.report.tables import title_of, where_text
+from contextkit.report.tables import advice, where_text
 from contextkit.terminal import sanitize_html
 
 MOST_STEPS, MOST_LINES = 120, 5
@@ -202,9 +203,10 @@ MOST_SESSIONS, MOST_CALLS, MOST_MISSES = 12, 8_000, 2_000
 """Sessions, calls and misses that a page draws one by one; more would make a page of more than 2 MB."""
 
 
-def drawn(ranked: Sequence[Session], changed: Mapping[int, tuple[str, str]]) -> list[dict[str, Json]]:
+def drawn(ranked: Sequence[Session], contents: Contents) -> list[dict[str, Json]]:
     """The sessions that are drawn, the dearest first, of a longer one its last calls."""
-    return [_session(session, start, changed) for session, start in _fitting(ranked)]
+    advised = advice(contents)
+    return [_session(session, start, contents.changed, advised) for session, start in _fitting(ranked)]
 
 
 def _fitting(ranked: Sequence[Session]) -> Iterator[tuple[Session, int]]:
@@ -221,7 +223,10 @@ def _fitting(ranked: Sequence[Session]) -> Iterator[tuple[Session, int]]:
             misses -= min(len(missed), misses)
 
 
-def _session(session: Session, start: int, changed: Mapping[int, tuple[str, str]]) -> dict[str, Json]:
+def _session(
+    session: Session, start: int, changed: Mapping[int, tuple[str, str]], advised: Mapping[str, str]
+) -> dict[str, Json]:
+    misses = {place - start: _miss(session, place, changed, advised) for place in session.misses if place >= start}
     return {
         "name": session.name,
         "label": session.label,
@@ -239,7 +244,7 @@ def _session(session: Session, start: int, changed: Mapping[int, tuple[str, str]
         "model": list(session.model[start:]),
         "lanes": session.lane_names,
         "models": list(session.models),
-        "misses": {str(place - start): _miss(session, place, changed) for place in session.misses if place >= start},
+        "misses": {str(place): miss for place, miss in misses.items()},
     }
 
 
@@ -247,7 +252,9 @@ def _count_or_none(count: int) -> int | None:
     return None if count == UNKNOWN else count
 
 
-def _miss(session: Session, place: int, changed: Mapping[int, tuple[str, str]]) -> dict[str, Json]:
+def _miss(
+    session: Session, place: int, changed: Mapping[int, tuple[str, str]], advised: Mapping[str, str]
+) -> dict[str, Json]:
     miss, verdict = session.misses[place]
     return {
         "cause": miss.cause,
@@ -256,6 +263,6 @@ def _miss(session: Session, place: int, changed: Mapping[int, tuple[str, str]]) 
         "lost": miss.lost_tokens,
         "usd": miss.cost_usd,
         "provider": provider_says(miss.cause, verdict),
-        "fix": title_of(miss.cause),
+        "advice": advised.get(miss.cause, ""),
         **dict(zip(("was", "now"), changed.get(miss.index, ()), strict=False)),
     }

@@ -96,7 +96,7 @@
     `${count(turn.read)} read, ${count(turn.write)} written, ${count(turn.fresh)} fresh, ${count(turn.output)} output tokens, ${money(turn.usd)}.`;
   const missInWords = miss => {
     if (!miss) return "";
-    const lost = miss.lost ? ` Lost ${count(miss.lost)} tokens, ${money(miss.usd)}; fix: ${miss.fix}.` : "";
+    const lost = miss.lost ? ` Lost ${count(miss.lost)} tokens, ${money(miss.usd)}.${miss.advice ? ` ${miss.advice}.` : ""}` : "";
     return `${miss.lost ? "Missed" : "No loss"}: ${miss.cause}, ${miss.where}.${miss.provider ? ` Provider ${miss.provider}.` : ""}${lost}`;
   };
   // Both sides of a break, each on a line of its own.

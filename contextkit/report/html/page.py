@@ -27,7 +27,7 @@ def page(contents: Contents, columns: Columns) -> str:
     for session in ranked:
         session.label = names.get(session.name, session.name)
         session.place = projects[session.project] if session.project else ""
-    over_time, waterfalls = series(columns, ranked), drawn(ranked, contents.changed)
+    over_time, waterfalls = series(columns, ranked), drawn(ranked, contents)
     data: dict[str, Json] = {"time": as_json(over_time), "sessions": waterfalls}
     body = "".join(sections(contents, ranked, over_time, waterfalls, columns.tree))
     title = f"Prompt cache report: {contents.title}"
