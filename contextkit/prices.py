@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contextkit.cache.usage import Usage, is_long_ttl
 from contextkit.errors import UnknownModel
@@ -59,12 +59,37 @@ def cost_uncached_usd(
     return _uncached(_rates(provider, model, _moment(at), usage.service_tier, _state()), usage, is_sum=is_sum)
 
 
+class ListCosts(NamedTuple):
+    """What one call costs at list prices."""
+
+    usd: float
+    """As `cost_usd`."""
+    uncached_usd: float
+    """As `cost_uncached_usd`."""
+    usd_at_estimate: float | None
+    """`usd` with the estimated output in place of the recorded one; None without an estimate."""
+
+
 def costs_usd(
-    provider: str, model: str, usage: Usage, at: float | None = None, *, is_sum: bool = False
-) -> tuple[float | None, float | None]:
-    """`cost_usd` and `cost_uncached_usd` of one call, whose prices are looked up once."""
+    provider: str,
+    model: str,
+    usage: Usage,
+    at: float | None = None,
+    *,
+    is_sum: bool = False,
+    output_estimate: int | None = None,
+) -> ListCosts | None:
+    """Return all list costs of one call, whose prices are looked up once; None and errors as of `cost_usd`."""
     rates = _rates(provider, model, _moment(at), usage.service_tier, _state())
-    return _cost(rates, usage, is_sum=is_sum), _uncached(rates, usage, is_sum=is_sum)
+    parts, output = _parts(rates, usage), usage.output
+    if parts is None or output is None:
+        return None
+    fresh, read, short, long = parts
+    prompt = fresh + read + short + long
+    for_fresh, for_read, for_short, for_long, for_output = rates.above(0 if is_sum else prompt)
+    paid = fresh * for_fresh + read * for_read + short * for_short + long * for_long
+    at_estimate = None if output_estimate is None else paid + output_estimate * for_output
+    return ListCosts(paid + output * for_output, prompt * for_fresh + output * for_output, at_estimate)
 
 
 def price_of(
@@ -78,6 +103,19 @@ def price_of(
     0.5
     """
     return partial(_cost, _rates(provider, model, _moment(at), service_tier, _state()))
+
+
+TokenPrice = Callable[[int, int, int, int, int], float]
+"""Dollars of a call with so many tokens fresh, read, written short, written long and generated."""
+
+
+def token_price_of(provider: str, model: str, at: float | None = None, service_tier: str = "") -> TokenPrice:
+    """Return what `price_of` does, for tokens that are all known.
+
+    >>> token_price_of("anthropic", "claude-opus-4-5")(0, 1_000_000, 0, 0, 0)
+    0.5
+    """
+    return _rates(provider, model, _moment(at), service_tier, _state()).usd
 
 
 def first_tier(provider: str, model: str, at: float, service_tier: str = "") -> int | None:
@@ -258,6 +296,12 @@ class _Rates:
             if prompt > above:
                 return rate
         return self.per_token[-1][1]
+
+    def usd(self, fresh: int, read: int, short: int, long: int, output: int) -> float:
+        """Dollars for the tokens of one call."""
+        for_fresh, for_read, for_short, for_long, for_output = self.above(fresh + read + short + long)
+        paid = fresh * for_fresh + read * for_read + short * for_short + long * for_long
+        return paid + output * for_output
 
 
 @lru_cache(maxsize=1024)

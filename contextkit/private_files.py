@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -166,6 +165,8 @@ def _replaceable(target: Path) -> os.stat_result | None:
 
 
 def _part_of(target: Path) -> tuple[Path, int]:
+    import secrets  # which takes longer to import than a report without a page to write
+
     part = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
         return part, open_unfollowed(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)

@@ -193,5 +193,9 @@ def test_several_bills_of_one_look_up_cost_what_each_costs_alone(provider: str, 
             Usage(n, n, 0, 0, None),
         ):
             alone = cost_usd(provider, model, bill, AUTUMN), cost_uncached_usd(provider, model, bill, AUTUMN)
-            assert costs_usd(provider, model, bill, AUTUMN) == alone
+            costs = costs_usd(provider, model, bill, AUTUMN, output_estimate=2 * n)
+            assert (costs[:2] if costs else (None, None)) == alone
+            if costs:
+                more = Usage(bill.fresh, bill.read, output=2 * n, writes=bill.writes)
+                assert costs.usd_at_estimate == cost_usd(provider, model, more, AUTUMN)
             assert price(bill) == alone[0]

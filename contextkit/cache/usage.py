@@ -198,17 +198,23 @@ class Usage:
         >>> Usage(fresh=1, read=0, writes={}, output=1).with_partial_output().quality("output")
         'partial'
         """
-        return self if self.output is None else self._with(self.output, (*self.qualities, ("output", "partial")))
+        if self.output is None:
+            return self
+        return self._with(self.read, self.output, (*self.qualities, ("output", "partial")))
 
     def with_output(self, output: int | None) -> Usage:
         """Return the usage with so many generated tokens."""
-        return self if output == self.output else self._with(output, self.qualities)
+        return self if output == self.output else self._with(self.read, output, self.qualities)
 
-    def _with(self, output: int | None, qualities: tuple[tuple[str, Quality], ...]) -> Usage:
+    def with_read(self, read: int | None) -> Usage:
+        """Return the usage with so many tokens read."""
+        return self._with(read, self.output, self.qualities)
+
+    def _with(self, read: int | None, output: int | None, qualities: tuple[tuple[str, Quality], ...]) -> Usage:
         # `replace` takes three times as long
         return Usage(
             self.fresh,
-            self.read,
+            read,
             output=output,
             estimated=self.estimated,
             service_tier=self.service_tier,
@@ -236,7 +242,10 @@ class Usage:
             return "unknown"
         if self.estimated:
             return "estimated"
-        return dict(self.qualities).get(counter, "billed")
+        for name, quality in self.qualities:
+            if name == counter:
+                return quality
+        return "billed"
 
     def __add__(self, other: Usage) -> Usage:
         """Counter by counter; what one side does not know, the sum does not know."""

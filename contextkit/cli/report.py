@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from contextkit.report.contents import Contents, Gathering
     from contextkit.report.html.columns import Columns
     from contextkit.report.live import LiveCalls
+    from contextkit.report.prefix_tree import PrefixTree
     from contextkit.report.progress import Watch
     from contextkit.whatif.what_if import WhatIf
 
@@ -149,6 +150,8 @@ class Options:
     """Whether the terminal lists the dearest misses."""
     is_verbose: bool
     """Whether the terminal shows what the figures are made of, and each fault of the recordings."""
+    has_tree: bool = False
+    """Whether the prefix tree is shown in place of the tables."""
 
 
 @click.command("report")
@@ -174,6 +177,9 @@ class Options:
 @click.option("--misses", "has_misses", is_flag=True, help="List the dearest misses, each with the text that changed.")
 @click.option(
     "--verbose", is_flag=True, help="Add projects, models, sessions and all actions, and each fault of the recordings."
+)
+@click.option(
+    "--tree", "has_tree", is_flag=True, help="Show where prompts part, and what each parting cost, in place of tables."
 )
 @click.option(
     "--live",
@@ -205,6 +211,7 @@ def command(
     html: str | None,
     is_last: bool,
     has_misses: bool,
+    has_tree: bool,
     verbose: bool,
     is_live: bool,
     to: str | None,
@@ -229,7 +236,7 @@ def command(
         raise click.UsageError("--example is a recording of its own: leave out the other files")
     paths = (str(EXAMPLE),) if is_example else paths
     page = writable_path("--html", html, paths) if html is not None else None
-    options = Options(by or "", since, until, session, _face(faces), page, has_misses, verbose)
+    options = Options(by or "", since, until, session, _face(faces), page, has_misses, verbose, has_tree)
     if options.face != "terminal":
         for_programs()
     if to is not None and anonymize is not None:
@@ -250,13 +257,22 @@ def command(
     from contextkit.report.progress import watching
 
     with watching() as watch, seldom_collecting():
-        columns = _columns(options)
+        columns, tree = _columns(options), _tree(options)
         also, title = _call_writers(options, columns), EXAMPLE_TITLE if is_example else ""
-        contents, faults = read(paths, options, watch, also, title=title, output=("--html", options.html))
+        also += [tree] if tree else []
+        contents, faults = read(
+            paths,
+            options,
+            watch,
+            also,
+            title=title,
+            output=("--html", options.html),
+            is_replayed=not tree or options.html is not None,
+        )
         watch.finish()
         if not watch.is_stopped:
             check_not_empty(contents, faults, options)
-        _show(contents, columns, options)
+        _show(contents, columns, options, tree)
         print_faults(faults, is_verbose=options.is_verbose)
         if watch.is_stopped:
             echo_error("partial: these are the figures of what was read before Ctrl-C")
@@ -315,11 +331,8 @@ def _written(at: float) -> str:
 
 MOST_NAMED = 5
 """Sessions that an error names."""
-_MORE = """
-contextkit report --misses   each one, with the changed text
-contextkit report --verbose  all actions, projects, models, sessions
-contextkit report --html report.html"""
-"""Where to read on."""
+_TREE = "contextkit report --tree     where prompts part, and what each parting cost"
+_DETAILS = "contextkit report --verbose  all actions, projects, models, sessions"
 
 
 def _face(faces: Sequence[str]) -> str:
@@ -367,8 +380,10 @@ def _write_ledger(
     face = options.face if options.face != "terminal" else ""
     if used := [f"--{name}" for name in (face, options.by and "by") if name]:
         raise click.UsageError(f"{option} writes a ledger and reports nothing: leave out {' and '.join(used)}")
-    if is_live or options.html or options.since is not None or options.until is not None or options.session:
-        raise click.UsageError(f"{option} takes all calls: leave out --live, --html, --since, --until and --session")
+    if is_live or options.has_tree or options.html or options.since is not None or options.until or options.session:
+        raise click.UsageError(
+            f"{option} takes all calls: leave out --live, --tree, --html, --since, --until and --session"
+        )
     faults = Faults()
     files, _ = files_to_read(paths, options.since, faults)
     records = _any_of(records_of(files, set(paths), faults, None), faults)
@@ -495,6 +510,17 @@ def _columns(options: Options) -> Columns | None:
     return Columns()
 
 
+def _tree(options: Options) -> PrefixTree | None:
+    """Return what takes the calls for the prefix tree, if that is asked for."""
+    if not options.has_tree:
+        return None
+    if options.face not in ("terminal", "json"):
+        raise click.UsageError(f"--tree is drawn on the terminal, or with --json: leave out --{options.face}")
+    from contextkit.report.prefix_tree import PrefixTree
+
+    return PrefixTree()
+
+
 def records_of(files: Sequence[str], named: set[str], faults: Faults, watch: Watch | None) -> Iterator[Record]:
     """Yield the records of all files; one that cannot be read is a fault, unless it is all that was named."""
     from contextkit.importers.parallel import reading
@@ -520,13 +546,15 @@ def _about(file: str) -> int:
     return max(1, path.stat().st_size // BYTES_A_RECORD) if path.is_file() else BYTES_A_RECORD
 
 
-def _show(contents: Contents, columns: Columns | None, options: Options) -> None:
+def _show(contents: Contents, columns: Columns | None, options: Options, tree: PrefixTree | None = None) -> None:
     if options.html and columns:
         from contextkit.report.html.page import page
 
         with replacing(options.html) as file:
             file.write(page(contents, columns).encode())
-    if options.face == "json":
+    if tree is not None:
+        _show_tree(tree, contents, options)
+    elif options.face == "json":
         from contextkit.report.json import document
 
         echo_json(document(contents))
@@ -542,10 +570,23 @@ def _show(contents: Contents, columns: Columns | None, options: Options) -> None
         from contextkit.report.terminal import show
 
         show(contents, has_misses=options.has_misses, is_verbose=options.is_verbose)
-        if options.html:
-            echo(f"\nthe page is {options.html}")
-        elif not (options.has_misses or options.is_verbose or options.by):
-            echo(_MORE)
+        if not (options.html or options.has_misses or options.is_verbose or options.by):
+            echo("\ncontextkit report --misses   each one, with the changed text")
+            echo(_TREE if contents.has_prompts else _DETAILS)
+            echo("contextkit report --html report.html")
+    if options.html and options.face == "terminal":
+        echo(f"\nthe page is {options.html}")
+
+
+def _show_tree(tree: PrefixTree, contents: Contents, options: Options) -> None:
+    if options.face == "json":
+        from contextkit.report.json import tree_document
+
+        echo_json(tree_document(tree))
+    else:
+        from contextkit.report.tree_terminal import show_tree
+
+        show_tree(tree, contents)
 
 
 def print_faults(faults: Faults, *, is_verbose: bool = True) -> None:
@@ -575,6 +616,8 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
     """Report on what is being written as it grows, with what its readers hold back to the end."""
     from contextkit.report.follow import follow
 
+    if options.has_tree:
+        raise click.UsageError("--tree shows what was recorded, --live what is being recorded: leave one out")
     if options.face != "terminal" or "-" in paths:
         raise click.UsageError(
             "--live (or --follow) draws on the terminal what grows in files: leave out --json, --csv, --markdown and -"

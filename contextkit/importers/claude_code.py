@@ -46,7 +46,7 @@ from typing import Any
 
 import orjson
 
-from contextkit.cache.usage import NO_COUNT, Usage, natural, served, tier_fields
+from contextkit.cache.usage import NO_COUNT, Quality, Usage, natural, served, tier_fields
 from contextkit.importers.format import by_line, first_line
 from contextkit.importers.source import Source, load_json
 from contextkit.importers.transcript import dollars, has_blanks, parsed, plausible, recorded_id, spelled
@@ -216,16 +216,26 @@ def of_sub_agent(line: bytes) -> bytes:
     >>> of_sub_agent(b'{"sessionId":"s","data":{"message":{"type":"user","uuid":"u"},"agentId":"a"},"type":"progress"}')
     b'{"isSidechain":true,"agentId":"a","sessionId":"s","type":"user","uuid":"u"}'
     """
-    record = object_of(line)
+    start, end = line.find(_DATA) + len(_DATA), line.rfind(_BEHIND_MESSAGE)
+    message = line[start:end]  # written as it is where that can be all of the message, and no key comes twice
+    is_whole = len(_DATA) <= start < end and message[:1] == b"{" and not any(key in message for key in _OWN_KEYS)
+    record = object_of(line[:start] + b"{}" + line[end:]) if is_whole else {}
+    if not record:
+        is_whole, record = False, object_of(line)
     data = record.get("data")
     if not isinstance(data, dict) or not isinstance(data.get("message"), dict):
         return line
-    of_session = {name: record[name] for name in _OF_SESSION if name in record}
-    return orjson.dumps({"isSidechain": True, "agentId": data.get("agentId"), **of_session, **data["message"]})
+    own = {"isSidechain": True, "agentId": data.get("agentId")}
+    own |= {name: record[name] for name in _OF_SESSION if name in record}
+    if is_whole:
+        return orjson.dumps(own)[:-1] + b"," + message[1:]
+    return orjson.dumps({**own, **data["message"]})
 
 
 _OF_SESSION = ("parentUuid", "sessionId", "cwd", "version")
 """Keys that a `progress` line has and the line in it has not."""
+_OWN_KEYS = tuple(b'"%b":' % name.encode() for name in ("isSidechain", "agentId", *_OF_SESSION))
+_DATA, _BEHIND_MESSAGE = b',"data":{"message":', b',"normalizedMessages":['
 OPEN = 16
 """Replies whose lines may still come: blocks of parallel sub-agents are mixed in one file."""
 LONGEST_REPLY = 3600.0
@@ -674,11 +684,11 @@ class _Replies:
         model, usage = str(message.get("model") or "unknown"), message["usage"]
         steps = usage.get("iterations")
         if not isinstance(steps, list) or len(steps) < 2 or not all(isinstance(step, dict) for step in steps):
-            billed, estimate = _usage(self.source, reply.number, usage), None
-            if billed is not None and billed.output is not None and message.get("stop_reason", "") is None:
+            is_partial, estimate = message.get("stop_reason", "") is None, None
+            billed = _usage(self.source, reply.number, usage, is_partial=is_partial)
+            if is_partial and billed is not None and billed.output is not None:
                 n_visible = visible_bytes(reply.first) + reply.n_visible
-                billed = billed.with_partial_output()
-                estimate = max(billed.output or 0, round(n_visible / BYTES_PER_OUTPUT_TOKEN))
+                estimate = max(billed.output, round(n_visible / BYTES_PER_OUTPUT_TOKEN))
             call = ModelCall(
                 id=identity,
                 session=session,
@@ -820,15 +830,18 @@ _OF_THE_LANE = ("message", "compaction", None)
 """Iterations that send the lane's own prompt."""
 
 
-def _usage(source: Source, line: int, said: dict[str, Any]) -> Usage | None:
-    """The bill; `input_tokens` leaves out what was read and written. None where all is 0, as no call costs nothing."""
+def _usage(source: Source, line: int, said: dict[str, Any], *, is_partial: bool = False) -> Usage | None:
+    """The bill; `input_tokens` leaves out what was read and written. None where all is 0, as no call costs nothing.
+
+    `is_partial` where the output may be the count of a reply that was not complete yet.
+    """
     fresh, read, output = said.get("input_tokens"), said.get("cache_read_input_tokens"), said.get("output_tokens")
     total, split = said.get("cache_creation_input_tokens"), said.get("cache_creation")
     short, long = (split.get(_SHORT), split.get(_LONG)) if isinstance(split, dict) else (None, None)
     for count in (fresh, read, output, total, short, long):
         if count is not None and natural(count) is None:
             source.fault(line, NO_COUNT)
-            return _usage(source, line, _natural(said))
+            return _usage(source, line, _natural(said), is_partial=is_partial)
     if (
         short is None or long is None or (total and not short + long)
     ):  # builds before there were two lifetimes asked for the short one
@@ -837,9 +850,13 @@ def _usage(source: Source, line: int, said: dict[str, Any]) -> Usage | None:
         source.fault(
             line, "the writes of both lifetimes are not their sum, cache_creation_input_tokens; the lifetimes stand"
         )
-    return served(Usage(fresh, read, short, long, output), said) if fresh or read or short or long or output else None
+    if not (fresh or read or short or long or output):
+        return None
+    qualities = _PARTIAL if is_partial and output is not None else ()
+    return served(Usage(fresh, read, short, long, output, qualities=qualities), said)
 
 
+_PARTIAL: tuple[tuple[str, Quality], ...] = (("output", "partial"),)
 _SHORT, _LONG = "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
 
 

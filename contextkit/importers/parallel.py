@@ -14,8 +14,11 @@ import os
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -35,6 +38,11 @@ LEAST_BYTES = 64 << 20
 MOST_PROCESSES = 4
 MOST_AHEAD = 64
 """Files that are read and not yet asked for."""
+MOST_WAITING = 2
+"""Files that a process was told to read and has not answered for: it goes on to the next while its answer is not yet
+taken."""
+OFTEN = 512
+"""Records between two looks at what the processes have answered."""
 _SIZE = 8
 """Bytes before each message that say how long it is."""
 _DIGEST = 16
@@ -68,49 +76,61 @@ def _size(files: Sequence[str]) -> int:
 
 
 class _Readers:
-    """The processes, each served by a thread: what one has read is taken from it at once, and the next file given."""
+    """The processes. Between records, what they have read is taken from them, and more files are given to them."""
 
     def __init__(self, files: Sequence[str], faults: Faults, n: int) -> None:
         self._files, self._faults = files, faults
-        self._changed = threading.Condition()
         self._next = self._asked = 0
         self._read: dict[int, bytes | None] = {}
         """File → what a process says of it; None where it is to be read here."""
         self._met: list[bytes] = []
         """Calls that processes have met, as digests one behind the other: a piece for each file."""
-        self._is_closed = False
-        self._workers = [_Worker() for _ in range(n)]  # all of them before the first thread
-        self._threads = [threading.Thread(target=self._serve, args=(worker,), daemon=True) for worker in self._workers]
-        for thread in self._threads:
-            thread.start()
+        self._workers = [_Worker() for _ in range(n)]
+        self._hand_out()
 
-    def _serve(self, worker: _Worker) -> None:
-        n_told = 0
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._is_closed or self._next < self._asked + MOST_AHEAD)
-                if self._is_closed or self._next >= len(self._files):
-                    return
-                index, self._next = self._next, self._next + 1
-                news, n_told = b"".join(self._met[n_told:]), len(self._met)
+    def _hand_out(self) -> None:
+        while self._next < min(len(self._files), self._asked + MOST_AHEAD):
+            worker = min(self._workers, key=lambda worker: len(worker.waiting))
+            if len(worker.waiting) >= MOST_WAITING:
+                return
+            index, self._next = self._next, self._next + 1
             file = self._files[index]
-            # what comes by a pipe comes once
-            answer = worker.ask(file, news) if file != STDIN and Path(file).is_file() else None
-            with self._changed:
+            if worker.is_gone or file == STDIN or not Path(file).is_file():  # what comes by a pipe comes once
+                self._read[index] = None
+            else:
+                worker.waiting.append(index)
+                worker.tell(file, b"".join(self._met[worker.n_told :]))
+                worker.n_told = len(self._met)
+
+    def _exchange(self, *, is_waiting: bool) -> None:
+        """Take what the processes have answered, and give them more; wait for something of it if `is_waiting`."""
+        import select
+
+        poll, by_pipe = select.poll(), dict[int, _Worker]()
+        for worker in self._workers:
+            if worker.waiting:
+                by_pipe[worker.heard] = by_pipe[worker.told] = worker
+                poll.register(worker.heard, select.POLLIN)
+                if worker.to_tell:
+                    poll.register(worker.told, select.POLLOUT)
+        for pipe, _ in poll.poll(None if is_waiting else 0):
+            worker = by_pipe[pipe]
+            worker.send() if pipe == worker.told else worker.receive()
+            for answer in worker.answers():
                 if answer is not None:
                     n_digests = int.from_bytes(answer[:_SIZE], "little")
                     self._met.append(answer[_SIZE : _SIZE + n_digests])
-                self._read[index] = answer
-                self._changed.notify_all()
+                self._read[worker.waiting.popleft()] = answer
+        self._hand_out()
 
     def records(self, file: str) -> Iterator[Record]:
         """The records of the next file."""
         index = self._asked
-        with self._changed:
-            self._changed.wait_for(lambda: index in self._read)
-            answer = self._read.pop(index)
-            self._asked += 1
-            self._changed.notify_all()
+        while index not in self._read:
+            self._exchange(is_waiting=True)
+        answer = self._read.pop(index)
+        self._asked += 1
+        self._hand_out()
         result = None if answer is None else self._accepted(answer)
         if result is None:
             return remarked_records_at(file, self._faults)
@@ -119,7 +139,12 @@ class _Readers:
             self._faults.add(file, line, what)
         self._faults.add_counts(result["counts"])
         self._faults.is_incomplete |= result["is_incomplete"]
-        return map(_record, result["records"])
+        return self._records(result["records"])
+
+    def _records(self, rows: list[list[Any]]) -> Iterator[Record]:
+        for at in range(0, len(rows), OFTEN):
+            self._exchange(is_waiting=False)
+            yield from map(_record, rows[at : at + OFTEN])
 
     def _accepted(self, answer: bytes) -> dict[str, Any] | None:
         """What a process read; None where it counted a call that a file before counts."""
@@ -135,53 +160,76 @@ class _Readers:
 
     def close(self) -> None:
         """End the processes; what is not asked for by now is not read."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        for worker, thread in zip(self._workers, self._threads, strict=True):
-            worker.kill()
-            thread.join()
+        for worker in self._workers:
             worker.close()
 
 
 class _Worker:
-    """One process, and what is said to it."""
+    """One process, and the two pipes to it, on which this end never waits."""
 
     def __init__(self) -> None:
-        (told, tell), (heard, hear) = os.pipe(), os.pipe()
+        (told, self.told), (self.heard, heard) = os.pipe(), os.pipe()
         self._process = os.fork()
         if not self._process:
-            os.close(tell)
-            os.close(heard)
-            _work(os.fdopen(told, "rb"), os.fdopen(hear, "wb"))
+            os.close(self.told)
+            os.close(self.heard)
+            _work(os.fdopen(told, "rb"), os.fdopen(heard, "wb"))
         os.close(told)
-        os.close(hear)
-        self._tell, self._heard = os.fdopen(tell, "wb"), os.fdopen(heard, "rb")
+        os.close(heard)
+        os.set_blocking(self.told, False)
+        os.set_blocking(self.heard, False)
+        self.waiting = deque[int]()
+        """Files that it was told to read and has not answered for."""
+        self.n_told = 0
+        """Pieces of digests that it knows."""
+        self.is_gone = False
+        self.to_tell, self._answered = bytearray(), bytearray()
 
-    def ask(self, file: str, met: bytes) -> bytes | None:
-        """What is in a file: the digests of its calls that `met` and what it was told before do not hold, and the rest as
-        JSON.
+    def tell(self, file: str, met: bytes) -> None:
+        """Have a file read; `met` are calls of the files before, as far as it was not told of them."""
+        self.to_tell += _message(os.fsencode(file)) + _message(met)
+        self.send()
 
-        None where it is none for this, or the process is gone.
-        """
+    def send(self) -> None:
+        """Send as much as its pipe holds."""
         try:
-            _send(self._tell, os.fsencode(file))
-            _send(self._tell, met)
-            return _received(self._heard) or None
-        except (OSError, ValueError):
-            return None
+            while self.to_tell:
+                del self.to_tell[: os.write(self.told, self.to_tell)]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:  # it is gone, as the end of its answers says
+            self.to_tell.clear()
 
-    def kill(self) -> None:
-        """It is not needed any more: who waits for its answer gets none."""
+    def receive(self) -> None:
+        """Take what its pipe holds."""
+        with suppress(BlockingIOError):
+            while piece := os.read(self.heard, 1 << 20):
+                self._answered += piece
+            self.is_gone = True
+
+    def answers(self) -> Iterator[bytes | None]:
+        """What is in each file that it has read: the digests of its calls that it was told of in no message, and the rest
+        as JSON.
+
+        None for a file that is none for this, and for all that it was told to read if it is gone.
+        """
+        while len(self._answered) >= _SIZE:
+            end = _SIZE + int.from_bytes(self._answered[:_SIZE], "little")
+            if len(self._answered) < end:
+                break
+            answer = bytes(self._answered[_SIZE:end])
+            del self._answered[:end]
+            yield answer or None
+        if self.is_gone:
+            yield from [None] * len(self.waiting)
+
+    def close(self) -> None:
+        """End it, whatever it does."""
         with suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
-
-    def close(self) -> None:
-        """Close both pipes; it is dead, and nobody waits for it."""
-        for file in (self._tell, self._heard):
-            with suppress(OSError):
-                file.close()
+        os.close(self.told)
+        os.close(self.heard)
 
 
 class _Met(DigestSet):
@@ -211,7 +259,8 @@ def _work(told: IO[bytes], hear: IO[bytes]) -> NoReturn:
             for at in range(0, len(news), _DIGEST):
                 met.is_new(news[at : at + _DIGEST])
             met.here = []
-            _send(hear, _answer(file, met))
+            hear.write(_message(_answer(file, met)))
+            hear.flush()
     finally:
         os._exit(0)
 
@@ -226,7 +275,7 @@ def _answer(file: str, met: _Met) -> bytes:
         if known.name != "Claude Code transcript":
             return b""
         rest = {
-            "records": list(ProgramRemarks(known.program).added(records)),
+            "records": list(map(_row, ProgramRemarks(known.program).added(records))),
             "faults": [(fault.line, fault.what) for fault in faults.kept],
             "counts": {what: n - Faults.MOST for what, n in faults.counts.items() if n > Faults.MOST},
             "is_incomplete": faults.is_incomplete,
@@ -238,18 +287,32 @@ def _answer(file: str, met: _Met) -> bytes:
     return len(digests).to_bytes(_SIZE, "little") + digests + written
 
 
-def _record(row: dict[str, Any]) -> Record:
-    if "kind" in row:
-        return Remark(**row)
-    usage = row["usage"]
-    if usage is not None:
-        row["usage"] = Usage(**usage)
-    return ModelCall(**row)
+_CALL_FIELDS = tuple(one.name for one in fields(ModelCall))
+_USAGE_FIELDS = tuple(one.name for one in fields(Usage))
+_USAGE = _CALL_FIELDS.index("usage")
+_call_values, _usage_values = attrgetter(*_CALL_FIELDS), attrgetter(*_USAGE_FIELDS)
 
 
-def _send(file: IO[bytes], message: bytes) -> None:
-    file.write(len(message).to_bytes(_SIZE, "little") + message)
-    file.flush()
+def _row(record: Record) -> Sequence[Any]:
+    """The values of a record, without their names: those of a remark are three."""
+    if isinstance(record, Remark):
+        return record.kind, record.about, record.text
+    row = list(_call_values(record))
+    if record.usage is not None:
+        row[_USAGE] = _usage_values(record.usage)
+    return row
+
+
+def _record(row: list[Any]) -> Record:
+    if len(row) == len(("kind", "about", "text")):
+        return Remark(*row)
+    if row[_USAGE] is not None:
+        row[_USAGE] = Usage(**dict(zip(_USAGE_FIELDS, row[_USAGE], strict=True)))
+    return ModelCall(*row)
+
+
+def _message(content: bytes) -> bytes:
+    return len(content).to_bytes(_SIZE, "little") + content
 
 
 def _received(file: IO[bytes]) -> bytes:

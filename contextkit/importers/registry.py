@@ -11,21 +11,25 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contextkit.errors import LogCorrupt, NewerFormat, UnreadableLog
 from contextkit.importers.format import Format, ProgramRemarks, by_line, first_line, not_by_line
 from contextkit.importers.source import STDIN, Faults, Source, damage, is_damage, is_newer_format
 from contextkit.importers.transcript import LATEST
 from contextkit.ledger.calls import ModelCall, Record
-from contextkit.ledger.ledger import Ledger, Rows, check_header
 from contextkit.log.sqlite import is_of_another_program
+
+if TYPE_CHECKING:
+    from contextkit.ledger.ledger import Ledger
 
 
 class _Ours:
     """Our own ledgers: a damaged row is left out and reported, and so is a last line that a crash left unfinished."""
 
     def __init__(self, source: Source) -> None:
+        from contextkit.ledger.ledger import Rows  # most recordings are no ledgers
+
         self.source, self.has_head = source, False
         self._rows = Rows(source.name, self._damaged)
         self._last = b""
@@ -33,6 +37,8 @@ class _Ours:
     def hear(self, number: int, line: bytes) -> Iterable[Record]:
         """The next line."""
         if not self.has_head:
+            from contextkit.ledger.ledger import check_header
+
             check_header(line, self.source.name)
             self.has_head = True
             return ()
@@ -299,6 +305,8 @@ def ledger_at(path: str | Path) -> tuple[str, Ledger]:
     A packed file is read like the one inside. Raises `UnreadableLog` for what is not there, empty, or of no known
     format, `LogCorrupt` for a ledger with a damaged row, `NewerFormat` for one that a newer contextkit wrote.
     """
+    from contextkit.ledger.ledger import Ledger
+
     path = Path(path)
     faults = Faults()
     known, records = records_at(str(path / "ledger.jsonl" if path.is_dir() else path), faults)

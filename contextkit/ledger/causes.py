@@ -170,7 +170,7 @@ class CallPair:
 
 def call_facts(call: ModelCall, usage: Usage) -> CallFacts:
     """The facts of one call."""
-    return CallFacts(replace(call, prompt=None), usage, usage.prompt or 0)
+    return CallFacts(call if call.prompt is None else replace(call, prompt=None), usage, usage.prompt or 0)
 
 
 def is_stored_whole(call: CallFacts, row: Model) -> bool:

@@ -87,7 +87,16 @@ def as_read(usage: Usage, n_tokens: int) -> Usage:
         writes[ttl] = (writes[ttl] or 0) - moved
         left -= moved
     fresh = max((usage.fresh or 0) - left, 0)
-    return replace(usage, fresh=fresh, read=(usage.read or 0) + n_tokens, writes=tuple(sorted(writes.items())))
+    read = (usage.read or 0) + n_tokens
+    return Usage(
+        fresh,
+        read,
+        output=usage.output,
+        estimated=usage.estimated,
+        service_tier=usage.service_tier,
+        writes=writes,
+        qualities=usage.qualities,
+    )
 
 
 def _with_output(usage: Usage) -> Usage:

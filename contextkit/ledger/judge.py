@@ -276,6 +276,8 @@ class Judge:
         self._entries: dict[tuple[str, str], list[int]] = {}
         self._kept: OrderedDict[int, Sent] = OrderedDict()
         self._n_bytes = 0
+        self.sent: Sent | None = None
+        """The last call with its prompt; None where that is not recorded, or was refused."""
 
     def feed(self, call: ModelCall, row: Model, usage: Usage | None, remarks: Mapping[str, str]) -> Verdict | None:
         """Judge the next call; None where its prompt is not recorded, or was refused.
@@ -286,9 +288,11 @@ class Judge:
         if usage is not None and (usage.read or usage.written):
             self._scope(call).reporting.add(call.model)
         trial = self._trial(call, row, usage, remarks)
+        self.sent = None
         if trial is None or call.is_refused:
             return None
         verdict = trial.verdict()
+        self.sent = trial.sent
         trial.conversation.note(trial, verdict)
         trial.begin()
         self._remember(trial.conversation, trial.sent)
@@ -299,7 +303,8 @@ class Judge:
         return call.provider not in _ALWAYS_REPORTING and call.model not in self._scope(call).reporting
 
     def _scope(self, call: ModelCall) -> _Scope:
-        return self._scopes.setdefault(_pool_of(call), _Scope())
+        pool = _pool_of(call)
+        return self._scopes.get(pool) or self._scopes.setdefault(pool, _Scope())
 
     def forecast(self, call: ModelCall, row: Model) -> Verdict | None:
         """Judge a call that is about to be sent; nothing is kept of it. None where its prompt cannot be read."""
@@ -315,6 +320,8 @@ class Judge:
         return _Trial(sent, conversation, remarks, is_silent=self.is_silent(call))
 
     def _sent(self, call: ModelCall, row: Model, usage: Usage | None) -> Sent | None:
+        if call.prompt is None:
+            return None
         bare, scope = replace(call, prompt=None), self._scope(call)
         if isinstance(call.prompt, Bodies):
             body = call.prompt.request

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
 from contextkit import prices
@@ -35,7 +35,7 @@ from contextkit.ledger.causes import (
     recorded,
 )
 from contextkit.ledger.cold import as_read
-from contextkit.ledger.judge import Judge, Rounding
+from contextkit.ledger.judge import Judge, Rounding, Sent
 from contextkit.ledger.verdict import (
     NOTHING_TO_READ,
     Basis,
@@ -124,19 +124,26 @@ class MissDetector:
     what is remarked of them. Each call costs time linear in what it added.
     """
 
-    __slots__ = ("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows", "is_silent", "verdict")
+    __slots__ = (
+        *("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows"),
+        *("is_silent", "sent", "usage", "verdict"),
+    )
 
     def __init__(self, examine: Callable[[Prediction], None] | None = None) -> None:
         """`examine` is shown the prediction of each call that has one before it in its lane, whether it missed or not."""
         self._judge, self._messages = Judge(), RecordedMessages()
-        self._lanes: dict[str, dict[str, LaneState]] = {}
+        self._lanes: dict[tuple[str, str], LaneState] = {}
         self._roundings: dict[tuple[str, str], Rounding] = {}
         self._rows: dict[tuple[str, str], Model] = {}
         """(provider, model) → its row, looked up once."""
         self._index = -1
         self._examine = examine
+        self.usage: Usage | None = None
+        """Bill of the last call; None where a part of its prompt is unknown."""
         self.verdict: Verdict | None = None
         """The verdict on the last call; None where its prompt was not recorded."""
+        self.sent: Sent | None = None
+        """The last call with its prompt, as the judge read it; None where that was not recorded."""
         self.is_silent = False
         """True where the last call had something to read, and nothing has shown so far that its host reports reads: it
         is neither a miss nor none."""
@@ -144,7 +151,8 @@ class MissDetector:
     def skip(self) -> None:
         """Count a row that is not a single call: it cannot miss and leaves nothing in the cache."""
         self._index += 1
-        self.verdict, self.is_silent = None, False
+        self.usage = self.verdict = self.sent = None
+        self.is_silent = False
 
     def feed(self, call: ModelCall, remarks: Mapping[str, str] = NO_REMARKS) -> Miss | None:
         """Add the next call and return its miss, if it is one; `remarks` are about the call, text by kind, of an event
@@ -157,20 +165,22 @@ class MissDetector:
         """Add the next call and return the verdict on it, as `feed`; without the prices that a miss has."""
         self._index += 1
         self.is_silent = False
-        lanes = self._lanes.setdefault(call.session, {})
-        lane = lanes.setdefault(call.lane, LaneState())
+        key = call.session, call.lane
+        lane = self._lanes.get(key) or self._lanes.setdefault(key, LaneState())
         if remarks:
             lane.remarks = {**lane.remarks, **remarks}
-        row, usage = self._row_of(call), complete_usage(call)
+        row = self._row_of(call)
+        usage = self.usage = complete_usage(call)
         judged = self._judge.feed(call, row, usage, lane.remarks)
+        self.sent = self._judge.sent
         self.verdict, messages = judged, self._messages.feed(call, is_billed=usage is not None)
         if usage is None:
             lane.unbilled += 1
         else:
             now = call_facts(call, usage)
-            verdict, is_shorter = self._by_bills(lane, now, judged, messages)
+            verdict, is_shorter = self._by_bills(lane, now, row, judged, messages)
             self.verdict = judged or verdict
-            self._advance(lane, now, is_miss=is_shorter)
+            self._advance(lane, now, row, is_miss=is_shorter)
         return self.verdict
 
     def forecast(self, call: ModelCall) -> Verdict | None:
@@ -178,10 +188,10 @@ class MissDetector:
         return self._judge.forecast(call, self._row_of(call))
 
     def _by_bills(
-        self, lane: LaneState, now: CallFacts, judged: Verdict | None, messages: Messages | None
+        self, lane: LaneState, now: CallFacts, row: Model, judged: Verdict | None, messages: Messages | None
     ) -> tuple[Verdict, bool]:
         """Judge a call by the bills, and say whether it read less than they promised; `judged` is the verdict by its prompt."""
-        row, read = self._row_of(now.call), now.usage.read or 0
+        read = now.usage.read or 0
         if lane.before is None or not lane.high_tokens:
             shared = judged.shared or 0 if judged and judged.earlier_id and lane.before is None else 0
             self.is_silent = bool(shared) and self._judge.is_silent(now.call)
@@ -193,6 +203,8 @@ class MissDetector:
         expected = min(lane.high_tokens, now.prompt_tokens)
         self.is_silent = self._judge.is_silent(now.call)
         is_shorter = is_shortfall(expected, read) and not self.is_silent
+        if not is_shorter and self._examine is None:
+            return by_bills(now, 0, None), False
         pair = CallPair(lane, lane.before, now, row, messages)
         if self._examine is not None:
             trivial = min(lane.before.prompt_tokens, now.prompt_tokens)
@@ -200,10 +212,10 @@ class MissDetector:
         cause = cause_of_miss(pair, expected) if is_shorter and judged is None else None
         return by_bills(now, max(0, expected - read), cause), is_shorter
 
-    def _advance(self, lane: LaneState, now: CallFacts, *, is_miss: bool) -> None:
+    def _advance(self, lane: LaneState, now: CallFacts, row: Model, *, is_miss: bool) -> None:
         """Go on to the next call of the lane."""
-        read, row = now.usage.read or 0, self._row_of(now.call)
-        cached = sum(part or 0 for part in (read, now.usage.write_5m, now.usage.write_1h))
+        read, long, written = now.usage.read or 0, now.usage.write_1h, now.usage.written
+        cached = read + ((now.usage.write_5m or 0) + (long or 0) if written is None else written)
         is_cut, is_first = "compaction" in lane.remarks, lane.before is None
         if is_stored_whole(now, row):
             key = now.call.session, row.name
@@ -213,8 +225,8 @@ class MissDetector:
         lane.note_cached(cached, is_cut=is_cut)
         starts_again = is_miss or now.prompt_tokens < lane.high_tokens
         lane.high_tokens = cached if starts_again else max(cached, lane.high_tokens)
-        lane.is_long = bool(now.usage.write_1h) or (lane.is_long and not is_miss)
-        lane.is_ttl_billed = lane.is_ttl_billed or bool(now.usage.written)
+        lane.is_long = bool(long) or (lane.is_long and not is_miss)
+        lane.is_ttl_billed = lane.is_ttl_billed or bool(written)
         if read and (is_first or is_miss):
             lane.head_tokens = min(read, lane.head_tokens or read)
         if is_first or is_cut or "turn" in lane.remarks or now.prompt_tokens < lane.turn_tokens:
@@ -411,6 +423,8 @@ class AnalyzedCall:
     whether it missed, is unknown."""
     is_sum: bool = False
     """True where its row adds up several calls."""
+    sent: Sent | None = field(default=None, repr=False, compare=False)
+    """Its prompt, as the judge read it; None where that was not recorded. Its blocks may be evicted."""
 
     @property
     def hit_rate(self) -> float | None:
@@ -466,31 +480,44 @@ def with_later_evidence(calls: Iterable[AnalyzedCall]) -> Iterator[AnalyzedCall]
 class LaterEvidence:
     """Holds calls back, fed one by one, until a later call could show why they missed; at most `MOST_HELD` of them."""
 
-    __slots__ = ("_held", "_n_gone", "_unexplained")
+    __slots__ = ("_held", "_n_gone", "_open", "_unexplained")
 
     def __init__(self) -> None:
         self._held, self._n_gone = deque[AnalyzedCall](), 0
         self._unexplained: dict[tuple[str, str], list[int]] = {}
         """Session and lane → the numbers of its calls that missed and that nothing explains yet."""
+        self._open: set[int] = set()
+        """All of those numbers."""
 
     def feed(self, call: AnalyzedCall) -> Iterator[AnalyzedCall]:
         """Add the next call; yield, in order, those of which nothing more can be learnt."""
-        held, lane = self._held, (call.call.session, call.call.lane)
+        held, is_unexplained = self._held, call.miss is not None and call.miss.whose == "unexplained"
+        if self._unexplained or is_unexplained:
+            lane = call.call.session, call.call.lane
+            still = self._seen_again(self._unexplained.pop(lane, ()), call)
+            if is_unexplained:
+                still.append(self._n_gone + len(held))
+                self._open.add(self._n_gone + len(held))
+            if still:
+                self._unexplained[lane] = still
+        held.append(call)
+        while held and (self._n_gone not in self._open or len(held) > MOST_HELD):
+            self._open.discard(self._n_gone)
+            self._n_gone += 1
+            yield held.popleft()
+
+    def _seen_again(self, numbers: Iterable[int], call: AnalyzedCall) -> list[int]:
+        """Show the next call of their lane to calls that are held; return the numbers of those that it says nothing of."""
         still: list[int] = []
-        for number in self._unexplained.pop(lane, ()):
+        for number in numbers:
             place = number - self._n_gone
             if place >= 0:
-                held[place] = _with_evidence(held[place], call)
-                still += [number] if _misses_again(held[place], call) else []
-        held.append(call)
-        if call.miss is not None and call.miss.whose == "unexplained":
-            still.append(self._n_gone + len(held) - 1)
-        if still:
-            self._unexplained[lane] = still
-        first = min((numbers[0] for numbers in self._unexplained.values()), default=self._n_gone + len(held))
-        while held and (self._n_gone < first or len(held) > MOST_HELD):
-            yield held.popleft()
-            self._n_gone += 1
+                self._held[place] = _with_evidence(self._held[place], call)
+                if _misses_again(self._held[place], call):
+                    still.append(number)
+                else:
+                    self._open.discard(number)
+        return still
 
     def close(self) -> Iterator[AnalyzedCall]:
         """Yield the calls that are left."""
@@ -583,9 +610,18 @@ provider's diagnosis. `event` is one too."""
 def _analyzed_call(
     index: int, call: ModelCall, miss: Miss | None, detector: MissDetector, remarks: _Remarks
 ) -> AnalyzedCall:
-    usage = complete_usage(call)
     is_sum = remarks.is_sum(call)
-    listed, uncached, has_price = _list_prices(call, usage, is_sum=is_sum)
+    usage = complete_usage(call) if is_sum else detector.usage
+    has_placeholder = usage is not None and bool(usage.qualities) and usage.quality("output") == "partial"
+    estimate = call.output_estimate if has_placeholder else None
+    has_price, costs = True, None
+    try:
+        costs = prices.costs_usd(
+            call.provider, call.model, usage or ZERO, call.at, is_sum=is_sum, output_estimate=estimate
+        )
+    except UnknownModel:
+        has_price = False  # the summary names the model
+    listed, uncached, at_estimate = costs if costs is not None and usage is not None else (None, None, None)
     return AnalyzedCall(
         index,
         call,
@@ -593,41 +629,23 @@ def _analyzed_call(
         next((usd for usd in (call.billed_usd, listed, call.computed_usd) if usd is not None), None),
         listed,
         uncached,
-        _hidden_output_usd(call, usage, listed, is_sum=is_sum),
+        None if at_estimate is None or listed is None else at_estimate - listed,
         usage is not None and listed is not None and _is_lower_bound(call, usage, is_sum=is_sum),
         has_price,
         miss,
         detector.verdict,
         remarks.diagnoses.pop(call.id, ""),
         remarks.projects.get(call.session, ""),
-        remarks.agents.get(f"{call.session}/{call.lane}", call.lane),
+        remarks.agents.get(f"{call.session}/{call.lane}", call.lane) if remarks.agents else call.lane,
         remarks.programs.get(call.session, ""),
         detector.is_silent,
         is_sum,
+        detector.sent,
     )
 
 
-def _list_prices(recorded: ModelCall, usage: Usage | None, *, is_sum: bool) -> tuple[float | None, float | None, bool]:
-    """Cost of a call at list prices, with the cache and without it, and whether its model has a list price."""
-    call = recorded.provider, recorded.model, usage or ZERO, recorded.at
-    try:
-        cost, uncached = prices.costs_usd(*call, is_sum=is_sum)
-    except UnknownModel:
-        return None, None, False  # the summary names the model
-    return (None, None, True) if usage is None or cost is None or uncached is None else (cost, uncached, True)
-
-
 def _is_lower_bound(call: ModelCall, usage: Usage, *, is_sum: bool) -> bool:
-    if any(quality == "partial" for _, quality in usage.qualities):
+    if usage.qualities and any(quality == "partial" for _, quality in usage.qualities):
         return True
     tier = prices.first_tier(call.provider, call.model, call.at, usage.service_tier) if is_sum else None
     return tier is not None and (usage.prompt or 0) > tier
-
-
-def _hidden_output_usd(call: ModelCall, usage: Usage | None, listed: float | None, *, is_sum: bool) -> float | None:
-    if call.output_estimate is None or usage is None or listed is None or usage.quality("output") != "partial":
-        return None
-    writes, tier = usage.writes, usage.service_tier
-    whole = Usage(usage.fresh, usage.read, output=call.output_estimate, writes=writes, service_tier=tier)
-    cost = prices.cost_usd(call.provider, call.model, whole, call.at, is_sum=is_sum)
-    return None if cost is None else cost - listed

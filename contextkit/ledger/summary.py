@@ -379,7 +379,11 @@ class _Sum:
     cost_uncached_usd: float | None = None
     list_cost_usd: float | None = None
     recorded: RecordedCost = RecordedCost()
-    placeholders: PlaceholderOutput = PlaceholderOutput()
+    placeholders: int = 0
+    placeholder_tokens: int = 0
+    placeholders_estimated: int = 0
+    tokens_estimated: int = 0
+    hidden_usd: float | None = None
     fresh: int | None = 0
     read: int | None = 0
     output: int | None = 0
@@ -388,26 +392,28 @@ class _Sum:
     estimated: bool = False
 
     def add(self, analyzed: AnalyzedCall) -> None:
+        call, usage, cost, listed = analyzed.call, analyzed.usage, analyzed.cost_usd, analyzed.list_cost_usd
         self.calls += 1
-        self.calls_refused += analyzed.call.is_refused
-        self.n_misses += bool(analyzed.miss and analyzed.miss.is_loss)
-        if analyzed.usage:
+        self.calls_refused += call.error is not None and call.is_refused
+        self.n_misses += analyzed.miss is not None and analyzed.miss.is_loss
+        if usage is not None:
             self.calls_with_usage += 1
-            self._count(analyzed.usage)
-            self._count_silent(analyzed, analyzed.usage)
-            if analyzed.usage.quality("output") == "partial":
-                self._count_placeholder(analyzed, analyzed.usage)
-        if analyzed.cost_usd is not None:
+            self._count(usage)
+            if analyzed.is_silent or self.silent:
+                self._count_silent(analyzed, usage)
+            if usage.qualities and usage.quality("output") == "partial":
+                self._count_placeholder(analyzed, usage)
+        if cost is not None:
             self.calls_with_price += 1
-            self.cost_usd = (self.cost_usd or 0.0) + analyzed.cost_usd
-            self.calls_with_partial_cost += analyzed.is_list_cost_partial and analyzed.call.billed_usd is None
-        elif analyzed.usage:
+            self.cost_usd = (self.cost_usd or 0.0) + cost
+            self.calls_with_partial_cost += analyzed.is_list_cost_partial and call.billed_usd is None
+        elif usage is not None:
             self.calls_without_price += 1
-        if analyzed.list_cost_usd is not None and analyzed.cost_uncached_usd is not None:
-            self.list_cost_usd = (self.list_cost_usd or 0.0) + analyzed.list_cost_usd
+        if listed is not None and analyzed.cost_uncached_usd is not None:
+            self.list_cost_usd = (self.list_cost_usd or 0.0) + listed
             self.cost_uncached_usd = (self.cost_uncached_usd or 0.0) + analyzed.cost_uncached_usd
-        if analyzed.call.billed_usd is not None:
-            self.recorded = _with_recorded(self.recorded, analyzed.call.billed_usd, analyzed.list_cost_usd)
+        if call.billed_usd is not None:
+            self.recorded = _with_recorded(self.recorded, call.billed_usd, listed)
 
     def _count_silent(self, analyzed: AnalyzedCall, usage: Usage) -> None:
         call = analyzed.call
@@ -415,14 +421,18 @@ class _Sum:
         if analyzed.is_silent:
             calls, tokens = self.silent.get(key, (0, 0))
             self.silent[key] = calls + 1, tokens + (usage.prompt or 0)
-        elif self.silent and (usage.read or usage.written):
+        elif usage.read or usage.written:
             self.silent.pop(key, None)  # it does report reads: those before were none
 
     def _count_placeholder(self, analyzed: AnalyzedCall, usage: Usage) -> None:
-        hidden = analyzed.hidden_output_usd if analyzed.call.billed_usd is None else None
-        self.placeholders = _with_placeholder(
-            self.placeholders, usage.output or 0, analyzed.call.output_estimate, hidden
-        )
+        call, hidden = analyzed.call, analyzed.hidden_output_usd
+        self.placeholders += 1
+        self.placeholder_tokens += usage.output or 0
+        if call.output_estimate is not None:
+            self.placeholders_estimated += 1
+            self.tokens_estimated += call.output_estimate
+        if hidden is not None and call.billed_usd is None:
+            self.hidden_usd = (self.hidden_usd or 0.0) + hidden
 
     def _count(self, usage: Usage) -> None:
         """As adding usages up does, without making one a call."""
@@ -461,7 +471,13 @@ class _Sum:
             calls_without_price=self.calls_without_price,
             calls_with_partial_cost=self.calls_with_partial_cost,
             recorded=self.recorded,
-            placeholders=self.placeholders,
+            placeholders=PlaceholderOutput(
+                self.placeholders,
+                self.placeholder_tokens,
+                self.placeholders_estimated,
+                self.tokens_estimated,
+                self.hidden_usd,
+            ),
             calls_refused=self.calls_refused,
             calls_silent=sum(calls for calls, _ in self.silent.values()),
             silent_tokens=sum(tokens for _, tokens in self.silent.values()),
@@ -477,19 +493,6 @@ def _with_recorded(sums: RecordedCost, usd: float, list_usd: float | None) -> Re
         sums.calls_with_list_price + has_list_price,
         (sums.comparable_usd or 0.0) + usd if has_list_price else sums.comparable_usd,
         sums.list_usd if list_usd is None else (sums.list_usd or 0.0) + list_usd,
-    )
-
-
-def _with_placeholder(
-    sums: PlaceholderOutput, tokens: int, estimate: int | None, hidden_usd: float | None
-) -> PlaceholderOutput:
-    """`sums` with one more call."""
-    return PlaceholderOutput(
-        sums.calls + 1,
-        sums.tokens + tokens,
-        sums.calls_estimated + (estimate is not None),
-        sums.tokens_estimated + (estimate or 0),
-        sums.hidden_usd if hidden_usd is None else (sums.hidden_usd or 0.0) + hidden_usd,
     )
 
 

@@ -8,7 +8,7 @@ changed what it need not change. `docs/explanation/judge.md` has the rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -187,7 +187,7 @@ class Verdict:
     @property
     def main(self) -> Gap | None:
         """The gap that lost most, or the first one where none lost anything."""
-        return max(self.gaps, key=lambda gap: (gap.is_avoidable, gap.tokens), default=None)
+        return max(self.gaps, key=lambda gap: (gap.is_avoidable, gap.tokens)) if self.gaps else None
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Json]:
@@ -203,7 +203,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Json]:
 
 def loss_usd(usage: Usage, tokens: int, price: Callable[[Usage], float | None]) -> float | None:
     """Return what `tokens` that were not read cost above the price of reading them; None where a price is unknown."""
-    paid, if_read = price(replace(usage, output=0)), price(replace(as_read(usage, tokens), output=0))
+    paid, if_read = price(usage.with_output(0)), price(as_read(usage, tokens).with_output(0))
     return None if paid is None or if_read is None else paid - if_read
 
 

@@ -306,6 +306,8 @@ class Contents:
     """When the first call started, seconds since 1970."""
     last_at: float = -math.inf
     """When the last one did."""
+    has_prompts: bool = False
+    """Whether the prompt of any call was recorded."""
 
 
 @dataclass(slots=True)
@@ -334,6 +336,7 @@ class Gathering:
         "_changed",
         "_chosen",
         "_first_at",
+        "_has_prompts",
         "_last_at",
         "_left_out",
         "_lost",
@@ -364,7 +367,7 @@ class Gathering:
         self._parts: RowSums[tuple[str, str]] = RowSums()
         self._lost: dict[tuple[str, str], _Losses] = {}
         self._by_cause: dict[tuple[str, str], _Losses] = {}
-        self._first_at, self._last_at = math.inf, -math.inf
+        self._first_at, self._last_at, self._has_prompts = math.inf, -math.inf, False
 
     def add_remark(self, record: Record) -> None:
         """Take note of what a record says of its session; to be called before the call of the record is added."""
@@ -393,6 +396,7 @@ class Gathering:
             return
         self._tally.add(analyzed)
         self._first_at, self._last_at = min(self._first_at, analyzed.call.at), max(self._last_at, analyzed.call.at)
+        self._has_prompts |= analyzed.verdict is not None and analyzed.verdict.shared is not None
         self._add_to_session(analyzed)
         if analyzed.miss:
             self._note(analyzed.miss, analyzed)
@@ -449,7 +453,7 @@ class Gathering:
         ahead._about, ahead._agents = deepcopy(self._about), dict(self._agents)
         ahead._by_session, ahead._parts, ahead._lost = deepcopy((self._by_session, self._parts, self._lost))
         ahead._by_cause = deepcopy(self._by_cause)
-        ahead._first_at, ahead._last_at = self._first_at, self._last_at
+        ahead._first_at, ahead._last_at, ahead._has_prompts = self._first_at, self._last_at, self._has_prompts
         return ahead
 
     def add_all(self, calls: Iterable[AnalyzedCall]) -> None:
@@ -493,6 +497,7 @@ class Gathering:
             what_if,
             self._first_at,
             self._last_at,
+            self._has_prompts,
         )
 
 

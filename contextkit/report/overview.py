@@ -18,8 +18,8 @@ from contextkit.whatif.actions import Action, Step, action_of, actions
 from contextkit.whatif.changes import COMPACT, CURES, MAIN, SUB_AGENTS
 from contextkit.whatif.what_if import LEAST_USD, Saving
 
-MOST_ACTIONS, MOST_LINES = 3, 19
-"""Actions on the first screen, and its lines: with a title and the commands that tell more it has 25."""
+MOST_ACTIONS, MOST_LINES = 3, 21
+"""Actions on the first screen, and its lines with the title: with the commands that tell more it has 25."""
 SHORT_NAME = 12
 """Characters of a project's name that has room beside a number of sessions."""
 DAY = 86_400
@@ -192,9 +192,10 @@ def overview(contents: Contents, width: int) -> Iterator[str]:
     """Yield the lines of the first screen, none wider than `width` unless a word is."""
     rows, spent, rest = action_rows(contents), list(_spent(contents, width)), list(_rest(contents))
     below = ["", *(part for line in rest for part in _wrapped(line, width))] if rest else []
+    n_title = math.ceil(len(contents.title) / width)
     for n in range(min(MOST_ACTIONS, len(rows)), 0, -1):
         listed = list(_actions(rows[:n], len(rows) - n, width))
-        if len(spent) + 1 + len(listed) + len(below) <= MOST_LINES:
+        if n_title + len(spent) + 1 + len(listed) + len(below) <= MOST_LINES:
             break
     else:
         listed = listed if rows else _wrapped(_nothing(contents), width)
@@ -268,7 +269,7 @@ def _rest(contents: Contents) -> Iterator[str]:
         why = "the provider had lost what it should have kept" if provider.cause else "no setting of yours ends it"
         yield f"Not in your hands: {_amount(provider)} ({why})"
     if unknown:
-        yield f"Unknown: {_amount(unknown)} (requests not recorded; `contextkit proxy --record` does)"
+        yield f"Unknown: {_amount(unknown)} (requests not recorded: `contextkit proxy --record`)"
     lacking = {
         "without a price": sum(row.calls_without_price for row in contents.summary.models),
         "without usage": sum(contents.calls_without_usage.values()),

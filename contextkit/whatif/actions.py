@@ -6,13 +6,12 @@ An action of the name of a change can be replayed, which gives its amount; the o
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from importlib.resources import files
 
+from contextkit.facts import load
 from contextkit.ledger.misses import AnalyzedCall
 from contextkit.whatif.changes import CHANGES, SUB_AGENTS
 
@@ -71,7 +70,7 @@ class Action:
 @cache
 def actions() -> Mapping[str, Action]:
     """Return all actions by name."""
-    rows = tomllib.loads(files("contextkit.facts").joinpath("actions.toml").read_text("utf-8"))["actions"]
+    rows = load.built_in_table("actions.toml")["actions"]
     return {
         row["name"]: Action(
             row["name"], row["title"], tuple(row["causes"]), tuple(Step(**step) for step in row["steps"])

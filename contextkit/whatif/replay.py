@@ -57,7 +57,7 @@ class ReplayedCall:
         """`usd`: its list price. `earlier_at`: start of the call that it was compared with; None where there is none."""
         call, miss = analyzed.call, analyzed.miss
         self.row = find_model(call.model) or model_named(call.model, call.provider)
-        self.price = prices.price_of(call.provider, call.model, call.at, usage.service_tier)
+        self.price = prices.token_price_of(call.provider, call.model, call.at, usage.service_tier)
         self.at, self.earlier_at, self.usd = call.at, earlier_at, usd
         self.ends = max(call.at, call.first_byte_at or call.at, call.ended_at or call.at)
         self.begins = self.ends if call.first_byte_at is None else max(call.at, call.first_byte_at)
@@ -80,19 +80,18 @@ class ReplayedCall:
     @property
     def is_unmarked(self) -> bool:
         """Return whether it has no breakpoint, where a breakpoint would have written something."""
-        return self.is_marked and self.bill[0] == self.size >= self.row.min_tokens
+        return self.bill[0] == self.size >= self.row.min_tokens and self.is_marked
 
     def usd_of(self, bill: Bill) -> float:
         """Return the list price of the call with this bill of its prompt."""
-        fresh, read, short, long = bill
-        return self.price(Usage(fresh, read, short, long, self.output)) or 0.0
+        return self.price(*bill, self.output)
 
     def asked_of(self, model: Model, scale: float) -> ReplayedCall:
         """Return the call as another model would get it, at `scale` of its tokens for one of the recorded ones."""
         other = copy(self)
         fresh, read, _, long = self.bill
         ends = [round(end * scale) for end in (read, read + long, self.size - fresh, self.size)]
-        other.row, other.price = model, prices.price_of(model.provider, model.name)
+        other.row, other.price = model, prices.token_price_of(model.provider, model.name)
         other.size, other.output = ends[3], round(self.output * scale)
         other.bill = ends[3] - ends[2], ends[0], ends[2] - ends[1], ends[1] - ends[0]
         other.repeats = round((self.expected if self.cause == "model_changed" else self.repeats) * scale)
@@ -150,14 +149,17 @@ class _Entry:
 class _MarkedEntries:
     """What a conversation has in a cache that writes where breakpoints stand: entries in the order of their lengths."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_ends", "_entries")
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
+        self._ends: list[int] = []
+        """Their lengths."""
 
     def cut(self, n_tokens: int, at: float) -> None:
         """Forget what stands behind the part of the prompt that goes on."""
-        while self._entries and self._entries[-1].tokens > n_tokens:
+        while self._ends and self._ends[-1] > n_tokens:
+            self._ends.pop()
             self._entries.pop()
 
     def longest(self, limit: int, at: float) -> int:
@@ -170,22 +172,26 @@ class _MarkedEntries:
     def read(self, n_tokens: int, places: Sequence[int], at: float) -> None:
         """Renew the entry that was read, and those at breakpoints below it."""
         for place in {n_tokens, *places}:
-            index = bisect_left(self._entries, place, key=_tokens)
-            entry = self._entries[index] if index < len(self._entries) else None
-            if entry and entry.tokens == place <= n_tokens and entry.visible_at <= at < entry.expires_at:
+            entry = self._entry(place) if place <= n_tokens else None
+            if entry is not None and entry.visible_at <= at < entry.expires_at:
                 entry.expires_at = max(entry.expires_at, at + entry.ttl_seconds)
 
     def write(self, n_tokens: int, ttl: int, at: float, visible_at: float) -> None:
         """Add an entry whose lifetime starts at `at`; a live one of this length keeps the longer lifetime."""
-        index = bisect_left(self._entries, n_tokens, key=_tokens)
-        old = self._entries[index] if index < len(self._entries) else None
-        if old is None or old.tokens != n_tokens:
+        old = self._entry(n_tokens)
+        if old is None:
+            index = bisect_left(self._ends, n_tokens)
+            self._ends.insert(index, n_tokens)
             self._entries.insert(index, _Entry(n_tokens, ttl, at + ttl, visible_at))
         elif old.expires_at > visible_at:
             old.ttl_seconds = max(old.ttl_seconds, ttl)
             old.expires_at = max(old.expires_at, at + old.ttl_seconds)
         else:
             old.ttl_seconds, old.expires_at, old.visible_at = ttl, at + ttl, visible_at
+
+    def _entry(self, n_tokens: int) -> _Entry | None:
+        index = bisect_left(self._ends, n_tokens)
+        return self._entries[index] if index < len(self._ends) and self._ends[index] == n_tokens else None
 
 
 class _WholeEntries:
@@ -221,10 +227,6 @@ class _WholeEntries:
     def write(self, n_tokens: int, ttl: int, at: float, visible_at: float) -> None:
         """Add a prompt whose lifetime starts at `at`."""
         self._entries.append(_Entry(n_tokens, ttl, at + ttl, visible_at))
-
-
-def _tokens(entry: _Entry) -> int:
-    return entry.tokens
 
 
 @dataclass(slots=True)
@@ -308,7 +310,7 @@ class _Run:
         written: list[tuple[int, int]] = []
         if not call.is_marked:
             short, place = call.size, 0
-        elif call.is_unmarked and "no_breakpoint" in self._change.cures:
+        elif "no_breakpoint" in self._change.cures and call.is_unmarked:
             short = call.size
         elif place and (long or not short):
             is_long = bool(long) or (True in last and False not in last)
@@ -337,7 +339,9 @@ def _bill(call: ReplayedCall, read: int, written: Sequence[tuple[int, int]]) -> 
         is_long = is_long_ttl(written[0][1])
         return fresh, read, 0 if is_long else new - fresh, new - fresh if is_long else 0
     end, short, long = read, 0, 0
-    for place, ttl in sorted(written, key=lambda mark: (-mark[1], mark[0])):
+    if len(written) > 1:
+        written = sorted(written, key=lambda mark: (-mark[1], mark[0]))
+    for place, ttl in written:
         new, end = max(place - end, 0), max(place, end)
         short, long = (short, long + new) if is_long_ttl(ttl) else (short + new, long)
     return call.size - end, read, short, long
@@ -406,7 +410,7 @@ def compacted_usd(calls: Sequence[ReplayedCall], bills: Sequence[Bill], *, is_ca
             removed = min(left, call.size) - head - SUMMARY_TOKENS - TAIL_TOKENS
             if removed > (tried[-1][0] * GROWTH if tried else 0):
                 history = (0, left) if is_cached else (left, 0)
-                summary = call.price(Usage(*history, 0, 0, SUMMARY_TOKENS)) or 0.0
+                summary = call.price(*history, 0, 0, SUMMARY_TOKENS)
                 tried.append([removed, -summary])
         if tried:
             usd = call.usd_of(bill)

@@ -184,6 +184,15 @@ class _Lane:
     project: str
     agents: str
     calls: list[ReplayedCall] = field(default_factory=list)
+    bills: dict[Change, list[Bill]] = field(default_factory=dict)
+    """What was replayed of it."""
+
+    def replayed(self, change: Change, was: AsItWas) -> list[Bill]:
+        """Return the bills with something changed, replayed once."""
+        bills = self.bills.get(change)
+        if bills is None:
+            bills = self.bills[change] = replay(self.calls, change, was)
+        return bills
 
 
 class Replays:
@@ -288,7 +297,7 @@ class Replays:
         for name, ended in CURES.items():
             if name not in self._changes or not (ended & causes or (is_unmarked and "no_breakpoint" in ended)):
                 continue
-            usd = saved_usd(lane.calls, replay(lane.calls, Change(ended), was))
+            usd = saved_usd(lane.calls, lane.replayed(Change(ended), was))
             n_calls = sum(1 for call in lane.calls if ended & call.lost.keys())
             self._saving(name, lane).add(lane, usd, n_calls)
             yield name, usd
@@ -300,7 +309,7 @@ class Replays:
             return
         can = {LONGER: any(call.bill[2] for call in calls), SHORTER: any(call.bill[3] for call in calls)}
         for name in (name for name in (LONGER, SHORTER) if name in self._changes and can[name]):
-            usd = saved_usd(calls, replay(calls, Change(is_long=name == LONGER), was))
+            usd = saved_usd(calls, lane.replayed(Change(is_long=name == LONGER), was))
             self._saving(name, lane).add(lane, usd, len(calls))
             yield name, usd
 
@@ -318,7 +327,7 @@ class Replays:
             if not ended and not has_pauses:
                 saved[name] = lifetimes.get(name, 0.0)
                 continue
-            bills: Sequence[Bill] = replay(lane.calls, Change(ended, name == LONGER if name else None), was)
+            bills = lane.replayed(Change(ended, name == LONGER if name else None), was)
             paused = self._compacted(lane, bills)[0] if has_pauses else 0.0
             saved[name] = saved_usd(lane.calls, bills) + paused
         return {name: saved.get(name, saved[""]) for name in ("", LONGER, SHORTER)}

@@ -64,6 +64,18 @@ def test_every_face_tells_of_the_same_calls(run: Run, many: Path, tmp_path: Path
     assert "many.jsonl" in (tmp_path / "out.html").read_text("utf-8")
 
 
+def test_the_tree_takes_the_place_of_the_tables(run: Run, many: Path, tmp_path: Path) -> None:
+    ended = run("report", "--example", "--tree", "--html", tmp_path / "out.html")
+    assert ended.code == 0 and "├─ same to the end" in ended.out and "system block 10 changed" in ended.out
+    assert "the page is" in ended.out and 'id="prefixes"' in (tmp_path / "out.html").read_text("utf-8")
+    said, tables = (json.loads(run("report", "--example", *more, "--json").out) for more in (["--tree"], []))
+    assert said["calls"] == tables["total"]["calls"] == sum(line["calls"] for line in said["starts"])
+    lost = sum(miss["lost_tokens"] for miss in tables["misses"] if miss["is_loss"])
+    assert lost == sum(line["lost_tokens"] for line in said["starts"]) > 0
+    bare = run("report", many, "--tree")
+    assert bare.code == 0 and "calls without recorded prompts are not in the tree" in bare.out
+
+
 def test_a_page_and_another_face_are_made_in_one_go(run: Run, many: Path, tmp_path: Path) -> None:
     ended = run("report", many, "--json", "--html", tmp_path / "out.html")
     assert json.loads(ended.out)["total"]["calls"] and (tmp_path / "out.html").stat().st_size > 50_000

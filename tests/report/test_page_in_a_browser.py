@@ -226,6 +226,32 @@ def test_sessions_lanes_and_lines_can_be_chosen(browser: Any, files: dict[str, P
     opened.context.close()
 
 
+@pytest.mark.parametrize("width", [400, 1200])
+def test_the_prefix_tree_is_walked_and_told_of(browser: Any, files: dict[str, Path], width: int) -> None:
+    opened = Opened(browser, files["bodies"], width)
+    page, told = opened.page, opened.page.locator("#prefixes-told")
+    cells = page.locator("#prefixes-chart .cell")
+    assert cells.count() == 3 and page.locator("#prefixes-chart .cell[tabindex='0']").count() == 1
+    cells.first.focus()
+    assert told.inner_text().startswith("no common prefix: 8 calls")
+    page.keyboard.press("ArrowDown")
+    assert told.inner_text().startswith("same to the end: call 1")
+    page.keyboard.press("ArrowRight")
+    assert told.inner_text().startswith("system[0] byte") and "7 calls, the first is call 2" in told.inner_text()
+    was, now = told.locator(".quote").all_inner_texts()
+    assert "It is 10:36" in was and "It is 10:37" in now and "sk-ant" not in told.inner_text()
+    page.keyboard.press("ArrowUp")
+    assert told.inner_text().startswith("no common prefix")
+    cells.nth(2).hover(position={"x": 30, "y": 10})
+    assert told.inner_text().startswith("system[0] byte")
+    ends = "([cell, text]) => text.getBoundingClientRect().right <= cell.querySelector('.ground').getBoundingClientRect().right"
+    shown = "[...document.querySelectorAll('#prefixes-chart .cell')].flatMap(c => [...c.querySelectorAll('text')].map(t => [c, t]))"
+    assert page.evaluate(f"() => {shown}.every({ends})")
+    words = f"() => {shown}.every(([c, t]) => t.textContent.replace('…', '').split(' ').every(w => t.dataset.text.includes(w)))"
+    assert page.evaluate(words) and opened.said == []
+    opened.context.close()
+
+
 def test_parts_are_told_apart_without_colour(browser: Any, files: dict[str, Path]) -> None:
     opened = Opened(browser, files["many"])
     fills = opened.page.evaluate(

@@ -199,8 +199,8 @@ def _branch_line(kind: str, name: str, sums: Sums, whole: Sums) -> str:
     )
 
 
-MOST_SESSIONS, MOST_CALLS = 12, 8_000
-"""Sessions and calls that a page draws one by one."""
+MOST_SESSIONS, MOST_CALLS, MOST_MISSES = 12, 8_000, 2_000
+"""Sessions, calls and misses that a page draws one by one; more would make a page of more than 2 MB."""
 
 
 def drawn(ranked: Sequence[Session], contents: Contents) -> list[dict[str, Json]]:
@@ -211,12 +211,16 @@ def drawn(ranked: Sequence[Session], contents: Contents) -> list[dict[str, Json]
 
 def _fitting(ranked: Sequence[Session]) -> Iterator[tuple[Session, int]]:
     """(session, first call that is drawn), as many as there is room for; the dearest one always is."""
-    room = MOST_CALLS
-    for session in ranked[:MOST_SESSIONS]:
-        if room == MOST_CALLS or len(session) <= room:
-            start = max(0, len(session) - room)
-            room -= len(session) - start
+    calls, misses = MOST_CALLS, MOST_MISSES
+    for place, session in enumerate(ranked[:MOST_SESSIONS]):
+        start = max(0, len(session) - calls)
+        missed = sorted(one for one in session.misses if one >= start)
+        if len(missed) > misses:
+            start = missed[-misses] if misses else len(session)
+        if not place or not start:
             yield session, start
+            calls -= len(session) - start
+            misses -= min(len(missed), misses)
 
 
 def _session(

@@ -10,6 +10,7 @@ from math import isnan, nan
 
 from contextkit.ledger.figures import Dollars
 from contextkit.ledger.misses import AnalyzedCall, Miss
+from contextkit.report.prefix_tree import PrefixTree
 
 UNKNOWN = -1
 """A count nobody knows."""
@@ -96,6 +97,8 @@ class Columns:
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
         """In order of appearance."""
+        self.tree = PrefixTree()
+        """All prompts."""
 
     def __call__(self, analyzed: AnalyzedCall) -> None:
         """One more call."""
@@ -104,6 +107,7 @@ class Columns:
         if session is None:
             session = self.sessions[name] = Session(name)
         session.add(analyzed)
+        self.tree(analyzed)
 
     def dearest(self) -> list[Session]:
         """The sessions, those that cost most first, then those with most calls."""

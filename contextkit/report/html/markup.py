@@ -83,7 +83,7 @@ def coded(text: str) -> Html:
 def bar(share: Share) -> Html:
     """A share of 1 as a number and a bar beside it; the bar is for eyes only."""
     if share.value is None:
-        return Html(UNKNOWN)
+        return Html(f'<span class="share">{UNKNOWN}</span>')
     width = f"{max(0.0, min(1.0, share.value)) * 100:.1f}"
     drawn = f'<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect width="{width}" height="10"/></svg>'
     return Html(f'<span class="share">{share.spaced}</span>{drawn}')

@@ -149,11 +149,16 @@
       .attr("y", ([turn]) => y(turn.miss.expected)).attr("height", ([turn]) => Math.max(1, y(turn.read || 0) - y(turn.miss.expected)));
     const middle = i => x(i) + x.bandwidth() / 2;
     group.selectAll("path").data(lost).join("path").attr("class", "flag").attr("d", ([, i]) => `M${middle(i) - 5} ${TOP - 14}h10l-5 9z`);
+    const end = x.range()[1], width = turn => 7 * turn.miss.cause.length, isLast = (turn, i) => middle(i) + width(turn) > svg.attr("width");
     let free = 0;
-    const named = lost.filter(([turn, i]) => middle(i) >= free && ((free = middle(i) + 7 * turn.miss.cause.length + 14), true));
-    const end = x.range()[1];
+    const named = lost.filter(([turn, i]) => {
+      const from = isLast(turn, i) ? Math.min(middle(i) - 5, end - 4) - width(turn) : middle(i) - 5;
+      if (from < free) return false;
+      free = from + width(turn) + 14;
+      return true;
+    });
     group.selectAll("text").data(named).join("text").attr("class", "cause").attr("y", TOP - 20).text(([turn]) => turn.miss.cause)
-      .attr("x", ([, i]) => Math.min(middle(i) - 5, Math.max(0, end - 4))).attr("text-anchor", ([turn, i]) => middle(i) + 7 * turn.miss.cause.length > svg.attr("width") ? "end" : "start");
+      .attr("x", ([, i]) => Math.min(middle(i) - 5, Math.max(0, end - 4))).attr("text-anchor", ([turn, i]) => isLast(turn, i) ? "end" : "start");
   }
 
   const TURN_COLUMNS = [
@@ -207,10 +212,12 @@
       const iso = at.toISOString();
       return to - from > 3 * 86400000 || iso.slice(11, 16) === "00:00" ? iso.slice(0, 10) : iso.slice(11, 16);
     };
+    const steps = x.ticks(Math.max(2, width / 110)), every = Math.ceil(80 * steps.length / (width - 52));
+    const ticks = steps.filter((at, i) => i % every === 0); // each as wide as a date
     axis.call(d3.axisLeft(y).ticks(5, "~%"));
     svg.attr("aria-label", `Hit rate for each ${data.time.word}, ${lines.length} lines`);
     grid(svg, y, width);
-    svg.append("g").attr("aria-hidden", "true").attr("transform", "translate(0,220)").call(d3.axisBottom(x).ticks(Math.max(2, width / 110)).tickFormat(tick).tickSizeOuter(0));
+    svg.append("g").attr("aria-hidden", "true").attr("transform", "translate(0,220)").call(d3.axisBottom(x).tickValues(ticks).tickFormat(tick).tickSizeOuter(0));
     const path = d3.line().defined(point => point[1] != null).x(point => x(point[0] * 1000)).y(point => y(point[1]));
     svg.append("g").attr("aria-hidden", "true").selectAll("path").data(lines).join("path").attr("class", (line, i) => `line c${i}`)
       .attr("stroke-dasharray", (line, i) => DASHES[i]).attr("d", line => path(line.points));
@@ -239,6 +246,57 @@
     missed.append("span").text("missed, with its cause; dashed: what could have been read");
   }
 
+  // Prefix tree -----------------------------------------------------------------------------------------------------------
+  // The cells stand in the page; here they are walked, told of, and their texts fitted by whole words.
+  const cells = [...document.querySelectorAll("#prefixes-chart .cell")];
+
+  function prefixes() {
+    if (!cells.length) return;
+    const level = cell => Number(cell.dataset.level);
+    const find = (place, step, wanted, stop) => {
+      for (let i = place + step; i >= 0 && i < cells.length && !stop(level(cells[i])); i += step) if (level(cells[i]) === wanted) return i;
+      return place;
+    };
+    let here = 0;
+    const go = place => {
+      cells[here].setAttribute("tabindex", "-1");
+      here = place;
+      cells[here].setAttribute("tabindex", "0");
+      cells[here].focus();
+    };
+    const tell = cell => say(by("prefixes-told"), [[cell.getAttribute("aria-label")], ...sidesOf(cell.dataset)]);
+    const keys = {
+      ArrowDown: (at, own) => find(at, 1, own + 1, other => other <= own), ArrowUp: (at, own) => find(at, -1, own - 1, () => false),
+      ArrowRight: (at, own) => find(at, 1, own, () => false), ArrowLeft: (at, own) => find(at, -1, own, () => false),
+      Home: () => 0, End: () => cells.length - 1,
+    };
+    cells[0].setAttribute("tabindex", "0");
+    cells.forEach((cell, place) => {
+      cell.addEventListener("focus", () => { cells[here].setAttribute("tabindex", "-1"); here = place; cell.setAttribute("tabindex", "0"); tell(cell); });
+      cell.addEventListener("pointerenter", () => tell(cell));
+      cell.addEventListener("click", () => go(place));
+      cell.addEventListener("keydown", event => {
+        const next = event.ctrlKey || event.altKey || event.metaKey ? null : keys[event.key];
+        if (next) { event.preventDefault(); go(next(here, level(cells[here]))); }
+      });
+    });
+  }
+
+  // As many whole words as there is room for.
+  function fitPrefixes() {
+    for (const cell of cells) {
+      const room = cell.querySelector(".ground").getBoundingClientRect().width - 12;
+      for (const text of cell.querySelectorAll("text")) {
+        let words = text.dataset.text.split(" ");
+        text.textContent = room > 0 ? words.join(" ") : "";
+        while (words.length && text.textContent && text.getComputedTextLength() > room) {
+          words = words.slice(0, -1);
+          text.textContent = words.length ? `${words.join(" ").replace(/[ ·+:→]+$/, "")}…` : "";
+        }
+      }
+    }
+  }
+
   by("session").addEventListener("change", event => choose(Number(event.target.value)));
   by("lane").addEventListener("change", event => { state.lane = Number(event.target.value); state.step = 0; waterfall(); });
   by("wider").addEventListener("click", () => zoom(1.6));
@@ -254,9 +312,11 @@
     if (by("waterfall-chart").clientWidth === width) return;
     const isFirst = width === 0;
     width = by("waterfall-chart").clientWidth;
-    if (!isFirst) { waterfall(); overTime(); }
+    if (!isFirst) { waterfall(); overTime(); fitPrefixes(); }
   }).observe(document.querySelector("main"));
   legendOfParts();
   choose(0);
   overTime();
+  prefixes();
+  fitPrefixes();
 })();

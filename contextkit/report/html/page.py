@@ -29,7 +29,7 @@ def page(contents: Contents, columns: Columns) -> str:
         session.place = projects[session.project] if session.project else ""
     over_time, waterfalls = series(columns, ranked), drawn(ranked, contents)
     data: dict[str, Json] = {"time": as_json(over_time), "sessions": waterfalls}
-    body = "".join(sections(contents, ranked, over_time, waterfalls))
+    body = "".join(sections(contents, ranked, over_time, waterfalls, columns.tree))
     title = f"Prompt cache report: {contents.title}"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -15,10 +15,12 @@ from contextkit.ledger.misses import Miss
 from contextkit.ledger.summary import Row
 from contextkit.report import tables
 from contextkit.report.contents import Contents, Fault, Part, notes, total_loss, unknowns
+from contextkit.report.html import icicle
 from contextkit.report.html.charts import WORDS, Series, tree
 from contextkit.report.html.columns import Session, Sums
 from contextkit.report.html.markup import Html, coded, table_html
 from contextkit.report.overview import avoidable
+from contextkit.report.prefix_tree import PrefixTree
 from contextkit.report.tables import Cell, Column, Table
 from contextkit.terminal import sanitize_html
 
@@ -31,6 +33,7 @@ def sections(
     ranked: Sequence[Session],
     over_time: Series,
     waterfalls: Sequence[dict[str, Json]],
+    prefixes: PrefixTree,
 ) -> Iterator[str]:
     """Yield each section; `ranked` are the sessions, the dearest first, `waterfalls` those of them that are drawn."""
     yield f"<header><h1>Prompt cache report</h1><p>{sanitize_html(contents.title)}</p>"
@@ -48,6 +51,7 @@ def sections(
     yield from _summary(contents)
     yield "<noscript><p>The charts need scripts, which this browser does not run; every number is in the tables.</p></noscript>\n"
     yield from _misses(contents)
+    yield from icicle.section(prefixes)
     yield _waterfall(waterfalls, len(ranked))
     yield from _time(over_time)
     yield from _groups(contents)
@@ -74,7 +78,7 @@ def _summary(contents: Contents) -> Iterator[str]:
     parts = tables.by_project(contents, ROWS)
     if parts:
         yield '<section id="summary" aria-labelledby="h-summary"><h2 id="h-summary">By project and program</h2>\n'
-        yield f"{table_html(parts)}</section>\n"
+        yield f"{table_html(parts, is_cards=True)}</section>\n"
     lines = unknowns(contents)
     if lines:
         yield '<section id="unknown" aria-labelledby="h-unknown"><h2 id="h-unknown">What cannot be determined</h2>\n<ul>'
@@ -191,7 +195,7 @@ def _groups(contents: Contents) -> Iterator[str]:
     if contents.by not in ("", "model"):
         groups.append((contents.by, tables.by_group(contents, ROWS)))
     for kind, table in groups:
-        yield f'<section aria-labelledby="h-by-{kind}"><h2 id="h-by-{kind}">By {kind}</h2>\n{table_html(table)}</section>\n'
+        yield f'<section aria-labelledby="h-by-{kind}"><h2 id="h-by-{kind}">By {kind}</h2>\n{table_html(table, is_cards=True)}</section>\n'
 
 
 def _sessions(contents: Contents, ranked: Sequence[Session], names: set[str]) -> Iterator[str]:
@@ -237,7 +241,7 @@ def _link(session: Session, names: set[str]) -> Cell:
     """Return the name of a session, linked to its chart if it is drawn."""
     if session.name not in names:
         return session.label
-    name, label = sanitize_html(session.name), sanitize_html(session.label)
+    name, label = sanitize_html(session.name), sanitize_html(session.label).replace("/", "/<wbr>")
     return Html(f'<a href="#waterfall" data-session="{name}">{label}</a>')
 
 
