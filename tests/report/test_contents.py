@@ -78,7 +78,7 @@ def test_an_unknown_cause_has_no_action() -> None:
     row = next(line for line in markdown(made).splitlines() if line.startswith("| `unknown`"))
     *_, cost, advice = [part.strip() for part in row.strip("|").split("|")]
     assert cost == "$0.52" and advice == ""
-    assert "Unknown: $0.52 in 1 call (requests not recorded; contextkit proxy --record does)" in text(made)
+    assert "Unknown: $0.52 in 1 call (requests not recorded: contextkit proxy --record)" in text(made)
 
 
 @pytest.mark.parametrize(

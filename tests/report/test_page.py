@@ -26,7 +26,7 @@ from tests.scale import n_examples
 class Parsed(HTMLParser):
     """What a browser would make of the page."""
 
-    VOID = frozenset({"meta", "rect", "path", "br", "wbr", "input"})
+    VOID = frozenset({"meta", "rect", "path", "br", "input", "wbr"})
 
     def __init__(self, text: str) -> None:
         super().__init__()
