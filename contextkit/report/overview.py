@@ -18,8 +18,8 @@ from contextkit.whatif.actions import Action, Step, action_of, actions
 from contextkit.whatif.changes import COMPACT, CURES, MAIN, SUB_AGENTS, TIMED
 from contextkit.whatif.what_if import LEAST_USD, Saving
 
-MOST_ACTIONS, MOST_LINES = 3, 20
-"""Actions on the first screen, and its lines: with a title and the commands that tell more it has 25."""
+MOST_ACTIONS, MOST_LINES = 3, 21
+"""Actions on the first screen, and its lines with the title: with the commands that tell more it has 25."""
 SHORT_NAME = 12
 """Characters of a project's name that has room beside a number of sessions."""
 SMALL_SHARE = 0.001
@@ -193,9 +193,10 @@ def overview(contents: Contents, width: int) -> Iterator[str]:
     """Yield the lines of the first screen, none wider than `width` unless a word is."""
     rows, spent, rest = action_rows(contents), list(_spent(contents, width)), list(_rest(contents))
     below = ["", *(part for line in rest for part in _wrapped(line, width))] if rest else []
+    n_title = math.ceil(len(contents.title) / width)
     for n in range(min(MOST_ACTIONS, len(rows)), 0, -1):
         listed = list(_actions(rows[:n], len(rows) - n, width))
-        if len(spent) + 1 + len(listed) + len(below) <= MOST_LINES:
+        if n_title + len(spent) + 1 + len(listed) + len(below) <= MOST_LINES:
             break
     else:
         listed = listed if rows else _wrapped(_nothing(contents), width)
