@@ -566,11 +566,33 @@ _NO_CAUSE = (
 
 
 def notes(contents: Contents) -> list[str]:
-    """Say what recorded costs differ from list prices, and what placeholder counts leave out, a line each."""
+    """Say the input for each output token, the waits for the first token, what recorded costs differ from list prices, and
+    what placeholder counts leave out, a line each.
+    """
     summary = contents.summary
     recorded, placeholders = summary.total.recorded, summary.total.placeholders
-    lines = [_recorded_text(recorded, summary.total.calls)] if recorded.usd is not None else []
+    lines = [*_watched(summary)]
+    lines += [_recorded_text(recorded, summary.total.calls)] if recorded.usd is not None else []
     return lines + ([_placeholder_text(placeholders)] if placeholders.calls else [])
+
+
+def _watched(summary: Summary) -> Iterator[str]:
+    """Yield the figures that operators of agents watch."""
+    ratio, waits = summary.total.input_to_output, summary.first_tokens
+    if ratio is not None:
+        yield f"input to output: {'at most ' * bool(summary.total.placeholders.calls)}{ratio:,.{0 if ratio >= 10 else 1}f} : 1"
+    if waits is not None:
+        parts = [
+            f"about {seconds:,.2f} s in {n:,} {'call' if n == 1 else 'calls'} that read {of}"
+            for n, seconds, of in (
+                (waits.calls_reading, waits.reading_seconds, "at least half of their prompt"),
+                (waits.calls_other, waits.other_seconds, "less"),
+            )
+            if seconds is not None
+        ]
+        longer = waits.difference_seconds
+        difference = f", {abs(longer):,.2f} s {'more' if longer >= 0 else 'less'}" if longer is not None else ""
+        yield f"first token, in the median: {', '.join(parts)}{difference}"
 
 
 def _recorded_text(recorded: RecordedCost, n_calls: int) -> str:
