@@ -31,7 +31,7 @@ from contextkit.ledger.summary import (
     Tally,
 )
 from contextkit.redact import redact_text
-from contextkit.whatif.actions import reader_of
+from contextkit.whatif.actions import OPERATOR, reader_of
 from contextkit.whatif.what_if import WhatIf
 
 RAMP = "▁▂▃▄▅▆▇█"
@@ -308,6 +308,8 @@ class Contents:
     """When the last one did."""
     has_prompts: bool = False
     """Whether the prompt of any call was recorded."""
+    n_engines: int = 0
+    """How many engines wrote what they served as sums: of these no call is judged."""
 
 
 @dataclass(slots=True)
@@ -335,6 +337,7 @@ class Gathering:
         "_by_session",
         "_changed",
         "_chosen",
+        "_engines",
         "_first_at",
         "_has_prompts",
         "_last_at",
@@ -368,6 +371,7 @@ class Gathering:
         self._lost: dict[tuple[str, str], _Losses] = {}
         self._by_cause: dict[tuple[str, str], _Losses] = {}
         self._first_at, self._last_at, self._has_prompts = math.inf, -math.inf, False
+        self._engines: set[tuple[str, str]] = set()
 
     def add_remark(self, record: Record) -> None:
         """Take note of what a record says of its session; to be called before the call of the record is added."""
@@ -398,6 +402,8 @@ class Gathering:
         self._first_at, self._last_at = min(self._first_at, analyzed.call.at), max(self._last_at, analyzed.call.at)
         self._has_prompts |= analyzed.verdict is not None and analyzed.verdict.shared is not None
         self._add_to_session(analyzed)
+        if analyzed.is_sum and reader_of(analyzed) == OPERATOR:
+            self._engines.add((analyzed.call.session, analyzed.call.lane))
         if analyzed.miss:
             self._note(analyzed.miss, analyzed)
         if _lacks_writes(analyzed):
@@ -454,6 +460,7 @@ class Gathering:
         ahead._by_session, ahead._parts, ahead._lost = deepcopy((self._by_session, self._parts, self._lost))
         ahead._by_cause = deepcopy(self._by_cause)
         ahead._first_at, ahead._last_at, ahead._has_prompts = self._first_at, self._last_at, self._has_prompts
+        ahead._engines = set(self._engines)
         return ahead
 
     def add_all(self, calls: Iterable[AnalyzedCall]) -> None:
@@ -498,6 +505,7 @@ class Gathering:
             self._first_at,
             self._last_at,
             self._has_prompts,
+            len(self._engines),
         )
 
 

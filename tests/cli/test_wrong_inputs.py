@@ -85,6 +85,7 @@ TABLE = [
     Wrong("simulate hollow", 2, ("hollow: no .jsonl", "give traces")),
     Wrong("simulate binary.jsonl", 2, ("binary.jsonl:1: not JSON; expected a Mooncake line",)),
     Wrong("simulate session.jsonl --capacity lots", 2, ("'lots' is no number of blocks: give",)),
+    Wrong("simulate session.jsonl --cache tiered --disk-capacity 0", 2, ("'--disk-capacity'",)),
     Wrong("models nonsense --json", 2, ("no model 'nonsense'", "lists all")),
     Wrong("models claude-sonet-5-5", 0, ("Did you mean 'claude-sonnet-5-5'?",)),
     Wrong("template", 2, ("Missing command: contextkit template check",)),
