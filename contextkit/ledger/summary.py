@@ -352,25 +352,24 @@ class Tally:
             hit_rates=tuple(self._rates),
             models_without_price=tuple(self._without_price),
             groups=tuple(one.row(name) for name, one in sorted(self._groups.items())),
-            first_tokens=FirstTokens(
-                *(figure for waits in self._waits.values() for figure in (waits.total(), _median_wait(waits)))
-            )
+            first_tokens=FirstTokens(*self._waits_of(True), *self._waits_of(False))
             if any(self._waits.values())
             else None,
         )
 
+    def _waits_of(self, is_reading: bool) -> tuple[int, float | None]:
+        """The number of waits, and about their median."""
+        waits = self._waits[is_reading]
+        left = waits.total() / 2
+        for step, n in sorted(waits.items()):
+            left -= n
+            if left <= 0:
+                return waits.total(), _WAIT_STEP**step
+        return 0, None
+
 
 _WAIT_STEP = 1.04
 """Waits that differ by less may be counted as one: 470 numbers hold the waits of any number of calls."""
-
-
-def _median_wait(waits: Counter[int]) -> float | None:
-    left = waits.total() / 2
-    for step, n in sorted(waits.items()):
-        left -= n
-        if left <= 0:
-            return _WAIT_STEP**step
-    return None
 
 
 def dearest(misses: Sequence[Miss], most: int) -> list[Miss]:
