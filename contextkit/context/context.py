@@ -179,6 +179,7 @@ class Context:
         budget: Budget | None = None,
         on_cold: OnCold | None = None,
         agents: AgentLimits | None = None,
+        sort_results: bool = False,
         _origin: Origin | None = None,
     ) -> None:
         """A conversation in memory, or over the log and ledger given.
@@ -189,6 +190,8 @@ class Context:
         `on_cold` is given a `ColdCache` before a call is sent that pays again for what the cache held: the entry has
         expired, or the prompt was rewritten. Where it returns False, `ColdCacheRefused` is raised and nothing is sent.
         `agents` limits its sub-agents; without it those hold that its log was begun with, else `AgentLimits()`.
+        `sort_results` sorts the keys of results that are data, as `@tool(sort_keys=True)` does for one tool.
+        Of tools that equal the log's as JSON values, the log's bytes are kept.
 
         Raises `HeadChanged` when they were begun with another head, `UsageError` when `phases` do not fit the tools or
         the log.
@@ -198,6 +201,7 @@ class Context:
         self._provider, self._clock, self._lock = provider, clock, Lock()
         self.log = Log(clock=clock) if log is None else log
         is_fresh = not self.log.entries
+        self._sorts_results = sort_results
         self._origin = origin = _origin if is_fresh else Origin.of(self.log)
         limits = limits_of(agents, self.log.entries, origin)
 
@@ -231,6 +235,8 @@ class Context:
         self._replay()
         if tools is None and not is_fresh:
             toolbox = self._memory.answering(parse(self.log[self._turns.head_tools].body).get("tools", ()))
+        elif not is_fresh:
+            toolbox = toolbox.declared_as(parse(self.log[self._turns.head_tools].body).get("tools", ()))
         if origin is not None and origin.plan is not None:
             toolbox = Toolbox(self._memory.rebound(toolbox))
         self.toolbox = self._memory.joined(toolbox)
@@ -571,7 +577,9 @@ class Context:
     def _result_body(self, call_id: str, value: object, *, is_error: bool = False) -> dict[str, Json]:
         """Body of a result before anything of it is stored."""
         open_call = self._turns.open.get(call_id)
-        rendered = answer(value, is_error, binary_part)
+        tool = open_call and self._late.answering(open_call.name, open_call.arguments, self.toolbox)
+        sort_keys = self._sorts_results or (tool is not None and tool.sort_keys)
+        rendered = answer(value, is_error, binary_part, sort_keys=sort_keys)
         try:
             check_result_parts(rendered["content"])
         except InvalidContent as fault:
@@ -761,11 +769,17 @@ class Context:
     def retool(self, tools: Iterable[Any], phases: Phases | None = None) -> Entry:
         """Open a new epoch with another tool set, and another table of phases if need be.
 
-        Everything said is paid for once more.
+        Everything said is paid for once more. Tools that equal the present ones as JSON values, as a server may list them
+        after it was connected again, are bound to their functions, and no epoch is opened.
         """
-        toolbox = self._memory.joined(Toolbox(tools))
+        declared = self._declared_tools()
+        toolbox = self._memory.joined(Toolbox(tools).declared_as(declared))
+        definitions = toolbox.definitions()
+        if phases is None and not self._late.tools and canonical(definitions) == canonical(declared):
+            self.toolbox = toolbox
+            return self.log[self._turns.head_tools]
         self._phases.renew(phases, toolbox, self._limits())
-        entry = self._renew("retool", None, toolbox.definitions())
+        entry = self._renew("retool", None, definitions)
         self.toolbox = toolbox
         return entry
 
@@ -1103,6 +1117,7 @@ class Context:
                 phases=table,
                 memory=memory,
                 compact=self._compaction.for_agent(agent_provider) if compact is None else compact,
+                sort_results=self._sorts_results,
                 log=log,
                 clock=self._clock,
                 session=self._session,
@@ -1583,6 +1598,7 @@ class Context:
                 memory=memory,
                 variation=self._memory.variation,
                 compact=self._compaction.policy,
+                sort_results=self._sorts_results,
             )
             opened.pop_all()
         branch.toolbox = self.toolbox
@@ -1659,6 +1675,7 @@ class Context:
                 phases=phases,
                 memory=memory,
                 compact=self._compaction.for_agent(agent_provider),
+                sort_results=self._sorts_results,
                 log=log,
                 clock=self._clock,
                 session=self._session,
