@@ -90,7 +90,7 @@ from contextkit.log.entry import Change, Entry, Kind
 from contextkit.log.log import Log, OpenCall, Turns, check_clock
 from contextkit.log.registry import ListedSessions, SessionStorage, open_storage, sessions_in
 from contextkit.log.storage import KINDS, folder_at
-from contextkit.memory.compaction import INSTRUCTION, Compaction, LeftBehind
+from contextkit.memory.compaction import INSTRUCTION, MOST_FAILURES, Compaction, LeftBehind
 from contextkit.memory.pins import Pin, PinKind, Pins, goal_of, pin_body, unpin_body
 from contextkit.prompt.planner import Planned, PlanningState
 from contextkit.prompt.prompt import PromptLayout
@@ -852,7 +852,7 @@ class Context:
 
         `summary` is text, parts, or the branch made by `summarising`. With a memory the epoch also repeats what the
         user asked at the beginning, what is still to do, and which references can be read; pins are repeated word for
-        word. A branch made by `compacting` knows what is kept.
+        word, and failed calls are listed. A branch made by `compacting` knows what is kept.
 
         Raises `UnusableSummary` where the reply of the branch is no summary, `ItemsLost` where the policy says so; then
         nothing is compacted.
@@ -1468,19 +1468,22 @@ class Context:
         return self._append("assistant", {**body, "native": {**native, "body": reply}}) if reply else epoch
 
     def _restated(self, summary: list[Json], keep_from: int | None) -> tuple[list[Json], LeftBehind]:
-        """The beginning of an epoch: pins; with a memory also the goal, the plan and the references of what is left out.
+        """The beginning of an epoch: pins and failures; with a memory also the goal, the plan and the references of what
+        is left out.
 
         And what it leaves outside the window.
         """
-        from contextkit.memory.opening import opening
+        from contextkit.memory.opening import failures, opening
 
+        policy = self._compaction.policy
         end = len(self.log) if keep_from is None else keep_from
-        has_goal = self.memory is not None or self._compaction.policy is not None
+        has_goal = self.memory is not None or policy is not None
         goal = goal_of(self.log[:end]) if has_goal else ""
         if self._pins.named("task", goal) is not None:
             goal = ""
         left, plan = self._memory.left_behind(end), self._memory.plan
-        return opening(summary, goal, plan, left.listing, self._pins.repeated(end)), left
+        failed = failures(self.log, end, MOST_FAILURES if policy is None else policy.keep_failures)
+        return opening(summary, goal, plan, left.listing, self._pins.repeated(end), failed), left
 
     def _summary_branch(self, instruction: Any, provider: Provider | None, at: int | None) -> Self:
         """A branch that is asked for a summary of what is said up to entry `at`."""

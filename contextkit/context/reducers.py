@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidCall, InvalidTool, UsageError
 from contextkit.log.content import without_binary
-from contextkit.log.entry import Change, Entry, Kind
+from contextkit.log.entry import REFUSED, Change, Entry, Kind
 from contextkit.log.log import Log, Turns
 from contextkit.memory.compaction import LeftBehind
 from contextkit.providers.adoption import first_difference
@@ -74,10 +74,6 @@ def permit_of(phases: Phases | Permit | None, toolbox: Toolbox, limits: Limits =
         )
         warnings.warn(sanitize(text), stacklevel=4)
     return permit
-
-
-REFUSED = "refused"
-"""Field of a reply's entry: ids of calls that may not be made → why, in words for the model."""
 
 
 def _refused_in(reply: Entry) -> Mapping[str, str]:
