@@ -115,7 +115,8 @@ def _opening(found: WhatIf) -> Iterator[str]:
     n_misses, n_reads = (sum(getattr(sums, name) for _, sums in found.programs) for name in ("n_misses", "n_reads"))
     yield (
         f"replayed as they were, by the rules of the caches: {dollars(found.recorded_usd + found.error_usd)}, a difference of "
-        f"{dollars(found.error_usd)}; {n_misses:,} misses and {n_reads:,} reads that the rules do not explain stay in every replay"
+        f"{dollars(found.error_usd)}; {n_misses:,} miss{'es' * (n_misses != 1)} and {n_reads:,} read{'s' * (n_reads != 1)} that "
+        f"the rules do not explain stay in every replay"
     )
     if found.savings:
         after, less = found.recorded_usd - found.together_usd, found.together_usd
@@ -139,8 +140,8 @@ CHANGES_COLUMNS: tuple[Column[Saving], ...] = (
     Column("change", attrgetter("change"), is_number=False, wraps=False),
     Column("program", lambda saving: saving.program or "-", is_number=False, least=60),
     Column("saves", lambda saving: dollars(saving.usd)),
-    Column("in", _where, is_number=False, least=76),
-    Column("what to do", _what, is_number=False, least=100),
+    Column("in", _where, is_number=False, least=110),
+    Column("what to do", _what, is_number=False, least=60),
 )
 """What the table shows of a change."""
 

@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from contextkit.ledger.figures import Share, dollars
 from contextkit.report.contents import Contents, Loss, project_names
 from contextkit.whatif.actions import Action, Step, action_of, actions
-from contextkit.whatif.changes import COMPACT, CURES, MAIN, SUB_AGENTS
+from contextkit.whatif.changes import COMPACT, CURES, MAIN, SUB_AGENTS, TIMED
 from contextkit.whatif.what_if import LEAST_USD, Saving
 
-MOST_ACTIONS, MOST_LINES = 3, 20
-"""Actions on the first screen, and its lines: with a title and the commands that tell more it has 25."""
+MOST_ACTIONS, MOST_LINES = 3, 21
+"""Actions on the first screen, and its lines with the title: with the commands that tell more it has 25."""
 SHORT_NAME = 12
 """Characters of a project's name that has room beside a number of sessions."""
+SMALL_SHARE = 0.001
+"""A saving below this share of the bill stands behind larger ones, however sure it is."""
 DAY = 86_400
 _AGENTS = {MAIN: "main conversations", SUB_AGENTS: "sub-agents"}
 _UNKNOWN = "unknown"
@@ -41,7 +43,7 @@ class ActionRow:
     saving: Saving | None
     """What a replay says that it saves; None for advice that is not replayed."""
     error_usd: float
-    """How far the replay of the calls as they were is from their bills."""
+    """How far the replay of the calls as they were is from their bills; 0 for a change by causes, which rests on verdicts."""
     losses: tuple[Loss, ...]
     """The misses that it ends."""
     projects: int
@@ -86,15 +88,13 @@ class ActionRow:
     @property
     def evidence(self) -> str:
         """Say what the losses look like, in a sentence; empty where the title says all."""
-        saving, n = self.saving, sum(loss.n for loss in self.losses)
+        n = sum(loss.n for loss in self.losses)
         if self.action.name == COMPACT and n:
             usd, tokens = (
                 sum(loss.cost_usd or 0.0 for loss in self.losses),
                 sum(loss.lost_tokens for loss in self.losses),
             )
             return f"Going on with {_rounded(tokens // n)} tokens costs {dollars(usd / n)} each time their cache has expired."
-        if saving is not None and saving.best_usd > saving.usd + LEAST_USD:
-            return f"Only where it pays, which is known afterwards: {dollars(saving.best_usd)}."
         kinds = list(dict.fromkeys(kind.replace("_", " ") for loss in self.losses for kind in loss.kinds))
         return f"Changed: {', '.join(kinds[:3])}." if kinds else ""
 
@@ -126,10 +126,11 @@ def action_rows(contents: Contents) -> list[ActionRow]:
             if saving
             else []
         )
-        error = what_if.error_of(program) if what_if else 0.0
+        error = what_if.error_of(program) if what_if and name in TIMED else 0.0
         project = names[known[-1]] if known else ""
         rows.append(ActionRow(action, step, program, saving, error, own, len(known), project, is_named))
-    return sorted(rows, key=_rank)
+    least_usd = SMALL_SHARE * what_if.recorded_usd if what_if else 0.0
+    return sorted(rows, key=lambda row: _rank(row, least_usd))
 
 
 def _best(savings: Sequence[Saving]) -> Iterator[Saving]:
@@ -142,11 +143,11 @@ def _best(savings: Sequence[Saving]) -> Iterator[Saving]:
         chosen.add(kind)
 
 
-def _rank(row: ActionRow) -> tuple[bool, float, float, int]:
-    """Return the key by which actions are sorted: amounts larger than the error of the replay first."""
+def _rank(row: ActionRow, least_usd: float) -> tuple[bool, float, float, int]:
+    """Return the key by which actions are sorted: first amounts of at least `least_usd` that exceed the replay's error."""
     usd = row.saving.usd if row.saving else 0.0
     cost, tokens = sum(loss.cost_usd or 0.0 for loss in row.losses), sum(loss.lost_tokens for loss in row.losses)
-    return usd <= row.error_usd, -usd, -cost, -tokens
+    return usd <= row.error_usd or usd < least_usd, -usd, -cost, -tokens
 
 
 def out_of_hands(contents: Contents) -> Loss | None:
@@ -192,9 +193,10 @@ def overview(contents: Contents, width: int) -> Iterator[str]:
     """Yield the lines of the first screen, none wider than `width` unless a word is."""
     rows, spent, rest = action_rows(contents), list(_spent(contents, width)), list(_rest(contents))
     below = ["", *(part for line in rest for part in _wrapped(line, width))] if rest else []
+    n_title = math.ceil(len(contents.title) / width)
     for n in range(min(MOST_ACTIONS, len(rows)), 0, -1):
         listed = list(_actions(rows[:n], len(rows) - n, width))
-        if len(spent) + 1 + len(listed) + len(below) <= MOST_LINES:
+        if n_title + len(spent) + 1 + len(listed) + len(below) <= MOST_LINES:
             break
     else:
         listed = listed if rows else _wrapped(_nothing(contents), width)
@@ -228,12 +230,17 @@ def avoidable(contents: Contents) -> tuple[str, str] | None:
     what_if = contents.what_if
     if what_if is None or not what_if.recorded_usd:
         return None
-    share, n = (
-        Share(what_if.together_usd / what_if.recorded_usd).spaced,
-        sum(1 for row in action_rows(contents) if row.saving),
+    share, spent = Share(what_if.together_usd / what_if.recorded_usd).spaced, contents.summary.cost_usd or 0.0
+    of = (
+        f" of {dollars(what_if.recorded_usd)} at list prices"
+        if abs(spent - what_if.recorded_usd) > 0.01 * spent
+        else ""
     )
-    changes = {1: "this change", 2: "both changes"}.get(n, f"all {n:,} changes")
-    return dollars(what_if.together_usd), f"{share}, by a replay with {changes}, net" if n else share
+    usd, error = what_if.together_usd, max((row.error_usd for row in action_rows(contents)), default=0.0)
+    if not usd:
+        return dollars(usd), f"{share}{of}"
+    amount = dollars(usd) + (f" ± {dollars(error)}" if usd < error else "")
+    return amount, f"{share}{of}, replayed with these changes, net of their cost"
 
 
 def _actions(rows: Sequence[ActionRow], n_more: int, width: int) -> Iterator[str]:
@@ -266,15 +273,17 @@ def _rest(contents: Contents) -> Iterator[str]:
     provider, unknown = out_of_hands(contents), without_cause(contents)
     if provider:
         why = "the provider had lost what it should have kept" if provider.cause else "no setting of yours ends it"
-        yield f"Not in your hands: {_amount(provider)} ({why})"
+        yield f"Lost, not in your hands: {_amount(provider)} ({why})"
     if unknown:
-        yield f"Unknown: {_amount(unknown)} (requests not recorded: `contextkit proxy --record`)"
+        yield f"Lost, cause unknown: {_amount(unknown)} (`contextkit proxy --record` records why)"
     lacking = {
         "without a price": sum(row.calls_without_price for row in contents.summary.models),
-        "without usage": sum(contents.calls_without_usage.values()),
-        "without their writes": sum(contents.calls_without_writes.values()),
+        "without a whole bill": contents.summary.calls - contents.summary.calls_with_usage,
         "of hosts that report no reads": sum(row.calls_silent for row in contents.summary.models),
     }
+    if contents.what_if is not None:
+        n_left = contents.what_if.calls - contents.what_if.calls_with_price
+        lacking["not replayed"] = max(0, n_left - lacking["without a price"] - lacking["without a whole bill"])
     parts = [f"{n:,} {what}" for what, n in lacking.items() if n]
     if parts:
         yield f"Calls not in these figures: {', '.join(parts)}"

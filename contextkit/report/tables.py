@@ -329,6 +329,7 @@ def actions(contents: Contents, source: Callable[[ActionRow], Cell] = attrgetter
         Column("saves_usd", lambda row: row.saving.usd if row.saving else None, formats=JSON),
         Column("replay_error_usd", lambda row: row.error_usd if row.saving else None, formats=JSON),
         Column("in", attrgetter("where"), is_number=False, least=FEW_COLUMNS, formats=READERS),
+        Column("agents", lambda row: row.saving.agents or None if row.saving else None, formats=JSON),
         Column("calls", lambda row: row.saving.calls if row.saving else None, formats=JSON),
         Column("conversations", lambda row: row.saving.conversations if row.saving else None, formats=JSON),
         Column("sessions", lambda row: sorted(row.saving.sessions) if row.saving else None, formats=JSON),

@@ -270,10 +270,11 @@ class _Run:
         for cache in self._caches.values():  # what is cut is no part of the prompt, whichever model is asked next
             cache.cut(n_repeated, call.at)
         found = entries.longest(min(n_repeated, max(points.all)), call.at)
-        least = max(read if self.was.seeded[number] else 0, target)
-        if found < least:
-            found = least
-            entries.write(found, self._ttl(call, is_long=bool(call.bill[3])), call.at, call.at)
+        is_seeded = self.was.seeded[number] and (found < read or target > read)  # later calls may read it again
+        for tokens in (read if is_seeded else 0, target if target > found else 0):
+            if tokens:
+                entries.write(tokens, self._ttl(call, is_long=bool(call.bill[3])), call.at, call.at)
+                found = max(found, tokens)
         entries.read(found, points.all, call.at)
         started_at = call.ends if self._change.is_from_end else call.at
         for tokens, ttl in points.written:
@@ -324,7 +325,9 @@ class _Run:
         return _Breakpoints(last, places, written)
 
     def _ttl(self, call: ReplayedCall, *, is_long: bool) -> int:
-        if self._change.is_long is not None and has_lifetime_choice(call.row):
+        if not has_lifetime_choice(call.row):
+            return call.row.default_ttl_seconds
+        if self._change.is_long is not None:
             is_long = self._change.is_long
         return _lifetime(call.row.ttls_seconds, call.row.default_ttl_seconds, is_long)
 

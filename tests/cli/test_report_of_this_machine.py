@@ -77,7 +77,7 @@ def test_the_last_seven_days_by_project_and_program_with_titles(run: Run, home: 
     assert first.code == 0 and first.err == ""
     lines = first.out.splitlines()
     assert lines[0] == "session logs of this machine, the last 7 days: 3 files" and len(lines) <= 25
-    assert lines[1] == "2 days · Claude Code · 2 projects · 2 sessions · 4 calls"
+    assert lines[1].endswith("Claude Code · 2 projects · 2 sessions · 4 calls")
     ended = run("report", "--verbose")
     assert ended.out.startswith(first.out.partition("\ncontextkit report --misses")[0])
     assert re.search(r"^shop +Claude Code +3 +\$0\.\d\d +2 +100,000 +\$0\.\d\d$", ended.out, re.MULTILINE), ended.out

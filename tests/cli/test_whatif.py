@@ -48,7 +48,7 @@ def test_every_change_in_one_table(run: Run, recorded: Path) -> None:
     assert "3 of 3 calls have a bill and a price; at list prices they cost $0.29" in page
     assert "by the rules of the caches: $0.29, a difference of $0.00; 0 misses and 0 reads" in page
     assert "with all changes that the readers can make: $0.25, $0.0382 less" in page
-    assert re.search(r"longer-lifetime .* \$0\.0382 ", ended.out) and "all main: 1 conversation of 1 session" in page
+    assert re.search(r"longer-lifetime .* \$0\.0382 ", ended.out)
 
 
 def test_a_change_and_a_model_as_json(run: Run, recorded: Path) -> None:

@@ -78,7 +78,7 @@ def test_an_unknown_cause_has_no_action() -> None:
     row = next(line for line in markdown(made).splitlines() if line.startswith("| `unknown`"))
     *_, cost, advice = [part.strip() for part in row.strip("|").split("|")]
     assert cost == "$0.52" and advice == ""
-    assert "Unknown: $0.52 in 1 call (requests not recorded; contextkit proxy --record does)" in text(made)
+    assert "Lost, cause unknown: $0.52 in 1 call (contextkit proxy --record records why)" in text(made)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_routing_key_is_advised_where_the_provider_takes_one(model: str, provi
     for shown in (page(made, columns), markdown(made).replace("\\", ""), text(made, 400, has_misses=True)):
         assert ("prompt_cache_key" in shown) == ("one server" in shown) == is_advised
     assert ("prompt_cache_key" in document(made)) == is_advised
-    assert ("Not in your hands: $0.0225 in 1 call (the provider had lost what it" in text(made)) == (not is_advised)
+    assert ("Lost, not in your hands: $0.0225 in 1 call (the provider had lost what" in text(made)) == (not is_advised)
 
 
 def test_whose_the_misses_were_is_kept_for_those_in_the_report_only(monkeypatch: pytest.MonkeyPatch) -> None:

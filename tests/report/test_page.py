@@ -26,7 +26,7 @@ from tests.scale import n_examples
 class Parsed(HTMLParser):
     """What a browser would make of the page."""
 
-    VOID = frozenset({"meta", "rect", "path", "br", "wbr", "input"})
+    VOID = frozenset({"meta", "rect", "path", "br", "input", "wbr"})
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -190,6 +190,13 @@ def test_a_session_longer_than_a_page_holds_shows_its_last_calls() -> None:
     assert (session["start"], len(session["at"]), session["calls"]) == (500, MOST_CALLS, MOST_CALLS + 500)
     assert all(0 <= int(place) < MOST_CALLS for place in session["misses"])
     assert len(text) < 1_200_000
+
+
+def test_a_session_that_missed_all_the_time_shows_its_last_misses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contextkit.report.html.charts.MOST_MISSES", 3)
+    session = embedded(page(*gathered(with_bodies(8))))["sessions"][0]
+    assert len(session["misses"]) == 3 and session["start"] + len(session["at"]) == session["calls"] == 8
+    assert max(map(int, session["misses"])) == len(session["at"]) - 1
 
 
 def test_tables_have_headings_names_and_stay_tables_on_narrow_screens(many: str) -> None:

@@ -85,7 +85,7 @@ def test_markdown_says_what_matters_and_bounds_its_tables() -> None:
     assert contents.what_if is not None
     text = markdown(contents)
     assert "and 30 more" in text and "| what to change | saves | in | how |" in text
-    assert f"avoidable {dollars(contents.what_if.together_usd)}" in text
+    assert f"Avoidable\\: {dollars(contents.what_if.together_usd)} " in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert rows and all(line.endswith("|") for line in rows)
 

@@ -145,7 +145,7 @@ def test_causes_come_before_single_misses_with_what_to_change() -> None:
 def test_an_unknown_cause_is_told_as_such_and_its_share() -> None:
     page = " ".join(text(TYPICAL, is_verbose=True).split())
     assert "cannot be determined: - no cause is known for 1 of the 1 miss, 100% of the lost tokens" in page
-    assert "Unknown: $0.29 in 1 call (requests not recorded; contextkit proxy --record does)" in " ".join(
+    assert "Lost, cause unknown: $0.29 in 1 call (contextkit proxy --record records why)" in " ".join(
         text(gathered(calls((OPUS, FIRST), (OPUS, LOST)))[0]).split()
     )
 

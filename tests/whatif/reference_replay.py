@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
+from contextkit.cache.breakpoint_cache import BreakpointCache
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.prompt import Breakpoint, Prompt
 from contextkit.cache.reference import reference_cache
@@ -94,9 +95,15 @@ class ReferenceRun:
         self._settle(call.at)
         read, cache = call.bill[1], self._cache(call.row)
         prompt = self._prompt(call, read if by_rule > read else call.repeats)
+        entries = cache._entries.copy() if isinstance(cache, BreakpointCache) else None
         if by_rule != read and cache.lookup(prompt, call.at).read_tokens < read:  # somebody unseen wrote it
             mark = (read, self._ttl(call.row, is_long=bool(call.bill[3])), True)
-            cache.publish(cache.begin(self._sizes.prompt(read, [mark], call.row.name), call.at), call.at)
+            lease = cache.begin(self._sizes.prompt(read, [mark], call.row.name), call.at)
+            if (
+                isinstance(cache, BreakpointCache) and entries is not None
+            ):  # nothing is read for it, so that nothing below it is renewed
+                cache._entries = entries
+            cache.publish(lease, call.at)
         lease = cache.begin(prompt, call.at)
         self._under_way.append((call.begins, call.ends, call.row.name, lease))
         usage = lease.usage

@@ -149,11 +149,9 @@ def _cell(cell: _Cell) -> str:
     )
     sides = _sides(line)
     quoted = f' data-was="{sanitize_html(sides[0])}" data-now="{sanitize_html(sides[1])}"' if sides else ""
-    frame = (
-        '<rect class="lost" width="100%" height="38"/>'
-        if line.lost.lost or any(one.kind == "cause" for one in line.lines)
-        else ""
-    )
+    kinds = {one.kind for one in line.lines}
+    has_lost = line.lost.lost or ("cause" in kinds and len(kinds) > 1)  # causes beside partings have no cell
+    frame = '<rect class="lost" width="100%" height="38"/>' if has_lost else ""
     return (
         f'<svg class="cell" x="{100 * cell.left:.3f}%" y="{ROW * cell.level}" width="{100 * cell.width:.3f}%" height="{ROW}" role="img" '
         f'tabindex="-1" data-level="{cell.level}" aria-label="{sanitize_html(in_words(line))}"{quoted}>'

@@ -307,16 +307,22 @@
     const link = event.target.closest("[data-session]");
     if (link) choose(data.sessions.findIndex(session => session.name === link.dataset.session));
   });
-  let width = 0;
-  new ResizeObserver(() => {
+  let width = 0, frameOfRedraw = 0;
+  const redraw = () => {
     if (by("waterfall-chart").clientWidth === width) return;
-    const isFirst = width === 0;
     width = by("waterfall-chart").clientWidth;
-    if (!isFirst) { waterfall(); overTime(); fitPrefixes(); }
+    waterfall();
+    overTime();
+    fitPrefixes();
+  };
+  new ResizeObserver(() => {
+    cancelAnimationFrame(frameOfRedraw);
+    frameOfRedraw = requestAnimationFrame(redraw);
   }).observe(document.querySelector("main"));
   legendOfParts();
   choose(0);
   overTime();
   prefixes();
   fitPrefixes();
+  width = by("waterfall-chart").clientWidth;
 })();
