@@ -13,7 +13,6 @@ from typing import Self
 
 from contextkit.canonical import Json, canonical
 
-
 ALIAS = "also known as"
 """The relation whose value is another name of the subject."""
 MOST_NAMED = 8
