@@ -24,12 +24,9 @@ WAITING = (
     "variation",
     "keep-failures",
     "jump-forward",
-    "tiers",
-    "prefix-caching",
+    "infinite-hip",
     "elastic",
     "formulas",
-    "kv-size",
-    "ratio",
 )
 """Rows whose code is not here yet: each is expected to fail, and a row that passes leaves this list."""
 
