@@ -413,7 +413,11 @@ class Lowered:
         return _ends(columns, last) - _ends(columns, start)
 
     def over(self, layout: PromptLayout) -> Lowered:
-        """The same, for the layout it is sent with."""
+        """The same, for the layout it is sent with: behind a reply none is begun, since two would stand at the end."""
+        roles = layout.columns.roles
+        last = next((roles[index] for index in range(layout.n - 1, -1, -1) if roles[index]), "")
+        if self.begun and last == "assistant":
+            return replace(self, layout=layout, begun=None, mechanism="reminder")
         return replace(self, layout=layout)
 
 

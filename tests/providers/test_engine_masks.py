@@ -207,6 +207,20 @@ def test_a_call_that_was_begun_for_the_model_is_kept_as_one_it_made(
     )
 
 
+@pytest.mark.parametrize("said", ["", 'open", "argum', 'none"'], ids=["nothing", "cut", "another name"])
+def test_what_is_no_whole_call_is_kept_as_it_came_and_no_second_reply_is_begun_behind_it(said: str) -> None:
+    context = begun_context(Phase(["browser_*"], require=True), call_format="hermes")
+    context.user("Open it.")
+    request = context.request()
+    message = {"role": "assistant", "content": said}
+    context.receive({"id": "1", "choices": [{"message": message, "finish_reason": "length"}]}, request)
+    again = context.request()
+    assert not context.calls and again.mask.mechanism == "reminder"
+    assert [one["content"] for one in again["messages"] if one["role"] == "assistant"] == [
+        request["messages"][-1]["content"] + said
+    ]
+
+
 def _until_last_message(request: Any) -> bytes:
     """The body up to the beginning of the reply."""
     return bytes(request.body[: request.body.rindex(b',{"role":"assistant"')])
