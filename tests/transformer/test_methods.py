@@ -5,10 +5,14 @@ Where seeded weights lack the structure a result needs, `with_sink` builds it in
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from contextkit.errors import UsageError
+from contextkit.transformer import ops
 from contextkit.transformer.engine import Engine
 from contextkit.transformer.kv_cache import PagedCache, Pool
 from contextkit.transformer.methods.blended import alone, blended
@@ -18,7 +22,7 @@ from contextkit.transformer.methods.pruned import FastTier, PrunedModel, Pruning
 from contextkit.transformer.methods.streaming import SinkCache, stream, with_sink
 from contextkit.transformer.model import Model, Step, Work
 from contextkit.transformer.ops import Array
-from contextkit.transformer.weights import Shape, Weights, seeded
+from contextkit.transformer.weights import Positions, Shape, Weights, seeded
 from tests.scale import n_examples
 
 GQA = Shape(n_kv_heads=2)
@@ -195,6 +199,60 @@ def test_a_budget_for_all_keys_is_dense_attention_and_more_budget_is_less_error(
         for n in (16, 48, 96)
     ]
     assert errors == sorted(errors, reverse=True) and errors[0] > 0.01
+
+
+class Noting(FastTier):
+    """What was asked for last."""
+
+    def ask(self, names: Iterable[Hashable]) -> int:
+        self.last = list(names)
+        return super().ask(self.last)
+
+
+@pytest.mark.parametrize("positions", ["rope", "rope_at_read"])
+def test_beyond_the_length_a_row_reads_what_it_keeps_as_a_short_text(positions: Positions) -> None:
+    """Rows of layer 0 are made of their tokens alone: a model that was given only those answers the same."""
+    weights = seeded(Shape(n_layers=1, n_kv_heads=1, positions=positions))
+    pruning = Pruning(sinks=2, window=8, stages=((16, 64), (4, 32)), refresh=1, dense_layers=0, length=64)
+    model, tokens = PrunedModel(weights, pruning), text(1000)
+    model.attended_keys = tier = Noting(1 << 30)
+    last = decoded(model, tokens[:-1], tokens[-1:])
+    rows = [row for _, _, row in tier.last]  # type: ignore[misc]
+    assert len(rows) <= pruning.most_rows <= 64 and rows == sorted(rows) and rows[-1] == 999
+    assert abs(last - plain(Model(weights), [tokens[row] for row in rows])[-1:]).max() < 1e-10
+    absolute = PrunedModel(weights, replace(pruning, length=None))  # which stands at position 999, and is off
+    assert rms(decoded(absolute, tokens[:-1], tokens[-1:]) - last) > 0.01
+
+
+def test_within_the_length_nothing_changes_and_a_prefill_beyond_it_is_its_rows_one_by_one() -> None:
+    weights, tokens = seeded(GQA), text(150)
+    pruning = Pruning(sinks=2, window=16, stages=((16, 64), (4, 32)), refresh=4)
+    one, other = (PrunedModel(weights, replace(pruning, length=length)) for length in (None, 128))
+    assert (decoded(one, tokens[:80], tokens[80:128]) == decoded(other, tokens[:80], tokens[80:128])).all()
+    whole = plain(PrunedModel(weights, replace(pruning, length=128)), tokens)
+    assert abs(whole[:128] - plain(Model(weights), tokens[:128])).max() < 1e-10
+    stepwise = decoded(PrunedModel(weights, replace(pruning, length=128)), tokens[:128], tokens[128:])
+    assert abs(whole[128:] - stepwise).max() < 1e-10
+
+
+def test_keys_are_found_by_what_they_say_wherever_they_stand() -> None:
+    """Share of the keys that say most to the query, of 4,096: chunks numbered below 256, and every key at its place."""
+    pruning, shares, t = Pruning(stages=((16, 256), (4, 128))), [], 4096
+    for seed in range(4):
+        q, k = alike(t, 0.98, seed)
+        best = set(np.argsort(-(k[4:-32] @ q.T).max(axis=1))[:128] + 4)
+        turned = ops.rope(q, np.full(4, t - 1)), ops.rope(k, np.arange(t))
+        found = chosen(q, k, pruning, length=256)[0], chosen(*turned, pruning)[0]
+        shares.append([len(best & set(kept.tolist())) / 128 for kept in found])
+    numbered, absolute = np.mean(shares, axis=0)
+    print(numbered, absolute)
+    assert numbered > absolute
+
+
+def test_a_length_needs_room_for_what_is_kept_and_positions_that_turn() -> None:
+    for shape in (Shape(), Shape(positions="learned")):
+        with pytest.raises(UsageError, match="keep fewer"):
+            PrunedModel(seeded(shape), Pruning(length=64 if shape.positions == "rope" else 4096))
 
 
 def test_the_size_of_the_fast_tier_changes_hits_and_nothing_else() -> None:
