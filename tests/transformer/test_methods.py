@@ -245,8 +245,7 @@ def test_keys_are_found_by_what_they_say_wherever_they_stand() -> None:
         found = chosen(q, k, pruning, length=256)[0], chosen(*turned, pruning)[0]
         shares.append([len(best & set(kept.tolist())) / 128 for kept in found])
     numbered, absolute = np.mean(shares, axis=0)
-    print(numbered, absolute)
-    assert numbered > absolute
+    assert numbered > 1.5 * absolute > 1.5 * 128 / t
 
 
 def test_a_length_needs_room_for_what_is_kept_and_positions_that_turn() -> None:
@@ -356,14 +355,15 @@ def test_a_threshold_that_always_fires_is_decoding_without_a_cache() -> None:
 def test_work_grows_and_error_falls_with_the_threshold() -> None:
     found = [
         [run_elastic(diffusing(seed), threshold, seed) for seed in range(n_examples(1, 4))]
-        for threshold in (0.0, 0.99999, 0.9999999, 2.0)
+        for threshold in (0.0, 0.95, 0.97, 2.0)  # 0.95 is the default
     ]
     errors, vectors = ([sum(run[part] for run in runs) for runs in found] for part in (0, 1))
     assert vectors == sorted(vectors) and errors == sorted(errors, reverse=True)
     assert vectors[0] < vectors[3] / 5
-    nothing, some = ([first for run in runs for first in run[2][1:]] for runs in found[:2])
+    nothing, some, more = ([first for run in runs for first in run[2][1:]] for runs in found[:3])
     assert set(nothing) == {4}  # only the window and what was written are computed
-    assert {2, 3} < set(some) <= {1, 2, 3, 4} and some.count(1) < some.count(2)  # shallow layers are the last to drift
+    assert 0.1 < 1 - some.count(4) / len(some) < 0.5 and errors[1] < 0.9 * errors[0]  # the default does something
+    assert {2, 3} < set(more) and more.count(1) < more.count(2) + more.count(3)  # shallow layers are the last to drift
 
 
 def drifts(weights: Weights) -> tuple[Array, Array]:
