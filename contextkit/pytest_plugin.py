@@ -3,14 +3,15 @@ broke.
 
 Fixtures `provider_server`, `ledger`, `assert_prefix_stable` and `assert_hit_rate`; the last two can be imported as
 well.
-With `pytest --cache-guard` every client of anthropic and openai made during the run is watched, and a test that breaks
-a prefix fails. Without the option nothing is touched, and nothing heavy is imported before a fixture is used.
+`pytest --cache-guard` is `cache_guard/plugin.py`. Without the option nothing is touched, and nothing heavy is imported
+before a fixture is used.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,10 +22,13 @@ from contextkit.installation import check_installation
 if TYPE_CHECKING:
     from contextkit.ledger.calls import Record
     from contextkit.ledger.ledger import Ledger
-    from contextkit.lint.finding import Finding
     from contextkit.server.local import LocalServer
 
-_GUARD, _MARK = "contextkit-cache-guard", "cache_guard"
+MARK_LINE = (
+    "cache_guard(allow=None, reason=None, rerun=True): what --cache-guard accepts in this test, a kind or a list of kinds, "
+    'or "all", and why; rerun=False: the test cannot run twice'
+)
+"""How `pytest --markers` lists the mark."""
 
 
 def assert_prefix_stable(before: Any, after: Any) -> None:
@@ -125,90 +129,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--cache-guard",
         action="store_true",
-        help="fail a test in which an anthropic or openai client breaks a prompt's prefix",
+        help="run each test that calls a model again under another clock and hash seed; fail it where prompts miss the cache",
     )
+    group.addoption("--cache-guard-child", metavar="ADDRESS", help=argparse.SUPPRESS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark; watch clients from here on if `--cache-guard` is given."""
+    """Register the mark; guard the run if `--cache-guard` is given."""
     try:
         check_installation()
     except UsageError as error:
         raise pytest.UsageError(error.for_shell()) from None
-    config.addinivalue_line("markers", f"{_MARK}(False): --cache-guard lets this test break prefixes")
+    config.addinivalue_line("markers", MARK_LINE)
     if config.getoption("--cache-guard"):
-        config.pluginmanager.register(CacheGuard(), _GUARD)
+        from contextkit.cache_guard.plugin import register
 
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave the SDKs as they were."""
-    guard = config.pluginmanager.get_plugin(_GUARD)
-    if guard is not None:
-        guard.stop()
-
-
-class CacheGuard:
-    """Watches every client made while it runs, and holds the test that is running to account."""
-
-    def __init__(self) -> None:
-        from contextkit.watcher.client import watch_all
-
-        self._findings: list[Finding] = []
-        self._is_exempt = False
-        self._watching = watch_all(self._findings.append)
-
-    def stop(self) -> None:
-        """Watch no new clients."""
-        self._watching.stop()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Conversations do not go on from one test to the next."""
-        self._watching.forget()
-        self._findings.clear()
-        self._is_exempt = _is_exempt(item)
-        return (yield from self._held(item, "setup"))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """The test itself."""
-        return (yield from self._held(item, "call"))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
-        """What its fixtures still send."""
-        return (yield from self._held(item, "teardown"))
-
-    def _held(self, item: pytest.Item, when: str) -> Generator[None, None, None]:
-        """Run one phase.
-
-        Where it fails by itself, what was found stands in a section of its report, and is not what it fails for.
-        """
-        try:
-            yield
-        except BaseException:
-            findings = self._new_findings()
-            if findings:
-                item.add_report_section(when, "cache guard", findings)
-            raise
-        findings = self._new_findings()
-        if findings:
-            pytest.fail(f"--cache-guard: {findings}", pytrace=False)
-
-    def _new_findings(self) -> str:
-        """What was found since it was asked last, in words; empty where nothing broke, or may."""
-        from contextkit.watcher.breaks import listed
-
-        broken = [finding for finding in self._findings if finding.detector == "guard" and not self._is_exempt]
-        self._findings.clear()
-        return f"a prefix was broken\n{listed(broken)}" if broken else ""
-
-
-def _is_exempt(item: pytest.Item) -> bool:
-    """Return whether the nearest mark says that prefixes may break here; a mark that says neither fails the test."""
-    mark = item.get_closest_marker(_MARK)
-    if mark is not None and (mark.kwargs or mark.args not in ((), (True,), (False,))):
-        pytest.fail(
-            f"{item.nodeid}: @pytest.mark.{_MARK} takes False, or True where its module said False", pytrace=False
-        )
-    return mark is not None and mark.args == (False,)
+        register(config)

@@ -27,6 +27,7 @@ FLOORS = {
         "canonical",
         "content_encoding",
         "installation",
+        "kv_size",
         "private_files",
         "pyproject",
         "redact",
@@ -44,7 +45,7 @@ FLOORS = {
     11: {"context", "importers", "lint", "report"},
     12: {"watcher"},
     13: {"server"},
-    14: {"proxy"},
+    14: {"cache_guard", "proxy"},
     15: {"bridges", "cli", "pytest_plugin"},
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}

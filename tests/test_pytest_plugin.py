@@ -1,4 +1,4 @@
-"""The pytest plugin, in runs of pytest's own: fixtures, assertions whose failures show the byte, and `--cache-guard`."""
+"""The pytest plugin, in runs of pytest's own: fixtures, and assertions whose failures show the byte."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from contextkit import AnthropicMessages, Context
@@ -199,145 +198,8 @@ def test_the_fixtures_serve_a_real_client(pytester: pytest.Pytester) -> None:
     ran.stdout.fnmatch_lines(["*hit rate 0.000 is below 0.95*"])
 
 
-# --cache-guard
+# What is loaded
 # ------------------------------------------------------------------------------------------------------------
-
-AGENT = f"""
-import asyncio
-import pytest
-
-HEAD = {HEAD!r}
-
-def talk(client, heads):
-    messages = []
-    for number, head in enumerate(heads):
-        messages = [*messages, {{"role": "user", "content": f"turn {{number}}"}}]
-        client.chat.completions.create(model="gpt-6.1-sol", messages=[{{"role": "system", "content": head}}, *messages])
-        messages = [*messages, {{"role": "assistant", "content": "ok"}}]
-
-def openai_client(server):
-    import openai
-    return openai.OpenAI(base_url=server.url + "/v1", api_key="any")
-"""
-TESTS = """
-def test_kept(provider_server):
-    with openai_client(provider_server) as client:
-        talk(client, [HEAD] * 3)
-
-def test_broken(provider_server):
-    with openai_client(provider_server) as client:
-        talk(client, [HEAD, "Now " + HEAD])
-
-def test_broken_in_a_copy(provider_server):
-    with openai_client(provider_server) as client:
-        talk(client.with_options(timeout=9), [HEAD, "Now " + HEAD])
-
-def test_broken_async(provider_server):
-    async def run():
-        import anthropic
-        async with anthropic.AsyncAnthropic(base_url=provider_server.url, api_key="any") as client:
-            for number, head in enumerate((HEAD, "Now " + HEAD)):
-                system = [{"type": "text", "text": head, "cache_control": {"type": "ephemeral"}}]
-                said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}, {"role": "user", "content": "hum"}]
-                await client.messages.create(model="claude-sonnet-5-5", max_tokens=9, system=system, messages=said[:2 * number + 1])
-    asyncio.run(run())
-
-@pytest.fixture
-def goodbye(provider_server):
-    with openai_client(provider_server) as client:
-        talk(client, [HEAD])
-        yield
-        talk(client, ["Now " + HEAD] * 2)
-
-def test_broken_in_teardown(goodbye):
-    pass
-
-def test_another_conversation_of_another_test(provider_server):
-    with openai_client(provider_server) as client:
-        talk(client, ["Now " + HEAD] * 2)
-
-def test_fails_by_itself(provider_server):
-    with openai_client(provider_server) as client:
-        talk(client, [HEAD, "Now " + HEAD])
-    assert 1 == 2
-"""
-
-
-def test_the_guard_fails_the_tests_that_break_a_prefix(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_agent=AGENT + TESTS)
-    made = openai._base_client.SyncAPIClient.__init__
-    ran = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "-rA")
-    assert openai._base_client.SyncAPIClient.__init__ is made, "the guard goes with the run"
-    ran.assert_outcomes(passed=3, failed=4, errors=1)
-    ran.stdout.fnmatch_lines(
-        [
-            "*--cache-guard: a prefix was broken*",
-            "*level   system*",
-            "*path    messages?0?.content*",
-            "*test_agent.py:*",
-        ]
-    )
-    ran.stdout.fnmatch_lines(
-        ["*assert 1 == 2*", "*cache guard*", "a prefix was broken", "*path    messages?0?.content*"]
-    )
-
-
-REPEATS = """
-def test_clock(provider_server):
-    with openai_client(provider_server) as client:
-        talk(client, [f"{HEAD}It is 10:3{n}." for n in range(9)])
-
-def test_reminder_that_moves(provider_server):
-    with openai_client(provider_server) as client:
-        messages = [{"role": "system", "content": HEAD}]
-        for number in range(5):
-            now = {"role": "user", "content": f"turn {number}"}
-            told = {"role": "user", "content": "<system-reminder>Be brief.</system-reminder>"}
-            client.chat.completions.create(model="gpt-6.1-sol", messages=[*messages, now, told])
-            messages += [now, {"role": "assistant", "content": "ok"}]
-"""
-
-
-@pytest.mark.parametrize(("name", "times"), [("clock", 8), ("reminder", 4)])
-def test_what_breaks_in_every_turn_is_told_once_with_how_often(
-    name: str, times: int, pytester: pytest.Pytester
-) -> None:
-    pytester.makepyfile(test_agent=AGENT + REPEATS)
-    text = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "--tb=short", "-rN", "-k", name).stdout.str()
-    assert text.count("  path    ") == text.count("contextkit lint --explain CK") == 1
-    assert f"  times   {times}" in text
-
-
-EXEMPT = """
-pytestmark = pytest.mark.cache_guard(False)
-
-def test_exempt(provider_server):
-    with openai_client(provider_server) as client:
-        talk(client, [HEAD, "Now " + HEAD])
-
-@pytest.mark.cache_guard(True)
-def test_held_to_account(provider_server):
-    with openai_client(provider_server) as client:
-        talk(client, [HEAD, "Now " + HEAD])
-"""
-
-
-def test_a_mark_lets_a_test_break_prefixes(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_agent=AGENT + EXEMPT)
-    pytester.runpytest_inprocess(*PLUGIN, "--cache-guard", "--strict-markers").assert_outcomes(passed=1, failed=1)
-    pytester.runpytest_inprocess(*PLUGIN, "--strict-markers").assert_outcomes(passed=2)
-
-
-def test_a_mark_that_says_neither_yes_nor_no_fails_its_test(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("import pytest\n@pytest.mark.cache_guard('off')\ndef test_nothing(): pass")
-    ran = pytester.runpytest_inprocess(*PLUGIN, "--cache-guard")
-    ran.assert_outcomes(errors=1)
-    ran.stdout.fnmatch_lines(["*test_nothing: @pytest.mark.cache_guard takes False*"])
-
-
-def test_without_the_option_nothing_is_watched(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_agent=AGENT + TESTS)
-    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=6, failed=1)
 
 
 HEAVY = "{'anthropic', 'openai', 'starlette', 'uvicorn', 'pydantic', 'httpx2', 'numpy', 'tiktoken'}"

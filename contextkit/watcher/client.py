@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
-from collections.abc import Callable, Sequence
-from functools import wraps
-from importlib.machinery import ModuleSpec
+from collections.abc import Sequence
 from secrets import token_hex
 from threading import Lock
-from types import ModuleType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -18,7 +14,6 @@ from contextkit.canonical import canonical
 from contextkit.errors import UsageError
 from contextkit.ledger.budget import Budget, check_budget
 from contextkit.ledger.transport import Watcher, attach, cloned, library_of
-from contextkit.lint.finding import Finding
 from contextkit.lint.hazard import Hazard
 from contextkit.redact import credentials_of
 from contextkit.terminal import sanitize
@@ -130,84 +125,3 @@ def _sdk_of(client: object) -> str:
             f"{type(client).__name__} rewrites requests for another endpoint, where their prefix cannot be followed"
         )
     return sdk
-
-
-class Everywhere:
-    """Watches every client of both SDKs that is created while it is active."""
-
-    def __init__(self, on_break: Callable[[Finding], object]) -> None:
-        self._guards = {sdk: Guard(Notifier(on_break, sdk)) for sdk in _SDKS}
-        self._undo: list[Callable[[], None]] = []
-        self._finder = _Finder(self._patch)
-        for sdk in _SDKS:
-            module = sys.modules.get(f"{sdk}._base_client")
-            if module is not None:
-                self._patch(module)
-        sys.meta_path.insert(0, self._finder)
-
-    def forget(self) -> None:
-        """Forget every conversation so far."""
-        for guard in self._guards.values():
-            guard.forget()
-
-    def stop(self) -> None:
-        """Stop watching new clients."""
-        if self._finder in sys.meta_path:
-            sys.meta_path.remove(self._finder)
-        while self._undo:
-            self._undo.pop()()
-
-    def _patch(self, module: ModuleType) -> None:
-        guard = self._guards[module.__name__.partition(".")[0]]
-        for name in ("SyncAPIClient", "AsyncAPIClient"):
-            kind: Any = getattr(module, name)
-            self._undo.append(_watch_new_clients(kind, guard))
-
-
-def watch_all(on_break: Callable[[Finding], object]) -> Everywhere:
-    """Watch every client created from now on, also of an SDK that is imported later; imports nothing itself."""
-    return Everywhere(on_break)
-
-
-def _watch_new_clients(kind: Any, guard: Guard) -> Callable[[], None]:
-    """Attach `guard` to each new client of `kind` and return a function that undoes it.
-
-    A copy of a client shares its connections and its guard.
-    """
-    original = kind.__init__
-
-    def initialise(self: Any, *values: Any, **named: Any) -> None:
-        original(self, *values, **named)
-        if library_of(self._client) and not getattr(self._client, "_is_watched", False):
-            attach(self._client, guard)
-            self._client._is_watched = True
-
-    kind.__init__ = wraps(original)(initialise)
-    return lambda: setattr(kind, "__init__", original)
-
-
-class _Finder:
-    """Patches the SDKs' modules when they are imported."""
-
-    def __init__(self, patch: Callable[[ModuleType], None]) -> None:
-        self._patch = patch
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return the spec of the other finders, with a loader that applies the patch."""
-        if name not in {f"{sdk}._base_client" for sdk in _SDKS}:
-            return None
-        rest = (finder for finder in sys.meta_path if finder is not self)
-        spec = next((spec for finder in rest if (spec := finder.find_spec(name, path, target)) is not None), None)
-        if spec is not None and spec.loader is not None:
-            _then(spec.loader, self._patch)
-        return spec
-
-
-def _then(loader: Any, patch: Callable[[ModuleType], None]) -> None:
-    execute = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        execute(module)
-        patch(module)
-
-    loader.exec_module = exec_module

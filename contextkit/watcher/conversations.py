@@ -140,8 +140,3 @@ class Conversations:
 
     def _counted(self, conversation: Conversation) -> int:
         return max(conversation.n_bytes, self._least_bytes)
-
-    def forget(self) -> None:
-        """Remove all of them."""
-        self._stored.clear()
-        self._n_bytes = 0

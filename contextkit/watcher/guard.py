@@ -215,11 +215,13 @@ class SentRequest:
     """What its headers name."""
 
 
-class _Ended(NamedTuple):
+class EndedCall(NamedTuple):
     """A call that ended and is judged when those sent before it have ended."""
 
     request: SentRequest
+    """Its request."""
     call: ModelCall
+    """Its row."""
     diagnosis: str
     """The provider's own."""
 
@@ -250,27 +252,22 @@ class Guard:
         hazards: Sequence[Hazard] | None = None,
         clock: Callable[[], float] = time.time,
         conversations: Conversations | None = None,
+        judge: LiveJudge[EndedCall] | None = None,
     ) -> None:
         """`asks` adds the provider's own diagnostics to requests; `hazards` replaces the catalogue.
 
-        `conversations` replaces the default store of conversations.
+        `conversations` replaces the default store of conversations, `judge` the default judge.
         """
         self._notifier, self._recording, self._has_diagnostics, self._clock = notifier, recording, asks, clock
         self._codes = None if hazards is None else Codes(hazards)
         self._lock, self._histories = Lock(), ResponseHistories()
-        self._judge: LiveJudge[_Ended] = LiveJudge()
+        self._judge: LiveJudge[EndedCall] = LiveJudge() if judge is None else judge
         self._unlisted = UnlistedFields()
         self._unmarked: set[str] = set()
         """Models whose requests were reported to mark nothing."""
         # A ledger may hold several runs; conversations of different runs get different names.
         run = RUN if recording is None else f"{RUN}-{token_hex(4)}"
         self._conversations = Conversations(run) if conversations is None else conversations
-
-    def forget(self) -> None:
-        """Forget every conversation; the next request starts a new one."""
-        with self._lock:
-            self._conversations.forget()
-            self._judge = LiveJudge()
 
     def close(self) -> None:
         """Close the ledger."""
@@ -394,7 +391,7 @@ class Guard:
             conversation.previous = bill.id or conversation.previous
         numbered = replace(call, id=_id_of(sent_request.name, sent_request.turn), session=sent_request.name)
         is_answered = call.usage is not None or call.error is None
-        end = _Ended(sent_request, call, bill.verdict)
+        end = EndedCall(sent_request, call, bill.verdict)
         judged = self._judge.ended(watched.ticket, numbered, watched.whole if is_answered else None, end)
         if not is_answered:
             judged.append((end, None))

@@ -64,6 +64,8 @@ def _writer(frame: FrameType | None) -> FrameType | None:
             return None  # Python keeps what it compiled
         if "fsspec" in name:
             return None  # a file system that the program brings
+        if f"{os.sep}_pytest{os.sep}" in name:
+            return None  # a folder that pytest makes for a test
         if frame.f_code.co_name == "_get_default_tempdir":
             return None  # Python tries whether it may make temporary files there
         if not name.startswith(_LIBRARIES) and "-packages" not in name:
