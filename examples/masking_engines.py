@@ -1,5 +1,5 @@
-"""The same phases on vLLM, SGLang and llama.cpp: the definitions stay, and a grammar of the engine keeps the model to
-the phase.
+"""The same phases on vLLM, SGLang and llama.cpp: the definitions stay, and a grammar of the engine, or the beginning of
+the call, keeps the model to the phase.
 """
 
 import openai
@@ -25,7 +25,7 @@ PHASES = Phases(
 REPLIES = [asks(("browser_close", {})), asks(("report_draft", {})), says("The draft is written.")]
 
 for engine in ENGINES:
-    provider = OpenAICompatible("Qwen/Qwen3-8B", host=engine, call_format="qwen")
+    provider = OpenAICompatible("NousResearch/Hermes-3-Llama-3.1-8B", host=engine, call_format="hermes")
     context = Context(provider, system=SYSTEM, tools=TOOLS, phases=PHASES)
     context.user("Close the browser and draft the report.")
     print(f"\n{engine}: the local server checks requests as it does, and bills by its cache")
@@ -47,7 +47,7 @@ for engine in ENGINES:
             context.receive(reply, request)
 
 print("\nFor engines and parsers without structural tags, an expression; for all, the beginning of the call:")
-print(name_regex(FORMATS["qwen"], ["browser_open", "browser_close"]))
+print(name_regex(FORMATS["hermes"], ["browser_open", "browser_close"]))
 for host in ("vllm", "sglang", "llamacpp", "mistral"):
     print(
         host, *OpenAICompatible("a-model", host=host, prompt_cache_key="k").prefilled('<tool_call>\n{"name": "browser_')

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from contextkit import Context, Phase, Phases
 from contextkit.providers.call_formats import FORMATS
 from contextkit.providers.engine_masks import ROWS
 from contextkit.providers.masking import CHOICES, TELLINGS
+from contextkit.providers.openai_compatible import OpenAICompatible
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "guides" / "masking.md"
@@ -30,7 +33,7 @@ SHOWS = {
     "masking_claude": "system_notice",
     "masking_chat": "allowed_tools, 0 tokens",
     "masking_responses": "allowed_tools, 0 tokens",
-    "masking_engines": "structural_tag",
+    "masking_engines": "browse: prefill, held by the contextkit",
 }
 
 
@@ -53,7 +56,25 @@ def wires(names: Iterable[str], words: dict[str, str]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "mechanisms": lambda: table(
         "| mechanism | endpoint | needs | a change costs | enforced by |",
-        ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by] for row in TELLINGS),
+        (
+            *(
+                [f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by]
+                for row in TELLINGS[:-1]
+            ),
+            *(
+                [f"`{row.mechanism}`", "Chat", f"{wires(row.engines, ENGINES)}: {row.needs}", row.cost, "contextkit"]
+                for row in ROWS
+                if row.mechanism == "prefill"
+            ),
+            *(
+                [f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by]
+                for row in TELLINGS[-1:]
+            ),
+        ),
+    ),
+    "choices": lambda: table(
+        "| mechanism | endpoint | says | cached messages |",
+        ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, "kept" if row.is_free else "lost"] for row in CHOICES),
     ),
     "engines": lambda: table(
         "| mechanism | engine | says | enforced by | source |",
@@ -87,6 +108,29 @@ def test_every_row_has_a_source_and_a_cost() -> None:
     assert all(row.source and row.cost and row.needs for row in TELLINGS) and all(
         row.source and row.needs for row in (*CHOICES, *ROWS)
     )
+
+
+PHASES = (
+    Phase(),
+    Phase([]),
+    Phase(require=True),
+    Phase(["a_*"]),
+    Phase(["a_*"], require=True),
+    Phase(["a_one"], require=True),
+)
+
+
+def test_a_context_goes_by_every_row_of_the_engines() -> None:
+    """No mechanism stands on the page that no conversation is given."""
+    tools, chosen = [{"name": name} for name in ("a_one", "a_two", "b")], set[tuple[str, str]]()
+    for engine, phase in product(ENGINES, PHASES):
+        provider = OpenAICompatible("a-model", host=engine, call_format="hermes")
+        context = Context(provider, tools=tools, phases=Phases({"only": phase}, "only"))
+        context.user("Go.")
+        chosen.add((context.request().mask.mechanism, engine))
+    listed = {(row.mechanism, engine) for row in ROWS for engine in row.engines}
+    assert listed - chosen == {("reminder", "vllm"), ("reminder", "sglang")}  # without a call format
+    assert chosen <= listed
 
 
 @pytest.mark.parametrize("name", SHOWS)

@@ -809,8 +809,9 @@ def take(
     Raises `UnreadableReply` and what `check` raises; the bill is in the ledger then too, as far as the response says
     it.
     """
+    begun = request.mask.begun
     try:
-        reply = read_reply(provider, response)
+        reply = read_reply(provider, response if begun is None else begun.completed(response, request.after))
     except UnreadableReply as fault:
         _unkept(request)
         name, usage = _billed_anyway(provider, response)

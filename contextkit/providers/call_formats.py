@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from json import JSONDecoder
 from os.path import commonprefix
 
 from contextkit.canonical import Json, canonical
@@ -32,6 +33,8 @@ class CallFormat:
     """How the arguments are written: `json`, one object; `qwen_xml`, one element an argument. XGrammar's names."""
     source: str
     """Where it is documented."""
+    thinks: bool = False
+    """Whether some of its models think before they answer, unless the template's `enable_thinking` is false."""
 
     def call(self, name: str, arguments: Json) -> str:
         """A whole call, as the model would write it.
@@ -44,6 +47,26 @@ class CallFormat:
             texts = ((key, one if isinstance(one, str) else canonical(one).decode()) for key, one in arguments.items())
             written = "\n".join(f"<parameter={key}>\n{text}\n</parameter>" for key, text in texts)
         return f"{self.begin}{name}{self.middle}{written}{self.end}"
+
+    def read(self, text: str) -> tuple[str, str, str] | None:
+        """Name, arguments as written, and what stands behind the call that a text begins with; arguments are JSON.
+
+        Of a call that is cut its arguments are all that there is. None where the name has no end.
+
+        >>> FORMATS["hermes"].read('<tool_call>\\n{"name": "a", "arguments": {"n": 1}}\\n</tool_call> Done.')
+        ('a', '{"n": 1}', ' Done.')
+        """
+        begun = re.match(f"{re.escape(self.begin)}([^\n]+?){_spaced(self.middle)}", text)
+        if begun is None:
+            return None
+        try:
+            _, end = JSONDecoder().raw_decode(text, begun.end())
+        except ValueError:
+            return begun[1], text[begun.end() :], ""
+        rest = text[end:]
+        ended = re.match(rf"\s*{_spaced(self.end)}", rest) if self.end else None
+        rest = rest[ended.end() :] if ended else rest
+        return begun[1], text[begun.end() : end], "" if self.end.startswith(rest.strip()) else rest
 
 
 _HERMES = ('<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>", "<tool_call>", "json")
@@ -59,6 +82,7 @@ FORMATS: Mapping[str, CallFormat] = {
             "qwen",
             *_HERMES,
             "chat template of Qwen/Qwen2.5-7B-Instruct and Qwen/Qwen3-8B, which write calls as Hermes does",
+            thinks=True,
         ),
         CallFormat(
             "qwen3_coder",
@@ -179,6 +203,11 @@ def _some(names: Iterable[str]) -> list[str]:
     if not given:
         raise UsageError("a grammar of calls needs a name: where no tool may be called, send tool_choice none")
     return given
+
+
+def _spaced(text: str) -> str:
+    """An expression of a text with any blanks where it has some: models write JSON with and without."""
+    return r"\s*".join(map(re.escape, re.split(r"\s+", text)))
 
 
 def _escaped(text: str) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
-from contextkit.canonical import Json
+from contextkit.canonical import Json, canonical
 from contextkit.errors import UsageError
 from contextkit.providers.call_formats import CallFormat, prefill, structural_tag, words_only
+from contextkit.providers.reply_json import plain
 from contextkit.tools.mask import Mask
 from contextkit.tools.tool import Tool
 
@@ -171,24 +173,18 @@ ROWS: tuple[EngineRow, ...] = (
         "prefill",
         ("llamacpp",),
         lambda mask: mask.mode == "specified",
-        "a subset, required: the call's beginning is written for the model, since its grammar field and tools exclude each other",
+        "a subset, required, by a model that does not think first: the call's beginning is written for it, since a grammar "
+        "and tools exclude each other; JSON arguments",
         lambda *given: {},
         False,
-        _LLAMA,
+        f"{_LLAMA}; tools/server/server-common.cpp: not with thinking",
+        True,
     ),
     EngineRow(
         "reminder", ENGINES, lambda mask: True, "everything else", lambda *given: {}, False, "a text of the user's turn"
     ),
 )
 """How an engine is told a mask, the first row that holds."""
-
-
-_CONTINUES: Mapping[str, dict[str, Any]] = {
-    "vllm": {"continue_final_message": True, "add_generation_prompt": False},
-    "sglang": {"continue_final_message": True},
-    "llamacpp": {},
-}
-"""Engine → fields that make it go on with the last assistant message instead of beginning another."""
 
 
 def engine_row(engine: str, mask: Mask) -> EngineRow:
@@ -214,12 +210,53 @@ def engine_fields(engine: str, mask: Mask, tools: Sequence[Tool], form: CallForm
     return engine_row(engine, mask).fields(mask, tools, form)
 
 
-def prefilled(engine: str, mask: Mask, form: CallFormat) -> tuple[Json, dict[str, Any]]:
-    """An assistant message that begins a call the mask allows, and the fields that make the engine go on with it.
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A reply that was begun for the model: the beginning of a call, which the reply comes without."""
 
-    Its reply lacks that beginning: put it before the reply before it is parsed. Raises `UsageError` where nothing may
-    be called.
+    text: str
+    """The beginning."""
+    form: CallFormat
+    """How the model goes on."""
+
+    @property
+    def message(self) -> Json:
+        """What is sent behind the conversation."""
+        return {"role": "assistant", "content": self.text}
+
+    def completed(self, response: Any, after: int) -> Mapping[str, Json]:
+        """A chat completion in which the call is whole, as the engine's parser would have given it.
+
+        `after` is the entry it answers. What has calls and no text was parsed with its beginning, and stays.
+        """
+        answer = plain(response)
+        choices = answer.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0].get("message"), Mapping):
+            return answer
+        message = choices[0]["message"]
+        said = message.get("content", "")
+        if not isinstance(said, str) or (not said and message.get("tool_calls")):
+            return answer
+        text = said if said.startswith(self.text) else self.text + said
+        found, made = self.form.read(text), {**message, "content": text}
+        if found is not None:
+            name, arguments, made["content"] = found[0], found[1], found[2].strip()
+            # nine letters: Mistral's templates take no other ids
+            call_id = sha256(canonical([after, answer.get("id"), text])).hexdigest()[:9]
+            call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+            made["tool_calls"] = [call, *(message.get("tool_calls") or ())]
+        return {**answer, "choices": [{**choices[0], "message": made}, *choices[1:]]}
+
+
+def beginning(decoding: Decoding, mask: Mask, params: Mapping[str, Json]) -> Begun | None:
+    """How a reply is begun so that it keeps to `mask`; None where it is not, or cannot be.
+
+    llama.cpp refuses a reply that was begun for a model that thinks first; a forced `tool_choice` would begin another
+    call.
     """
-    if engine not in ENGINES:
-        raise UsageError(f"no engine {engine!r}: use one of {', '.join(ENGINES)}")
-    return {"role": "assistant", "content": prefill(form, mask.allowed)}, dict(_CONTINUES[engine])
+    form, template = decoding.form, params.get("chat_template_kwargs")
+    if engine_row(decoding.engine, mask).mechanism != "prefill" or form is None or form.style != "json":
+        return None
+    thinks = template.get("enable_thinking", form.thinks) if isinstance(template, Mapping) else form.thinks
+    is_free = not thinks and not decoding.is_formed and params.get("tool_choice", "auto") == "auto"
+    return Begun(prefill(form, mask.allowed), form) if is_free else None

@@ -17,7 +17,7 @@ from contextkit.canonical import Json
 from contextkit.facts.load import betas_for
 from contextkit.models import Model
 from contextkit.prompt.prompt import LEVELS, PromptColumns, PromptLayout
-from contextkit.providers.engine_masks import GRAMMARS, Decoding, enforced_row
+from contextkit.providers.engine_masks import GRAMMARS, Begun, Decoding, beginning, enforced_row
 from contextkit.providers.neutral import definition_for
 from contextkit.providers.provider import Provider
 from contextkit.tools.mask import Mask, Permit
@@ -378,6 +378,8 @@ class Lowered:
     """Whether no cache looks at them."""
     layout: PromptLayout | None = field(default=None, repr=False)
     """What is sent."""
+    begun: Begun | None = field(default=None, repr=False)
+    """The beginning of the reply, sent behind the conversation; no part of it."""
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -411,7 +413,11 @@ class Lowered:
         return _ends(columns, last) - _ends(columns, start)
 
     def over(self, layout: PromptLayout) -> Lowered:
-        """The same, for the layout it is sent with."""
+        """The same, for the layout it is sent with: behind a reply none is begun, since two would stand at the end."""
+        roles = layout.columns.roles
+        last = next((roles[index] for index in range(layout.n - 1, -1, -1) if roles[index]), "")
+        if self.begun and last == "assistant":
+            return replace(self, layout=layout, begun=None, mechanism="reminder")
         return replace(self, layout=layout)
 
 
@@ -430,6 +436,8 @@ def lower(permit: Permit, phase: str, provider: Provider, overrides: Mapping[str
     told, chosen = telling(endpoint), choice(endpoint, mask, params)
     if "tool_choice" in overrides or (decoding and not overrides.keys().isdisjoint(GRAMMARS)):
         return Lowered(mask, "override", "contextkit", {}, entry, True)
+    if chosen is None and decoding and (begun := beginning(decoding, mask, params)) is not None:
+        return Lowered(mask, "prefill", told.enforced_by, {}, entry, True, begun=begun)
     if chosen is None:
         return Lowered(mask, told.name, told.enforced_by, {}, entry, True)
     said = dict(chosen.spell(endpoint, mask, [permit.toolbox[name] for name in mask.allowed]))

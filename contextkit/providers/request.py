@@ -257,9 +257,10 @@ class Request(Mapping[str, Json]):
 
     def _written(self, more: Mapping[str, Json]) -> bytes:
         params = {**self.params, **more}
-        return (
-            self.layout.body(canonical(params)) if self.continued is None else self.continued.body(self.layout, params)
-        )
+        if self.continued is not None:
+            return self.continued.body(self.layout, params)
+        body, begun = self.layout.body(canonical(params)), self.mask.begun
+        return body if begun is None else b"%b,%b]}" % (body.removesuffix(b"]}"), canonical(begun.message))
 
     @property
     def overflow(self) -> Overflow | None:

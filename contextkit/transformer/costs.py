@@ -18,14 +18,19 @@ from contextkit.transformer.weights import Shape
 
 
 def layer_parameters(shape: Shape) -> int:
-    """Weights of one layer's matrix products.
+    """Weights of one layer's matrix products: three of the feed-forward part, two of the classic one.
 
     >>> layer_parameters(Shape(d_model=4096, n_heads=32, n_kv_heads=32, d_head=128, d_ff=11008))
     202375168
     """
     d, h, g, dh, latent = shape.d_model, shape.n_heads, shape.n_kv_heads, shape.d_head, shape.d_latent
     keys_and_values = d * (latent + shape.d_rope) + 2 * h * dh * latent if latent else 2 * d * g * dh
-    return d * h * (dh + shape.d_rope) + keys_and_values + h * dh * d + 3 * d * shape.d_ff
+    return (
+        d * h * (dh + shape.d_rope)
+        + keys_and_values
+        + h * dh * d
+        + (2 if shape.formulas == "classic" else 3) * d * shape.d_ff
+    )
 
 
 def kv_bytes(shape: Shape, n_tokens: int, batch: int = 1, element_bytes: int = 2) -> int:

@@ -1,18 +1,20 @@
 """Decoding under a mask: tokens that may not come next get no probability, and nothing before them moves.
 
-Calls are written as Hermes models write them (`<tool_call>` around JSON,
-https://github.com/NousResearch/Hermes-Function-Calling).
+The mask is that of a conversation's phase (`tools/mask.py`), in the call format of a model (`providers/call_formats.py`):
+what `Context` asks of a provider, done by who has the logits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal
 
 import numpy as np
 
 from contextkit.errors import UsageError
-from contextkit.transformer.engine import Engine, Run, n_common
+from contextkit.providers.call_formats import CallFormat
+from contextkit.tools.mask import Mask
+from contextkit.tools.token_mask import TokenMask, Vocabulary
+from contextkit.transformer.engine import Engine, Run
 from contextkit.transformer.model import Tokenizer
 from contextkit.transformer.ops import Array
 
@@ -20,9 +22,6 @@ Choose = Callable[[Array], int]
 """Logits (vocabulary,) → the next token."""
 Allowed = Callable[[Sequence[int]], Collection[int]]
 """Tokens generated so far → those that may come next."""
-Mode = Literal["auto", "required", "specified", "none"]
-"""As in `tools/mask.py`: may call what is allowed; must call; must call one of a family; may not call."""
-OPEN, HEAD = "<tool_call>", '<tool_call>{"name": "'
 
 
 def masked(logits: Array, ids: Collection[int]) -> Array:  # (vocabulary,) -> (vocabulary,)
@@ -45,51 +44,43 @@ def sampled(seed: int, temperature: float = 1.0) -> Choose:
     return lambda logits: int((logits / temperature + draw.gumbel(size=logits.shape)).argmax())
 
 
-def prefill(names: Sequence[str], mode: Mode) -> str:
-    """Return the text a reply may begin with before anything is sampled: the common start of all calls the mode leaves.
+def held(mask: Mask, form: CallFormat, vocabulary: Vocabulary, tokenizer: Tokenizer) -> Allowed:
+    """The tokens that keep a reply to `mask`: a call of an allowed name, up to its arguments, or no call at all.
 
-    >>> prefill(["browser_open", "browser_click"], "specified")
-    '<tool_call>{"name": "browser_'
+    `auto` and `none` know an opening by its tokens, so the format's trigger (`<tool_call>`) must be cut in one way, as
+    where it is a token.
     """
-    first, last = min(names), max(names)
-    return {"auto": "", "none": "", "required": HEAD, "specified": HEAD + first[: n_common(first, last)]}[mode]
-
-
-def by_mode(in_call: Allowed, mode: Mode, tokenizer: Tokenizer) -> Allowed:
-    """The mask of a mode, made of one over a call: `in_call(ids)` is asked with the tokens from the call's opening on.
-
-    `contextkit.tools.token_mask.TokenMask(…, before=HEAD).allowed_token_ids` is one, for any tokenizer; `auto` and
-    `none` know an opening by its tokens, so `<tool_call>` must be cut in one way, as where it is a token.
-    """
-    opened, anything = tokenizer.encode(OPEN), range(tokenizer.size)
-
-    def starts(made: Sequence[int]) -> list[int]:
-        return [i for i in range(len(made)) if list(made[i : i + len(opened)]) == opened]
-
-    def forced(made: Sequence[int]) -> Collection[int]:
-        return in_call(made[max(starts(made), default=0) :])
-
-    def auto(made: Sequence[int]) -> Collection[int]:
-        return forced(made) if starts(made) else anything
+    opened, anything = tokenizer.encode(form.trigger), range(tokenizer.size)
 
     def none(made: Sequence[int]) -> Collection[int]:
         is_opening = list(made[len(made) - len(opened) + 1 :]) == opened[:-1]
         return [token for token in anything if token != opened[-1]] if is_opening else anything
 
-    return {"auto": auto, "none": none, "required": forced, "specified": forced}[mode]
+    if mask.mode == "none":
+        return none
+    in_call = TokenMask(vocabulary, mask.allowed, form.middle, before=form.begin).allowed_token_ids
+
+    def call(made: Sequence[int]) -> Collection[int]:
+        starts = [i for i in range(len(made)) if list(made[i : i + len(opened)]) == opened]
+        return anything if mask.mode == "auto" and not starts else in_call(made[starts[-1] if starts else 0 :])
+
+    return call
 
 
 def generate_masked(
     engine: Engine, run: Run, n: int, allowed: Allowed, begun: Sequence[int] = (), choose: Choose = likeliest
 ) -> list[int]:
-    """`begun` (a prefill) and up to `n` tokens more behind what `run` holds, every sampled one allowed.
+    """`begun` (a prefill) and `n` tokens more behind what `run` holds, every one allowed.
 
-    The cached rows stay.
+    The cached rows stay. Jump-forward decoding: a token that is the only one allowed is appended without logits, and its
+    row is computed in the pass of the next token that has a choice; rows of those at the end are left to the next call.
     """
-    made = list(begun)
-    (logits,) = engine.feed([(run, [*run.tokens, *begun])])
-    for i in range(n):
-        made.append(choose(masked(logits[-1], allowed(made))))
-        if i < n - 1:
-            (logits,) = engine.decode([run], made[-1:])
+    before, made = list(run.tokens), list(begun)
+    for _ in range(n):
+        ids = allowed(made)
+        if len(ids) == 1:
+            made += ids
+        else:
+            (logits,) = engine.feed([(run, [*before, *made])])
+            made.append(choose(masked(logits[-1], ids)))
     return made

@@ -5,7 +5,7 @@ A step is a cache and the tokens it lacks; every token gets a row, and what is c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
@@ -68,6 +68,8 @@ class Work:
     """Numbers of weights, each once a forward pass."""
     rows_read: int = 0
     """Rows of the cache that attention read, summed over layers."""
+    passes: int = 0
+    """Forward passes: each reads all weights, however many rows go through."""
 
     def product(self, x: Array, matrix: Array) -> Array:  # (…, n, d), (…, d, e) -> (…, n, e)
         """`x @ matrix`, counted."""
@@ -115,16 +117,18 @@ class Model:
         for step, where in zip(steps, positions, strict=True):
             step.cache.reserve(int(where[-1]) + 1)
         for i, layer in enumerate(self.layers):
-            x = x + self._attention(ops.rms_norm(x, layer["attention_norm"]), i, layer, steps, positions, work)
-            x = x + feed_forward(ops.rms_norm(x, layer["feed_norm"]), layer, work)
+            x = x + self._attention(normed(x, layer, "attention_norm"), i, layer, steps, positions, work)
+            x = x + feed_forward(normed(x, layer, "feed_norm"), layer, work)
         for step, where in zip(steps, positions, strict=True):
             step.cache.n_rows = int(where[-1]) + 1
         work.positions += len(x)
+        work.passes += 1
         return x
 
     def logits(self, x: Array, work: Work) -> Array:  # (n, d_model) -> (n, vocabulary)
         """Return how likely each token is to come next, unnormalised."""
-        return work.product(ops.rms_norm(x, self.weights.arrays["norm"]), self.weights.arrays["head"])
+        arrays = self.weights.arrays
+        return work.product(normed(x, arrays, "norm"), arrays["head"]) + arrays.get("head_bias", 0.0)
 
     def embedded(self, tokens: Sequence[int], positions: NDArray[np.intp]) -> Array:  # -> (n, d_model)
         """Return the input of layer 0."""
@@ -207,6 +211,14 @@ def _with_latent(
     return q, work.product(h, layer["k_rope"])[None], work.product(h, layer["latent"])[None]
 
 
+def normed(x: Array, arrays: Mapping[str, Array], name: str) -> Array:  # (n, d_model) -> (n, d_model)
+    """Return rows normalised by the gain of that name, and by its β where the model has one."""
+    return ops.norm(x, arrays[name], arrays.get(f"{name}_beta"))
+
+
 def feed_forward(h: Array, layer: Layer, work: Work) -> Array:  # (n, d_model) -> (n, d_model)
-    """SwiGLU."""
+    """SwiGLU; of the classic formulas ReLU(h·up + b₁)·down + b₂."""
+    if "gate" not in layer:
+        inner = np.maximum(work.product(h, layer["up"]) + layer["up_bias"], 0)
+        return work.product(inner, layer["down"]) + layer["down_bias"]
     return work.product(ops.silu(work.product(h, layer["gate"])) * work.product(h, layer["up"]), layer["down"])

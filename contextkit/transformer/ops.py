@@ -19,8 +19,13 @@ TILE = 128
 """
 
 
-def rms_norm(x: Array, gain: Array) -> Array:  # (n, d), (d,) -> (n, d)
-    """Each row at root mean square 1, times `gain`."""
+def norm(x: Array, gain: Array, shift: Array | None = None) -> Array:  # (n, d), (d,), (d,) -> (n, d)
+    """RMSNorm: each row at root mean square 1, times `gain` (γ).
+
+    With a `shift` (β) LayerNorm: its mean is taken away first, and the shift added at the end.
+    """
+    if shift is not None:
+        return norm(x - x.mean(axis=1, keepdims=True), gain) + shift
     scale: Array = 1 / np.sqrt(np.einsum("nd,nd->n", x, x)[:, None] / x.shape[1] + 1e-6)
     return x * scale * gain
 

@@ -15,6 +15,10 @@ Positions = Literal["rope", "rope_at_read", "learned"]
 """rope: keys are rotated, then cached, as engines do. rope_at_read: cached as they are, rotated when read. learned:
 added to embeddings."""
 
+Formulas = Literal["llama", "classic"]
+"""llama: RMSNorm, SwiGLU, no biases. classic: LayerNorm with γ and β, ReLU with biases, a bias of the logits, as the
+formulas of most articles have them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -42,6 +46,8 @@ class Shape:
     """MLA: width of the rotated key all heads share."""
     max_positions: int = 8192
     """Rows of the table of learned positions."""
+    formulas: Formulas = "llama"
+    """How rows are normalised, fed forward and made logits."""
 
     @property
     def cached_widths(self) -> tuple[int, int]:
@@ -98,9 +104,14 @@ def layout(shape: Shape) -> dict[str, tuple[int, ...]]:
         "feed_norm": (d,),
     }
     one |= latent if shape.d_latent else {"k": (d, kv * dh), "v": (d, kv * dh)}
-    one |= {"gate": (d, shape.d_ff), "up": (d, shape.d_ff), "down": (shape.d_ff, d)}
+    is_classic = shape.formulas == "classic"
+    one |= {} if is_classic else {"gate": (d, shape.d_ff)}
+    one |= {"up": (d, shape.d_ff), "down": (shape.d_ff, d)}
     ends: dict[str, tuple[int, ...]] = {"embedding": (shape.vocabulary, d), "norm": (d,), "head": (d, shape.vocabulary)}
     ends |= {"position": (shape.max_positions, d)} if shape.positions == "learned" else {}
+    if is_classic:
+        one |= {"attention_norm_beta": (d,), "feed_norm_beta": (d,), "up_bias": (shape.d_ff,), "down_bias": (d,)}
+        ends |= {"norm_beta": (d,), "head_bias": (shape.vocabulary,)}
     return {**ends, **{f"{i}.{name}": size for i in range(shape.n_layers) for name, size in one.items()}}
 
 
@@ -119,11 +130,13 @@ class Weights:
 
 
 def seeded(shape: Shape, seed: int = 0) -> Weights:
-    """The same weights for the same shape and seed, on every machine: normal, 1/√(rows) wide; gains near 1."""
+    """The same weights for the same shape and seed, on every machine: normal, 1/√(rows) wide; gains near 1, β and biases near 0."""
     draw = np.random.default_rng(seed)
     arrays: dict[str, Array] = {}
     for name, size in layout(shape.checked()).items():
         drawn = draw.standard_normal(size)
-        is_gain, is_table = len(size) == 1, name in {"embedding", "position"}
-        arrays[name] = 1 + 0.1 * drawn if is_gain else drawn if is_table else drawn / np.sqrt(size[-2])
+        if len(size) == 1:
+            arrays[name] = 0.1 * drawn + (0 if name.endswith(("_beta", "_bias")) else 1)
+        else:
+            arrays[name] = drawn if name in {"embedding", "position"} else drawn / np.sqrt(size[-2])
     return Weights(shape, arrays)

@@ -17,8 +17,8 @@ from typing import Any
 
 from contextkit import Context, Phase, Phases, Toolbox
 from contextkit.canonical import parse
-from contextkit.providers.call_formats import FORMATS
-from contextkit.providers.engine_masks import engine_fields, prefilled
+from contextkit.providers.call_formats import FORMATS, prefill
+from contextkit.providers.engine_masks import engine_fields
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.tools.mask import Mask, Permit
 from tests.conformance.grammars import SCHEMAS, TOOLS
@@ -115,7 +115,8 @@ def lowered(engine: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 {**ASKED, **engine_fields(engine, mask, [BOX[tool] for tool in mask.allowed], form)},
             )
             if mask.mode == "specified":
-                message, fields = prefilled(engine, mask, form)
+                begun = prefill(form, mask.allowed)
+                message, fields = OpenAICompatible("a-model", host=engine).prefilled(begun)
                 yield f"{name}, {form.name}, prefill", {**ASKED, "messages": [*ASKED["messages"], message], **fields}
 
 

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextkit import Phase, Phases, Toolbox
+from contextkit import Context, Phase, Phases, Toolbox
+from contextkit.canonical import canonical
 from contextkit.errors import UsageError
 from contextkit.providers.call_formats import FORMATS, format_named, name_ebnf, name_regex, prefill, structural_tag
-from contextkit.providers.engine_masks import ENGINES, engine_fields, engine_row, prefilled
+from contextkit.providers.engine_masks import ENGINES, engine_fields, engine_row
+from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.tools.mask import Mask, Permit
 from tests.context.masked import NAMES, TOOLS
 
@@ -118,24 +120,116 @@ def test_each_engine_gets_its_cheapest_safe_mechanism(fields: dict[str, Any], ex
         )  # others take tools out of the prompt
 
 
-def test_a_prefill_is_gone_on_from() -> None:
-    made = mask(allow=["browser_*"], require=True)
-    assert prefilled("vllm", made, FORMATS["hermes"]) == (
-        {"role": "assistant", "content": '<tool_call>\n{"name": "browser_'},
-        {"continue_final_message": True, "add_generation_prompt": False},
+JSON_FORMATS = [form for form in FORMATS.values() if form.style == "json"]
+
+
+@pytest.mark.parametrize("form", JSON_FORMATS, ids=lambda form: form.name)
+@given(st.data())
+def test_a_call_is_read_back_from_its_text_and_no_beginning_of_it_is_another_call(form: Any, data: Any) -> None:
+    name, behind = (
+        data.draw(st.sampled_from([*NAMES, "a-b", "a.b"])),
+        data.draw(st.sampled_from(["", " Well.", "\n[1]"])),
     )
-    assert prefilled("sglang", made, FORMATS["mistral"]) == (
-        {"role": "assistant", "content": "[TOOL_CALLS]browser_"},
-        {"continue_final_message": True},
+    arguments = data.draw(st.dictionaries(st.text(max_size=5), st.text(max_size=9) | st.integers(), max_size=3))
+    text = form.call(name, arguments)
+    assert form.read(text + behind) == (name, canonical(arguments).decode(), behind)
+    cut = form.read(text[: data.draw(st.integers(0, len(text) - 1))])
+    assert cut is None or (cut[0] == name and text.startswith(f"{form.begin}{name}{form.middle}{cut[1]}"))
+
+
+QWEN_QUIET = {"call_format": "qwen", "chat_template_kwargs": {"enable_thinking": False}}
+
+
+def begun_context(phase: Phase, **options: Any) -> Context:
+    provider = OpenAICompatible("some/model", host="llamacpp", **options)
+    return Context(provider, tools=TOOLS, phases=Phases({"a": phase}, "a"))
+
+
+@pytest.mark.parametrize(
+    ("options", "phase", "mechanism"),
+    [
+        ({"call_format": "hermes"}, Phase(["browser_*"], require=True), "prefill"),
+        (QWEN_QUIET, Phase(["notes_read"], require=True), "prefill"),
+        ({"call_format": "qwen"}, Phase(["notes_read"], require=True), "reminder"),  # refused: it may think first
+        ({"call_format": "qwen3_coder"}, Phase(["notes_read"], require=True), "reminder"),  # arguments are no JSON
+        ({}, Phase(["notes_read"], require=True), "reminder"),
+        ({"call_format": "hermes"}, Phase(["notes_read"]), "reminder"),
+        ({"call_format": "hermes"}, Phase(require=True), "required"),
+        (
+            {"call_format": "hermes", "response_format": {"type": "json_object"}},
+            Phase(["notes_read"], require=True),
+            "reminder",
+        ),
+    ],
+)
+def test_a_reply_is_begun_where_the_engine_takes_it(options: dict[str, Any], phase: Phase, mechanism: str) -> None:
+    context = begun_context(phase, **options)
+    context.user("Go.")
+    request = context.request()
+    assert request.mask.mechanism == mechanism
+    assert (request["messages"][-1]["role"] == "assistant") == (mechanism == "prefill")
+
+
+@pytest.mark.parametrize("form", JSON_FORMATS, ids=lambda form: form.name)
+@pytest.mark.parametrize("is_parsed", [False, True], ids=["text", "parsed by the engine"])
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_a_call_that_was_begun_for_the_model_is_kept_as_one_it_made(
+    form: Any, is_parsed: bool, is_streamed: bool
+) -> None:
+    context = begun_context(Phase(["browser_*"], require=True), **{**QWEN_QUIET, "call_format": form.name})
+    context.user("Open it.")
+    request = context.request()
+    begun = request["messages"][-1]["content"]
+    assert begun == form.begin + "browser_" and request.body.startswith(before := _until_last_message(request))
+    written = form.call("browser_open", {"x": "y"})
+    called = [
+        {"index": 0, "id": "c1", "type": "function", "function": {"name": "browser_open", "arguments": '{"x":"y"}'}}
+    ]
+    said = {"content": None, "tool_calls": called} if is_parsed else {"content": written.removeprefix(begun)}
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "tool_calls" if is_parsed else "stop"}
+    reply: dict[str, Any] = {"id": "chatcmpl-1", "model": "some/model", "created": 1, "object": "chat.completion"}
+    if is_streamed:
+        chunk = {**reply, "object": "chat.completion.chunk"}
+        list(context.stream([{**chunk, "choices": [{**choice, "delta": {"role": "assistant", **said}}]}], request))
+    else:
+        context.receive({**reply, "choices": [{**choice, "message": {"role": "assistant", **said}}]}, request)
+    (call,) = context.calls
+    assert (call.name, call.arguments) == ("browser_open", {"x": "y"})
+    context.result(call, "done")
+    again = context.request()
+    assert again.body.startswith(before) and begun not in str(again["messages"][:-1])  # nothing before the tail moved
+    kept = again["messages"][-3]["tool_calls"][0]["function"]
+    assert (
+        form.call(
+            kept["name"], kept["arguments"] if isinstance(kept["arguments"], dict) else json.loads(kept["arguments"])
+        )
+        == written
     )
-    assert prefilled("llamacpp", made, FORMATS["llama3_json"])[1] == {}
+
+
+@pytest.mark.parametrize("said", ["", 'open", "argum', 'none"'], ids=["nothing", "cut", "another name"])
+def test_what_is_no_whole_call_is_kept_as_it_came_and_no_second_reply_is_begun_behind_it(said: str) -> None:
+    context = begun_context(Phase(["browser_*"], require=True), call_format="hermes")
+    context.user("Open it.")
+    request = context.request()
+    message = {"role": "assistant", "content": said}
+    context.receive({"id": "1", "choices": [{"message": message, "finish_reason": "length"}]}, request)
+    again = context.request()
+    assert not context.calls and again.mask.mechanism == "reminder"
+    assert [one["content"] for one in again["messages"] if one["role"] == "assistant"] == [
+        request["messages"][-1]["content"] + said
+    ]
+
+
+def _until_last_message(request: Any) -> bytes:
+    """The body up to the beginning of the reply."""
+    return bytes(request.body[: request.body.rindex(b',{"role":"assistant"')])
 
 
 def test_what_there_is_not() -> None:
     for act in (
         lambda: format_named("gpt"),
         lambda: engine_row("tgi", mask()),
-        lambda: prefilled("tgi", mask(), FORMATS["qwen"]),
     ):
         with pytest.raises(UsageError, match="use one of"):
             act()

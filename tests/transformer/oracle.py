@@ -3,7 +3,7 @@ unpacked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from contextkit.transformer.weights import Shape, Weights
 VARIANTS = {
     "MHA": Shape(),
     "MHA, learned": Shape(positions="learned", max_positions=512),
+    "MHA, classic": Shape(formulas="classic"),
+    "MHA, classic, learned": Shape(formulas="classic", positions="learned", max_positions=512),
     "GQA": Shape(n_kv_heads=2),
     "GQA, rotated at read": Shape(n_kv_heads=2, positions="rope_at_read"),
     "MQA": Shape(n_kv_heads=1),
@@ -29,7 +31,11 @@ def turned(row: Array, position: int) -> Array:
     return np.concatenate([z.real, z.imag])
 
 
-def normed(x: Array, gain: Array) -> Array:
+def normed(x: Array, arrays: Mapping[str, Array], name: str) -> Array:
+    gain = arrays[name]
+    if name + "_beta" in arrays:  # LayerNorm, as the articles write it
+        variance = ((x - x.mean(axis=1)[:, None]) ** 2).mean(axis=1)[:, None]
+        return (x - x.mean(axis=1)[:, None]) / np.sqrt(variance + 1e-6) * gain + arrays[name + "_beta"]
     return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-6) * gain
 
 
@@ -42,15 +48,20 @@ def run(weights: Weights, tokens: Sequence[int]) -> tuple[Array, list[tuple[Arra
     rows = []
     for i in range(shape.n_layers):
         layer = weights.layer(i)
-        h = normed(x, layer["attention_norm"])
+        h = normed(x, layer, "attention_norm")
         seen, cached = (latent if shape.d_latent else heads)(shape, layer, h)
         rows.append(cached)
         x = x + seen @ layer["out"]
-        h = normed(x, layer["feed_norm"])
-        gate = h @ layer["gate"]
-        fed = (gate / (1 + np.exp(-gate)) * (h @ layer["up"])) @ layer["down"]
+        h = normed(x, layer, "feed_norm")
+        if shape.formulas == "classic":
+            inner = h @ layer["up"] + layer["up_bias"]
+            fed = np.where(inner > 0, inner, 0) @ layer["down"] + layer["down_bias"]
+        else:
+            gate = h @ layer["gate"]
+            fed = (gate / (1 + np.exp(-gate)) * (h @ layer["up"])) @ layer["down"]
         x = x + fed
-    return normed(x, arrays["norm"]) @ arrays["head"], rows
+    bias = arrays["head_bias"] if shape.formulas == "classic" else 0
+    return normed(x, arrays, "norm") @ arrays["head"] + bias, rows
 
 
 def heads(shape: Shape, layer: dict[str, Array], h: Array) -> tuple[Array, tuple[Array, Array]]:

@@ -30,6 +30,7 @@ def random_shape(draw: random.Random) -> Shape:
         d_latent=draw.randint(1, 20) if is_latent else 0,
         d_rope=2 * draw.randint(1, 5) if is_latent else 0,
         max_positions=64,
+        formulas=draw.choice(["llama", "classic"]),
     )
 
 

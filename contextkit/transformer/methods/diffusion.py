@@ -2,9 +2,13 @@
 others drift.
 
 Elastic-Cache (arXiv 2510.14973): rows are computed for the tokens just written and for a window of the next MASKs; rows
-of far MASKs and of older tokens are kept. In each layer the token that is looked at most is watched: once attention to
-it changes, all rows of every deeper layer are computed again. It drifts least, so when it moved, the others did; and
-drift grows with depth, so shallow layers stay.
+of far MASKs and of older tokens are kept. In each layer attention is watched: once the window looks elsewhere than when
+the layer was last computed whole, all rows of every deeper layer are computed again. Drift grows with depth, so shallow
+layers stay.
+
+What is watched differs from the paper, which takes the cosine of attention to the most-attended token, from a step to the
+next: on seeded weights nine of ten are above 0.99 while the logits are off. Here it is the share of all attention that lies
+where it lay.
 """
 
 from __future__ import annotations
@@ -34,17 +38,17 @@ class Elastic:
     """A prompt and `n` MASKs behind it; each step writes one."""
 
     def __init__(
-        self, model: Model, prompt: Sequence[int], n: int, mask: int, window: int = 16, threshold: float = 0.9
+        self, model: Model, prompt: Sequence[int], n: int, mask: int, window: int = 16, threshold: float = 0.95
     ) -> None:
-        """Below `threshold`, the cosine of attention now and before, a layer has drifted.
+        """Below `threshold`, the share of attention that lies where it lay, a layer has drifted.
 
-        Above 1 all have, in every step.
+        Above 1 all have, in every step; at 0 none has.
         """
         self.model, self.mask, self.window, self.threshold, self.work = model, mask, window, threshold, Work()
         self.tokens = [*prompt, *[mask] * n]
         self.rows = empty(model, len(self.tokens))
         self._inputs = np.zeros((model.shape.n_layers, len(self.tokens), model.shape.d_model))
-        self._watched: dict[int, tuple[Places, int, Array]] = {}
+        self._watched: dict[int, tuple[Places, Array]] = {}
         self._written: list[int] = []
 
     def step(self) -> tuple[Places, Array, int]:  # -> (w,), (w, vocabulary), layer
@@ -60,7 +64,10 @@ class Elastic:
         for i in range(layers):
             self._inputs[i][where] = x
             x, looked = through(self.model, i, x, where, self.rows, self.work, is_causal=False)
-            if self._has_drifted(i, active, looked[np.isin(where, active)]) and i + 1 < whole_from:
+            looked = looked[np.isin(where, active)]
+            if whole_from <= i:
+                self._watched[i] = active, looked
+            elif self._has_drifted(i, active, looked) and i + 1 < whole_from:
                 whole_from, where = (
                     i + 1,
                     everywhere,
@@ -74,16 +81,15 @@ class Elastic:
         return active, logits, whole_from
 
     def _has_drifted(self, i: int, active: Places, looked: Array) -> bool:  # (w,), (w, t)
-        """Return whether the window looks otherwise at the token it looked at most a step ago.
+        """Return whether the window looks otherwise than when this layer was watched first since it was computed whole.
 
-        That of this step is remembered.
+        A window of which less than half was there then is watched from now on.
         """
-        before = self._watched.get(i)
-        known = np.array(self.tokens) != self.mask
-        most = int(np.where(known, looked.sum(axis=0), -1).argmax())
-        self._watched[i] = active, most, looked[:, most]
-        if before is None:
-            return False
-        _, now, then = np.intersect1d(active, before[0], return_indices=True)
-        a, b = looked[now, before[1]], before[2][then]
-        return bool(a @ b < self.threshold * np.linalg.norm(a) * np.linalg.norm(b))
+        before, then = self._watched[i]
+        _, new, old = np.intersect1d(active, before, return_indices=True)
+        is_known = 2 * len(new) >= len(active)
+        shared = np.minimum(looked[new], then[old]).sum(axis=1).mean() if is_known else 1.0
+        has_drifted = bool(shared < self.threshold)
+        if has_drifted or not is_known:
+            self._watched[i] = active, looked
+        return has_drifted

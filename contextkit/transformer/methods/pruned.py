@@ -4,6 +4,9 @@ InfiniteHiP (arXiv 2502.08910), one sequence, one row at a time. A mask is used 
 no row is ever lost. A chunk's key is found by going to the half whose first key scores higher: the search is as good as
 neighbouring keys are alike.
 
+Beyond the positions a model knows (`Pruning.length`), positions are relative to chunks: while keys are chosen, all keys of
+a chunk stand at its number; those that are kept are numbered one by one, the new row last.
+
 All keys and values lie in slow memory, those asked for last in fast memory (`FastTier`): one tier for keys a mask is
 chosen with, one for rows that are attended. Nothing is moved here, only counted, since where a row lies changes no
 number.
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from contextkit.errors import UsageError
 from contextkit.transformer import ops
 from contextkit.transformer.methods.rows import Places
 from contextkit.transformer.model import Model, Work
@@ -70,33 +74,59 @@ class Pruning:
     """Steps a mask is used."""
     dense_layers: int = 1
     """First layers, which see everything."""
+    length: int | None = None
+    """Positions the model knows; a longer context is read with positions below it, in no layer densely. None: any."""
+
+    @property
+    def most_rows(self) -> int:
+        """Rows that are attended at most."""
+        size, budget = self.stages[-1]
+        return self.sinks + -(-budget // size) * size + self.window + self.refresh
 
 
-def chosen(q: Array, k: Array, pruning: Pruning) -> tuple[Places, Places]:  # (r, a), (t, a) -> (kept,), (asked,)
+def chosen(
+    q: Array, k: Array, pruning: Pruning, length: int | None = None
+) -> tuple[Places, Places]:  # (r, a), (t, a) -> (kept,), (asked,)
     """Places of the keys that heads `q` keep of those between sinks and window, and of those that were scored to find
     them.
+
+    With `length` neither queries nor keys are rotated yet: chunks are numbered from 0, all below it.
     """
     kept, asked = np.arange(pruning.sinks, max(pruning.sinks, len(k) - pruning.window)), [np.empty(0, np.intp)]
     for size, budget in pruning.stages:
         starts, n = np.arange(0, len(kept), size), size if len(kept) > budget else 1
+        numbers = np.arange(len(starts)) * length // max(len(starts), length) if length else starts
+        asking = ops.rope(q, np.full(len(q), min(len(starts), length - 1))) if length else q
+
+        def scored(rows: Places) -> Array:  # (…, chunks) -> (…, chunks): of the head that looks most
+            keys = ops.rope(k[rows], numbers) if length else k[rows]  # noqa: B023 - used in this round only
+            best: Array = (keys @ asking.T).max(axis=-1)  # noqa: B023
+            return best
+
         while n > 1:  # each chunk goes to one of its halves
             n //= 2
             right = np.minimum(starts + n, len(kept) - 1)
             pair = kept[np.stack([starts, right])]
             asked.append(pair.ravel())
-            starts = np.where((k[pair] @ q.T).max(axis=-1).argmax(axis=0), right, starts)
-        best = np.sort(np.argsort(-(k[kept[starts]] @ q.T).max(axis=-1), kind="stable")[: -(-budget // size)])
+            starts = np.where(scored(pair).argmax(axis=0), right, starts)
+        best = np.sort(np.argsort(-scored(kept[starts]), kind="stable")[: -(-budget // size)])
         kept = np.concatenate([kept[:0], *(kept[i * size : (i + 1) * size] for i in best)])
     return kept, np.concatenate(asked)
 
 
 class PrunedModel(Model):
-    """A model whose single new rows see few keys; several at once (a prefill) see all."""
+    """A model whose single new rows see few keys; several at once (a prefill) see all, up to `Pruning.length`."""
 
     __slots__ = ("_masks", "attended_keys", "mask_keys", "pruning")
 
     def __init__(self, weights: Weights, pruning: Pruning, fast_rows: int = 1 << 30) -> None:
         super().__init__(weights)
+        shape, length = weights.shape, pruning.length
+        if length and (shape.d_latent or shape.positions == "learned" or pruning.most_rows > length):
+            raise UsageError(
+                f"length={length}: rows are numbered anew as RoPE turns them, without a latent, and the {pruning.most_rows} "
+                "attended at most fit into it: keep fewer"
+            )
         self.pruning, self._masks = pruning, dict[tuple[int, int], tuple[int, Places]]()
         self.mask_keys, self.attended_keys = FastTier(fast_rows), FastTier(fast_rows)
 
@@ -104,7 +134,14 @@ class PrunedModel(Model):
         self, q: Array, k: Array, v: Array, i: int, work: Work
     ) -> Array:  # (g, r, n, a), (g, t, a), (g, t, b) -> (g, r, n, b)
         """Attend with one new row, by the mask of each KV head."""
-        if q.shape[2] > 1 or i < self.pruning.dense_layers:
+        n, t = q.shape[2], k.shape[1]
+        known = max(0, min(n, (self.pruning.length or t) - t + n))  # rows that stand at positions the model knows
+        if 0 < known < n or (n > 1 and not known):
+            ends = [*([known] if known else []), *range(known + 1, n + 1)]
+            cuts = zip([0, *ends], ends, strict=False)
+            parts = [self.attended(q[:, :, a:b], k[:, : t - n + b], v[:, : t - n + b], i, work) for a, b in cuts]
+            return np.concatenate(parts, axis=2)
+        if known and (q.shape[2] > 1 or i < self.pruning.dense_layers):
             return super().attended(q, k, v, i, work)
         return np.stack(
             [self._pruned(q[head, :, 0], k[head], v[head], (i, head), work)[:, None] for head in range(len(k))]
@@ -114,8 +151,11 @@ class PrunedModel(Model):
         self, q: Array, k: Array, v: Array, place: tuple[int, int], work: Work
     ) -> Array:  # (r, a), (t, a), (t, b) -> (r, b)
         t, pruning = len(k), self.pruning
+        length = pruning.length if pruning.length and t > pruning.length else None
+        if length:  # turned back: what a key says without where it stood
+            q, k = ops.rope(q, np.full(len(q), 1 - t)), ops.rope(k, -np.arange(t))
         if place not in self._masks or not 0 <= t - self._masks[place][0] < pruning.refresh:
-            kept, asked = chosen(q, k, pruning)
+            kept, asked = chosen(q, k, pruning, length)
             self._masks[place] = t, kept
             self.mask_keys.ask((*place, row) for row in asked.tolist())
             work.flops += 2 * asked.size * q.size
@@ -126,4 +166,7 @@ class PrunedModel(Model):
             work.flops + 2 * rows.size * len(q) * (k.shape[1] + v.shape[1]),
             work.rows_read + rows.size,
         )
-        return ops.attend(q[None, :, None], k[rows][None], v[rows][None], self.shape.d_query**-0.5)[0, :, 0]
+        keys = k[rows]
+        if length:
+            q, keys = ops.rope(q, np.full(len(q), rows.size - 1)), ops.rope(keys, np.arange(rows.size))
+        return ops.attend(q[None, :, None], keys[None], v[rows][None], self.shape.d_query**-0.5)[0, :, 0]

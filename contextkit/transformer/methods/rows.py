@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from contextkit.errors import UsageError
 from contextkit.transformer import ops
-from contextkit.transformer.model import Model, Work, feed_forward
+from contextkit.transformer.model import Model, Work, feed_forward, normed
 from contextkit.transformer.ops import Array
 
 Places = NDArray[np.intp]
@@ -44,7 +44,7 @@ def made(
     model: Model, i: int, x: Array, where: Places, work: Work
 ) -> tuple[Array, Array, Array]:  # -> (h, n, a), (g, n, a), (g, n, a)
     """Queries, keys and values of layer i for what enters it at `where` (n, d_model)."""
-    h = ops.rms_norm(x, model.layers[i]["attention_norm"])
+    h = normed(x, model.layers[i], "attention_norm")
     q, k, v = model.project(h, model.layers[i], model.shape, work)
     work.vectors += 2 * k.shape[0] * k.shape[1]
     return ops.rope(q, where), ops.rope(k, where), v
@@ -68,4 +68,4 @@ def through(
     work.flops += 4 * int(np.isfinite(scores).sum()) * shape.d_head
     seen = (weights @ rows.v[i][:, None]).reshape(q.shape)
     x = x + work.product(ops.join_heads(seen), layer["out"])
-    return x + feed_forward(ops.rms_norm(x, layer["feed_norm"]), layer, work), weights.mean(axis=(0, 1))
+    return x + feed_forward(normed(x, layer, "feed_norm"), layer, work), weights.mean(axis=(0, 1))
