@@ -317,8 +317,7 @@ def sides(was: str, now: str) -> str:
     '"is 10:3|1:05" → "2:40"'
     """
     n = next((i for i, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), min(len(was), len(now)))
-    lead = " ".join(was[max(0, n - _BEFORE) : n].split(" "))
-    return f'"{lead}|{was[n : n + _BEHIND]}" → "{now[n : n + _BEHIND]}"'
+    return f'"{was[max(0, n - _BEFORE) : n].lstrip()}|{was[n : n + _BEHIND]}" → "{now[n : n + _BEHIND]}"'
 
 
 def _other_text(runs: Sequence[Run]) -> str:

@@ -118,8 +118,9 @@ def test_a_packed_log_that_is_cut_says_so(tmp_path: Path, pack: Any) -> None:
 def test_calls_whose_bill_is_lost_are_unknown_in_every_output(tmp_path: Path, run: Run) -> None:
     path = transcript(tmp_path / "a.jsonl", has_usage=False)
     page = tmp_path / "page.html"
-    shown = run("report", path, "--html", page)
-    assert shown.code == 0 and "usage unknown for 2 of 2 calls" in " ".join(shown.out.split())
+    shown = run("report", path, "--verbose", "--html", page)
+    assert shown.code == 0 and "2 without a whole bill" in " ".join(shown.out.split())
+    assert "usage unknown for 2 of 2 calls" in " ".join(shown.out.split())
     assert "$0" not in shown.out and not re.search(
         r"(?<![\d.])0(?![\d.])", shown.out.replace("\n", " ").split("hit rate ")[1]
     )
