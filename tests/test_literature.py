@@ -18,18 +18,6 @@ from click.testing import CliRunner
 
 from contextkit.cli.main import cli
 
-WAITING = (
-    "key-order",
-    "prefill",
-    "variation",
-    "keep-failures",
-    "jump-forward",
-    "infinite-hip",
-    "elastic",
-    "formulas",
-)
-"""Rows whose code is not here yet: each is expected to fail, and a row that passes leaves this list."""
-
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "literature.md"
 RUNNING, SILENT = ("works", "lesson"), ("not yet", "not here")
 TABLE = re.compile(r"(?<=<!-- table: statements -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -75,27 +63,14 @@ def test_the_table_of_the_page_is_that_of_the_rows() -> None:
 
 
 def test_every_row_runs_or_says_why_not() -> None:
-    assert len(ROWS) == 39 == len({row.id for row in ROWS}) and {*WAITING} <= {row.id for row in ROWS}
+    assert len(ROWS) == 39 == len({row.id for row in ROWS})
     assert sum(row.state in RUNNING for row in ROWS) >= 34
     for row in ROWS:
         assert (row.state in RUNNING) == bool(row.code or row.command) and bool(row.command) == bool(row.prints), row.id
         assert row.state in RUNNING or (row.state in SILENT and row.note), row.id
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(
-            row,
-            id=row.id,
-            marks=[pytest.mark.xfail(reason="waits for its code; if it passes, take it out of WAITING", strict=True)]
-            if row.id in WAITING
-            else [],
-        )
-        for row in ROWS
-        if row.state in RUNNING
-    ],
-)
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in ROWS if row.state in RUNNING])
 def test_a_row_is_so(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if row.full and not request.config.getoption("--full"):
         pytest.skip("an expensive row: with --full")
