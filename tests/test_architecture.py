@@ -27,6 +27,7 @@ FLOORS = {
         "canonical",
         "content_encoding",
         "installation",
+        "kv_size",
         "private_files",
         "pyproject",
         "redact",

@@ -346,7 +346,8 @@ class ContextBridge(ClientHook):
             context.switch(received.provider)
         if canonical(before[0]) != canonical(received.system):
             context.resystem(received.system)
-        if sorted(map(canonical, before[1])) != sorted(map(canonical, received.tools)):
+        was, now = (sorted(canonical(one, sort=True) for one in tools) for tools in (before[1], received.tools))
+        if was != now:
             context.retool(adopted(received.tools, ()))
         conversation.head = received.head
 

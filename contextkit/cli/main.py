@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "contextkit.cli.explain",
     "explain-edit": "contextkit.cli.explain_edit",
     "export": "contextkit.cli.export",
+    "kv-size": "contextkit.cli.kv_size",
     "lint": "contextkit.cli.lint",
     "lock": "contextkit.cli.lock",
     "models": "contextkit.cli.models",
@@ -41,7 +42,7 @@ COMMANDS = {
 }
 """Command → module that holds a `command`; imported when it is called. The text of `cli` lists them, but for `validate`,
 which is for work on the cache rules."""
-WITHOUT_MODELS = ("explain-edit", "template")
+WITHOUT_MODELS = ("explain-edit", "kv-size", "template")
 """Commands that know neither models nor prices."""
 
 
@@ -98,6 +99,7 @@ def cli() -> None:
     contextkit serve --port 8089                 a local provider for tests
     contextkit proxy --upstream https://…        pass calls on, record them, say what breaks
     contextkit simulate traces/ --capacity 10k   what an engine's cache would have done with a trace
+    contextkit kv-size config.json               what a model's KV cache takes, and how many sequences fit
     contextkit template check chat.jinja body.json   whether a chat template keeps each prompt a prefix of the next
     contextkit explain-edit --delete 33 13       why an edit costs what it costs, row by row
     """

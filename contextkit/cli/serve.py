@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 @click.option("--block-size", type=int, help="Tokens in a block (vllm), page (sglang) or chunk (tiered).")
 @click.option("--capacity-tokens", type=int, help="Tokens the engine's memory holds (vllm, sglang, tiered).")
 @click.option("--host-tokens", type=int, help="Tokens the memory below it holds (llamacpp, tiered).")
+@click.option("--disk-tokens", type=int, help="Tokens a disk below that holds (tiered).")
 @click.option("--slots", type=int, help="Slots of the server (llamacpp).")
 @click.option("--cache-reuse", type=int, help="Shortest run of tokens reused at another position (llamacpp).")
 @click.option("--policy", help="What is forgotten first (sglang, tiered).")

@@ -29,11 +29,26 @@ UNITS = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 """What a letter behind a capacity means."""
 ENDLESS = ("unbounded", "inf", "none")
 """Words for a capacity without end."""
-OF_ENGINES = ("policies", "capacities", "instances", "routing", "slots", "host_capacity", "arrival", "block_size")
+OF_ENGINES = (
+    "policies",
+    "capacities",
+    "instances",
+    "routing",
+    "slots",
+    "host_capacity",
+    "disk_capacity",
+    "arrival",
+    "block_size",
+)
 """Options that say nothing to a hosted provider's cache."""
 OF_TRACES = ("instances", "routing", "arrival")
 """Options that say nothing to a ledger of token ids, which is replayed on one engine as it is."""
-ENGINES_WITH = {"slots": ("llamacpp",), "host_capacity": ("tiered",), "block_size": ("vllm", "sglang", "tiered")}
+ENGINES_WITH = {
+    "slots": ("llamacpp",),
+    "host_capacity": ("tiered",),
+    "disk_capacity": ("tiered",),
+    "block_size": ("vllm", "sglang", "tiered"),
+}
 """Option → the engines that have it."""
 WRITTEN = {"policies": "policy", "capacities": "capacity"}
 """Parameter → its option, where the two differ."""
@@ -50,6 +65,7 @@ class Options:
     routing: str
     slots: int
     host_capacity: int | None
+    disk_capacity: int | None
     arrival: str
     block_size: int | None
     model: str | None
@@ -115,6 +131,9 @@ def _capacity(word: str) -> int | None:
 )
 @click.option(
     "--host-capacity", type=click.IntRange(1), help="tiered: blocks below the GPU.  [default: twice --capacity]"
+)
+@click.option(
+    "--disk-capacity", type=click.IntRange(1), help="tiered: blocks on a disk below the host.  [default: no disk]"
 )
 @click.option(
     "--arrival",
@@ -215,7 +234,7 @@ def _settings(caches: Sequence[str], options: Options) -> list[Setting]:
         if cache not in POLICIES:
             raise UsageError(f"{cache!r} is no cache: use one of {', '.join((*POLICIES, *PROVIDERS))}")
     return [
-        Setting(cache, policy, capacity, options.instances, options.slots, options.host_capacity)
+        Setting(cache, policy, capacity, options.instances, options.slots, options.host_capacity, options.disk_capacity)
         for cache in caches
         for policy, capacity in product(options.policies or POLICIES[cache][:1], options.capacities or (None,))
     ]
@@ -264,6 +283,8 @@ def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
             sizes["host_tokens"] = options.host_capacity * size
         elif cache == "tiered" and capacity is not None:
             sizes["host_tokens"] = HOST_RATIO * capacity * size
+        if cache == "tiered" and options.disk_capacity is not None:
+            sizes["disk_tokens"] = options.disk_capacity * size
         if cache == "llamacpp":
             sizes["slots"] = options.slots
         if policy not in (None, "lru"):  # every engine's own

@@ -389,7 +389,7 @@ def subset_of(tools: Iterable[Any], whole: Toolbox) -> tuple[Toolbox, frozenset[
     """`whole` with the functions of `tools`, and the names it has beyond them; None where `tools` has another tool, or
     one with another definition.
     """
-    listed = Toolbox(tools)
+    listed = Toolbox(tools).declared_as(whole.definitions())
     if any(tool.name not in whole.names or whole[tool.name].body != tool.body for tool in listed):
         return None
     joined = Toolbox(listed[tool.name] if tool.name in listed.names else tool for tool in whole)
@@ -398,7 +398,7 @@ def subset_of(tools: Iterable[Any], whole: Toolbox) -> tuple[Toolbox, frozenset[
 
 def functions_for(declared: Sequence[Json], tools: Toolbox, own: Mapping[str, bytes]) -> list[Tool] | None:
     """Tools with these definitions; None where one of them is missing, or is one of a memory (`own`)."""
-    by_body = {tool.body: tool for tool in tools if own.get(tool.name) != tool.body}
+    by_body = {tool.body: tool for tool in tools.declared_as(declared) if own.get(tool.name) != tool.body}
     bodies = [canonical(definition) for definition in declared]
     return [by_body[body] for body in bodies] if all(body in by_body for body in bodies) else None
 

@@ -90,7 +90,7 @@ from contextkit.log.entry import Change, Entry, Kind
 from contextkit.log.log import Log, OpenCall, Turns, check_clock
 from contextkit.log.registry import ListedSessions, SessionStorage, open_storage, sessions_in
 from contextkit.log.storage import KINDS, folder_at
-from contextkit.memory.compaction import INSTRUCTION, Compaction, LeftBehind
+from contextkit.memory.compaction import INSTRUCTION, MOST_FAILURES, Compaction, LeftBehind
 from contextkit.memory.pins import Pin, PinKind, Pins, goal_of, pin_body, unpin_body
 from contextkit.prompt.planner import Planned, PlanningState
 from contextkit.prompt.prompt import PromptLayout
@@ -179,6 +179,7 @@ class Context:
         budget: Budget | None = None,
         on_cold: OnCold | None = None,
         agents: AgentLimits | None = None,
+        sort_results: bool = False,
         _origin: Origin | None = None,
     ) -> None:
         """A conversation in memory, or over the log and ledger given.
@@ -189,6 +190,8 @@ class Context:
         `on_cold` is given a `ColdCache` before a call is sent that pays again for what the cache held: the entry has
         expired, or the prompt was rewritten. Where it returns False, `ColdCacheRefused` is raised and nothing is sent.
         `agents` limits its sub-agents; without it those hold that its log was begun with, else `AgentLimits()`.
+        `sort_results` sorts the keys of results that are data, as `@tool(sort_keys=True)` does for one tool.
+        Of tools that equal the log's as JSON values, the log's bytes are kept.
 
         Raises `HeadChanged` when they were begun with another head, `UsageError` when `phases` do not fit the tools or
         the log.
@@ -198,6 +201,7 @@ class Context:
         self._provider, self._clock, self._lock = provider, clock, Lock()
         self.log = Log(clock=clock) if log is None else log
         is_fresh = not self.log.entries
+        self._sorts_results = sort_results
         self._origin = origin = _origin if is_fresh else Origin.of(self.log)
         limits = limits_of(agents, self.log.entries, origin)
 
@@ -231,6 +235,8 @@ class Context:
         self._replay()
         if tools is None and not is_fresh:
             toolbox = self._memory.answering(parse(self.log[self._turns.head_tools].body).get("tools", ()))
+        elif not is_fresh:
+            toolbox = toolbox.declared_as(parse(self.log[self._turns.head_tools].body).get("tools", ()))
         if origin is not None and origin.plan is not None:
             toolbox = Toolbox(self._memory.rebound(toolbox))
         self.toolbox = self._memory.joined(toolbox)
@@ -571,7 +577,9 @@ class Context:
     def _result_body(self, call_id: str, value: object, *, is_error: bool = False) -> dict[str, Json]:
         """Body of a result before anything of it is stored."""
         open_call = self._turns.open.get(call_id)
-        rendered = answer(value, is_error, binary_part)
+        tool = open_call and self._late.answering(open_call.name, open_call.arguments, self.toolbox)
+        sort_keys = self._sorts_results or (tool is not None and tool.sort_keys)
+        rendered = answer(value, is_error, binary_part, sort_keys=sort_keys)
         try:
             check_result_parts(rendered["content"])
         except InvalidContent as fault:
@@ -761,11 +769,17 @@ class Context:
     def retool(self, tools: Iterable[Any], phases: Phases | None = None) -> Entry:
         """Open a new epoch with another tool set, and another table of phases if need be.
 
-        Everything said is paid for once more.
+        Everything said is paid for once more. Tools that equal the present ones as JSON values, as a server may list them
+        after it was connected again, are bound to their functions, and no epoch is opened.
         """
-        toolbox = self._memory.joined(Toolbox(tools))
+        declared = self._declared_tools()
+        toolbox = self._memory.joined(Toolbox(tools).declared_as(declared))
+        definitions = toolbox.definitions()
+        if phases is None and not self._late.tools and canonical(definitions) == canonical(declared):
+            self.toolbox = toolbox
+            return self.log[self._turns.head_tools]
         self._phases.renew(phases, toolbox, self._limits())
-        entry = self._renew("retool", None, toolbox.definitions())
+        entry = self._renew("retool", None, definitions)
         self.toolbox = toolbox
         return entry
 
@@ -824,8 +838,12 @@ class Context:
             "rewrites_tokens": (usage.prompt or 0) - (usage.read or 0),
             "templates": {**templates, provider.wire: provider.template},
         }
-        entry = self._append("switch", body)
-        self._widen()  # the new endpoint may let late tools be called by name, or not
+        with self._lock:
+            entry = self._append("switch", body)
+            self._widen()  # the new endpoint may let late tools be called by name, or not
+            self._fed.add(self._phases)
+            with suppress(*_RETRYABLE):  # as behind any other entry
+                self._write_due()
         return entry
 
     # Memory and compaction
@@ -838,7 +856,7 @@ class Context:
 
         `summary` is text, parts, or the branch made by `summarising`. With a memory the epoch also repeats what the
         user asked at the beginning, what is still to do, and which references can be read; pins are repeated word for
-        word. A branch made by `compacting` knows what is kept.
+        word, and failed calls are listed. A branch made by `compacting` knows what is kept.
 
         Raises `UnusableSummary` where the reply of the branch is no summary, `ItemsLost` where the policy says so; then
         nothing is compacted.
@@ -1103,6 +1121,7 @@ class Context:
                 phases=table,
                 memory=memory,
                 compact=self._compaction.for_agent(agent_provider) if compact is None else compact,
+                sort_results=self._sorts_results,
                 log=log,
                 clock=self._clock,
                 session=self._session,
@@ -1453,19 +1472,22 @@ class Context:
         return self._append("assistant", {**body, "native": {**native, "body": reply}}) if reply else epoch
 
     def _restated(self, summary: list[Json], keep_from: int | None) -> tuple[list[Json], LeftBehind]:
-        """The beginning of an epoch: pins; with a memory also the goal, the plan and the references of what is left out.
+        """The beginning of an epoch: pins and failures; with a memory also the goal, the plan and the references of what
+        is left out.
 
         And what it leaves outside the window.
         """
-        from contextkit.memory.opening import opening
+        from contextkit.memory.opening import failures, opening
 
+        policy = self._compaction.policy
         end = len(self.log) if keep_from is None else keep_from
-        has_goal = self.memory is not None or self._compaction.policy is not None
+        has_goal = self.memory is not None or policy is not None
         goal = goal_of(self.log[:end]) if has_goal else ""
         if self._pins.named("task", goal) is not None:
             goal = ""
         left, plan = self._memory.left_behind(end), self._memory.plan
-        return opening(summary, goal, plan, left.listing, self._pins.repeated(end)), left
+        failed = failures(self.log, end, MOST_FAILURES if policy is None else policy.keep_failures)
+        return opening(summary, goal, plan, left.listing, self._pins.repeated(end), failed), left
 
     def _summary_branch(self, instruction: Any, provider: Provider | None, at: int | None) -> Self:
         """A branch that is asked for a summary of what is said up to entry `at`."""
@@ -1583,6 +1605,7 @@ class Context:
                 memory=memory,
                 variation=self._memory.variation,
                 compact=self._compaction.policy,
+                sort_results=self._sorts_results,
             )
             opened.pop_all()
         branch.toolbox = self.toolbox
@@ -1659,6 +1682,7 @@ class Context:
                 phases=phases,
                 memory=memory,
                 compact=self._compaction.for_agent(agent_provider),
+                sort_results=self._sorts_results,
                 log=log,
                 clock=self._clock,
                 session=self._session,

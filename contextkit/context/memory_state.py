@@ -222,9 +222,12 @@ class MemoryState(NoMemory):
         """
         check_source(source)
         stored = self._stored(body, source, around, kind)
-        if self.variation is None or self._steps is None or not (self.variation.is_always or self._steps.is_in_rut):
+        variation, steps, is_error = self.variation, self._steps, body["is_error"]
+        if variation is None or steps is None:
             return stored
-        return varied(stored, self.variation.form(body["call_id"], self._steps.forms))
+        if not (variation.errors if is_error else variation.is_always or steps.is_in_rut):
+            return stored
+        return varied(stored, variation.form(body["call_id"], steps.forms, is_error=is_error))
 
     def is_large(self, body: Mapping[str, Json]) -> bool:
         """Return whether a part of a result is larger than the offload rule leaves in the window."""

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Protocol
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import InvalidCall, InvalidTool, UsageError
 from contextkit.log.content import without_binary
-from contextkit.log.entry import Change, Entry, Kind
+from contextkit.log.entry import REFUSED, Change, Entry, Kind
 from contextkit.log.log import Log, Turns
 from contextkit.memory.compaction import LeftBehind
+from contextkit.providers.adoption import first_difference
 from contextkit.providers.late_tools import BY_NAME, check_possible, is_direct, is_possible, searching
 from contextkit.providers.masking import NOTHING, Endpoint, Lowered, lower
 from contextkit.providers.provider import Provider
@@ -73,10 +74,6 @@ def permit_of(phases: Phases | Permit | None, toolbox: Toolbox, limits: Limits =
         )
         warnings.warn(sanitize(text), stacklevel=4)
     return permit
-
-
-REFUSED = "refused"
-"""Field of a reply's entry: ids of calls that may not be made → why, in words for the model."""
 
 
 def _refused_in(reply: Entry) -> Mapping[str, str]:
@@ -348,7 +345,7 @@ class LateTools:
         announced = [tool.definition for tool in self._tools.values()]
         from contextkit.memory.reading import in_declared_form  # a memory's tools may come late, too
 
-        toolbox = Toolbox(in_declared_form(Toolbox(tools), announced))
+        toolbox = Toolbox(in_declared_form(Toolbox(tools), announced)).declared_as(announced)
         if not len(toolbox):
             raise UsageError("no tools were given: late_tools([…]) takes those that have come")
         declared_names = {Tool.raw(definition).name for definition in declared}
@@ -358,9 +355,10 @@ class LateTools:
                     f"tool {tool.name!r} stands in the head already: leave it out, or give it another name"
                 )
             if tool.name in self._tools and self._tools[tool.name].body != tool.body:
+                path = first_difference(self._tools[tool.name].definition, tool.definition, tool.name)[0]
                 raise InvalidTool(
                     f"tool {tool.name!r} was announced by entry {self._entries[tool.name]} with another definition, which the model has "
-                    "read: give it another name, or open an epoch with context.retool(…)"
+                    f"read (it differs at {path}): give it another name, or open an epoch with context.retool(…)"
                 )
         return Arrival(toolbox.tools, tuple(tool for tool in toolbox if tool.name not in self._tools))
 

@@ -16,7 +16,7 @@ from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.engines.llamacpp import SlotCache
 from contextkit.engines.llamacpp_server import SlotShape
 from contextkit.engines.sglang import RadixCache, RadixShape
-from contextkit.engines.tier import Tier, TokenChunks
+from contextkit.engines.tier import TokenChunks, tiers_of
 from contextkit.engines.tiered import TieredCache
 from contextkit.engines.token_ids import TokenIds
 from contextkit.engines.vllm import BlockCache
@@ -64,11 +64,11 @@ def _tiered(
     block_size: int = 256,
     capacity_tokens: int = CAPACITY_TOKENS,
     host_tokens: int = 4 * CAPACITY_TOKENS,
+    disk_tokens: int = 0,
     policy: str = "lru",
 ) -> PrefixCache[TokenIds]:
-    """Chunks in a fast tier and a larger one below it, as LMCache keeps them."""
-    tiers = Tier("gpu", capacity_tokens, policy=policy), Tier("host", host_tokens, policy=policy)
-    return TieredCache(TokenChunks(block_size), tiers)
+    """Chunks in a fast tier, a larger one below it and perhaps a disk, as LMCache keeps them."""
+    return TieredCache(TokenChunks(block_size), tiers_of(capacity_tokens, host_tokens, disk_tokens, policy))
 
 
 ENGINES: Mapping[str, Callable[..., PrefixCache[TokenIds]]] = MappingProxyType(
@@ -128,7 +128,7 @@ def _maker(name: str) -> Callable[..., PrefixCache[TokenIds]]:
 
 
 _WORDS = frozenset({"engine_version", "policy"})
-_MAY_BE_NONE = frozenset({"host_tokens", "cache_reuse"})
+_MAY_BE_NONE = frozenset({"host_tokens", "disk_tokens", "cache_reuse"})
 """Options that 0 switches off."""
 _RELEASE = re.compile(r"\d+\.\d+\.\d+(\.|\Z)")
 _RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23"}

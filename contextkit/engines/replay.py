@@ -58,7 +58,8 @@ def _n_evicted(name: str, stats: Mapping[str, int], size: int) -> int | None:
     """Blocks the engine forgot to make room, by its counters; None for llama.cpp, which does not count them."""
     if name == "vllm":
         return stats["blocks_evicted"]
-    counter = {"sglang": "tokens_evicted", "tiered": "evicted_tokens_host"}.get(name)
+    lowest = "evicted_tokens_disk" if "evicted_tokens_disk" in stats else "evicted_tokens_host"
+    counter = {"sglang": "tokens_evicted", "tiered": lowest}.get(name)
     return stats[counter] // size if counter else None
 
 
@@ -88,4 +89,5 @@ def _setting(name: str, options: Mapping[str, Any]) -> Setting:
     sizes = {**sizes_of(name), **{option: value for option, value in options.items() if value is not None}}
     size, room = block_tokens(name, sizes.get("block_size")), room_of(name)
     host = sizes["host_tokens"] // size if "host_tokens" in sizes and room != "host_tokens" else None
-    return Setting(name, sizes.get("policy", "lru"), sizes[room] // size, 1, sizes.get("slots", 1), host)
+    disk = sizes.get("disk_tokens", 0) // size or None
+    return Setting(name, sizes.get("policy", "lru"), sizes[room] // size, 1, sizes.get("slots", 1), host, disk)

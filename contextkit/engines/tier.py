@@ -288,6 +288,12 @@ class Tier:
     """Fewer tokens are not worth reading from here."""
 
 
+def tiers_of(gpu: int | None, host: int | None, disk: int | None, policy: str) -> tuple[Tier, ...]:
+    """Return the tiers of an instance by their sizes, without a disk if that is None or 0; each gets what is computed."""
+    sizes = {"gpu": gpu, "host": host, **({"disk": disk} if disk else {})}
+    return tuple(Tier(name, size, policy) for name, size in sizes.items())
+
+
 @dataclass(slots=True)
 class _Entry:
     """A chunk in a tier."""

@@ -22,7 +22,7 @@ from contextkit.engines.llamacpp_server import SlotShape
 from contextkit.engines.sglang_tree import POLICIES as RADIX_POLICIES
 from contextkit.engines.sglang_tree import RadixTree
 from contextkit.engines.tier import POLICIES as TIER_POLICIES
-from contextkit.engines.tier import BlockChunks, Tier
+from contextkit.engines.tier import BlockChunks, tiers_of
 from contextkit.engines.tiered import TieredCache
 from contextkit.engines.token_ids import BlockIds, TokenIds, pack
 from contextkit.errors import UsageError
@@ -48,6 +48,8 @@ class Setting:
     """llamacpp: requests served at a time."""
     host_capacity: int | None = None
     """tiered: blocks of the tier below the GPU; None for `HOST_RATIO` times as many as the GPU has."""
+    disk_capacity: int | None = None
+    """tiered: blocks of a disk below the host; None for no disk."""
 
 
 class Engine(Protocol):
@@ -174,8 +176,8 @@ def _instance(setting: Setting) -> Engine:
     if room is None and capacity is not None:
         room = HOST_RATIO * capacity
     policy = "tail_first" if setting.policy == "lru" else setting.policy
-    tiers = Tier("gpu", capacity, policy=policy), Tier("host", room, policy=policy)
-    return CacheEngine(TieredCache(BlockChunks(), tiers), lambda ids: BlockIds(1, ids), "host")
+    tiers = tiers_of(capacity, room, setting.disk_capacity, policy)
+    return CacheEngine(TieredCache(BlockChunks(), tiers), lambda ids: BlockIds(1, ids), tiers[-1].name)
 
 
 class Fleet:

@@ -13,6 +13,8 @@ an engine nothing, so writes are 0.
 * The first scrape is where counting starts. A file with one scrape only is compared with the file before it of the same
   name but for
   its digits (`metrics-001.prom`, `metrics-002.prom`); where there is none its row is all since the server was started.
+* That prefix caching is off is a fault, once for each engine: vLLM's `cache_config_info` says so, no prompt was looked up
+  while tokens were generated, or none of many tokens was read since the server was started.
 * Counters that fall are a server that was started again: a fault, and the new count is the growth.
 """
 
@@ -49,6 +51,12 @@ _DATE = re.compile(
 )
 _RANKS = ("tp_rank", "pp_rank")
 """Labels of the parts of one engine, which all count the same tokens."""
+_OPTIONS = {
+    "vllm": "start vLLM with `--enable-prefix-caching`",
+    "sglang": "start SGLang without `--disable-radix-cache`",
+}
+MANY_TOKENS = 100_000
+"""Sent since a server was started: if none of them was read, it is said."""
 UNTIMED = "its scrapes say no time; the file's own date stands in"
 
 
@@ -72,6 +80,8 @@ class _Scrape:
     at: float | None = None
     seen: set[str] = field(default_factory=set)
     counts: dict[Place, dict[str, float]] = field(default_factory=dict)
+    is_caching_off: bool = False
+    """Whether the engine's configuration, as the page has it, says so."""
 
 
 def read(source: Source) -> Iterator[Record]:
@@ -101,6 +111,7 @@ class _Intervals:
         self.server, self.at, self.n = server, 0.0, 0
         self.counts: dict[Place, dict[str, float]] = {}
         self.remarked: set[Place] = set()
+        self.without_cache: set[Place] = set()
 
     def until(self, scrape: _Scrape) -> Iterator[Record]:
         """The rows of the interval that a scrape ends."""
@@ -115,7 +126,23 @@ class _Intervals:
             if before is not None:
                 yield from self._row(scrape.line, place, _growth(self.source, scrape.line, counts, before), self.at, at)
             self.counts[place] = counts
+            self._check_caching(scrape, place)
         self.at = at
+
+    def _check_caching(self, scrape: _Scrape, place: Place) -> None:
+        counts, engine = scrape.counts[place], place[0]
+        sent, read = counts.get("sent"), counts.get("read")
+        if scrape.is_caching_off:
+            what = 'prefix caching is off (enable_prefix_caching="False")'
+        elif engine == "vllm" and sent == 0 and counts.get("output"):
+            what = "prefix caching seems off (tokens were generated, no prompt was looked up)"
+        elif sent is not None and sent >= MANY_TOKENS and read == 0:
+            what = f"prefix caching may be off, or no two prompts begin alike (0 of {sent:,.0f} tokens read)"
+        else:
+            return
+        if place not in self.without_cache:
+            self.without_cache.add(place)
+            self.source.fault(scrape.line, f"{what}: {_OPTIONS[engine]}")
 
     def since_start(self) -> Iterator[Record]:
         """The rows of the only scrape there is."""
@@ -217,10 +244,12 @@ def _take(source: Source, number: int, sample: re.Match[str], scrape: _Scrape) -
     engine, name, written, value, when = sample.groups()
     if when is not None and scrape.at is None:
         scrape.at = plausible(float(when))
+    labels: dict[str, str] = dict(_LABEL.findall(written or ""))
+    if name == "cache_config_info" and labels.get("enable_prefix_caching", "").lower() == "false":
+        scrape.is_caching_off = True
     meter = METERS[engine].get(name)
     if meter is None:
         return
-    labels: dict[str, str] = dict(_LABEL.findall(written or ""))
     if any(labels.get(rank, "0") != "0" for rank in _RANKS) or labels.get("cache_source") == "total":
         return
     try:

@@ -7,10 +7,11 @@ counted as unknown, never as zero.
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import log
 from typing import Generic, TypeVar
 
 from contextkit.cache.usage import Quality, Usage, worst_qualities
@@ -56,6 +57,29 @@ class PlaceholderOutput:
     hidden_usd: float | None = None
     """What the tokens beyond the counted ones cost at list prices, of calls whose cost is not recorded; in no sum. None
     where none of them has a list price."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTokens:
+    """How long calls waited for their first token, those that read at least half of their prompt and the others; medians
+    are known to about 2 %.
+    """
+
+    calls_reading: int
+    """Calls that read at least half, of which the time is recorded."""
+    reading_seconds: float | None
+    """Their median; None where there are none."""
+    calls_other: int
+    """The others of which the time is recorded."""
+    other_seconds: float | None
+    """Their median."""
+
+    @property
+    def difference_seconds(self) -> float | None:
+        """Return how much longer the others waited."""
+        if self.reading_seconds is None or self.other_seconds is None:
+            return None
+        return self.other_seconds - self.reading_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +144,12 @@ class Row:
     def hit_rate(self) -> float | None:
         """Tokens read over all input tokens, of the calls whose reads are known; None where nothing is known."""
         return self.usage_with_reads.hit_rate
+
+    @property
+    def input_to_output(self) -> float | None:
+        """Input tokens for each output token; None where one of both is unknown or nothing was written."""
+        prompt, output = self.usage_or_unknown.prompt, self.usage_or_unknown.output
+        return prompt / output if prompt is not None and output else None
 
     @property
     def usage_with_reads(self) -> Usage:
@@ -197,6 +227,8 @@ class Summary:
     """Models whose calls have tokens and no price, and are in no dollar figure."""
     groups: tuple[Row, ...] = ()
     """One row a day, session, … where a grouping was asked for, in the order of their names."""
+    first_tokens: FirstTokens | None = None
+    """How long calls waited for their first token; None where no time is recorded."""
 
     @property
     def calls(self) -> int:
@@ -273,7 +305,7 @@ class Tally:
     Keeps a row a lane and group, and of the rest a bounded number: memory does not grow with calls.
     """
 
-    __slots__ = ("_by", "_groups", "_lanes", "_misses", "_models", "_rates", "_total", "_without_price")
+    __slots__ = ("_by", "_groups", "_lanes", "_misses", "_models", "_rates", "_total", "_waits", "_without_price")
 
     def __init__(self, by: str = "") -> None:
         self._by = GROUPS[by] if by else None
@@ -283,6 +315,7 @@ class Tally:
         self._groups: defaultdict[str, _Sum] = defaultdict(_Sum)
         self._misses: list[Miss] = []
         self._rates = _Rates()
+        self._waits = {True: Counter[int](), False: Counter[int]()}
         self._without_price: dict[str, None] = {}
 
     def add(self, analyzed: AnalyzedCall) -> None:
@@ -294,6 +327,9 @@ class Tally:
         for one in sums:
             one.add(analyzed)
         self._rates.add(analyzed.hit_rate)
+        rate, seconds = analyzed.hit_rate, (call.first_byte_at or call.at) - call.at
+        if rate is not None and seconds > 0 and call.first_byte_at != call.ended_at and not analyzed.is_sum:
+            self._waits[rate >= 0.5][round(log(min(max(seconds, 1e-3), 1e5), _WAIT_STEP))] += 1
         if analyzed.miss:
             self._misses.append(analyzed.miss)
             if len(self._misses) > 2 * MOST_MISSES:
@@ -316,7 +352,24 @@ class Tally:
             hit_rates=tuple(self._rates),
             models_without_price=tuple(self._without_price),
             groups=tuple(one.row(name) for name, one in sorted(self._groups.items())),
+            first_tokens=FirstTokens(*self._waits_of(True), *self._waits_of(False))
+            if any(self._waits.values())
+            else None,
         )
+
+    def _waits_of(self, is_reading: bool) -> tuple[int, float | None]:
+        """The number of waits, and about their median."""
+        waits = self._waits[is_reading]
+        left = waits.total() / 2
+        for step, n in sorted(waits.items()):
+            left -= n
+            if left <= 0:
+                return waits.total(), _WAIT_STEP**step
+        return 0, None
+
+
+_WAIT_STEP = 1.04
+"""Waits that differ by less may be counted as one: 470 numbers hold the waits of any number of calls."""
 
 
 def dearest(misses: Sequence[Miss], most: int) -> list[Miss]:

@@ -16,6 +16,8 @@ from contextkit.errors import InvalidContent
 
 BODY_VERSION = 1
 """Of the bodies of entries; the `opened` entry names it."""
+REFUSED = "refused"
+"""Field of a reply's entry: ids of calls that may not be made → why, in words for the model."""
 Kind = Literal["opened", "user", "assistant", "result", "begun", "notice", "phase", "tools", "switch", "epoch"]
 """What an entry is; `docs/explanation/architecture.md` has the table of their bodies."""
 

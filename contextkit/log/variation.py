@@ -43,7 +43,7 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """When and how results are told in another form. Off unless a conversation is given one.
+    """When and how results, and errors where asked, are told in another form. Off unless a conversation is given one.
 
     >>> Variation(seed=7).form("toolu_1") == Variation(seed=7).form("toolu_1")
     True
@@ -57,6 +57,10 @@ class Variation:
     """Share of common grams (Jaccard) from which on two steps look alike."""
     is_always: bool = False
     """Vary every result, and not only in a rut."""
+    errors: bool = False
+    """Vary every error too: a model imitates failures that look alike, and repeats what led to them."""
+    introductions: bool = False
+    """Introduce results in more ways: `Output of …:`, `… returned:`."""
 
     def __post_init__(self) -> None:
         if type(self.seed) is not int or type(self.window) is not int or not isinstance(self.similarity, float | int):
@@ -66,9 +70,10 @@ class Variation:
                 f"window={self.window}, similarity={self.similarity}: at least one step, and a share above 0 and up to 1"
             )
 
-    def form(self, call_id: str, recent: Iterable[str] = ()) -> str:
+    def form(self, call_id: str, recent: Iterable[str] = (), *, is_error: bool = False) -> str:
         """The form of the answer to a call: none of the `recent` ones, while there is another."""
-        left = [name for name in FORMS if name not in set(recent)] or list(FORMS)
+        forms = ERROR_FORMS if is_error else INTRODUCED_FORMS if self.introductions else FORMS
+        left = [name for name in forms if name not in set(recent)] or list(forms)
         chance = blake2b(f"{self.seed} {call_id}".encode(), digest_size=8).digest()
         return left[int.from_bytes(chance, "big") % len(left)]
 
@@ -145,10 +150,10 @@ def likeness(one: frozenset[int], other: frozenset[int]) -> float:
 
 
 def varied(body: Mapping[str, Json], form: str) -> Json:
-    """Body of a result with its texts told in `form`, which it names; errors and what is not text stay as they are."""
-    if body["is_error"] or form == "plain" or all(part["type"] != "text" for part in body["content"]):
+    """Body of a result with its texts told in `form`, which it names; what is not text stays as it is."""
+    if form == "plain" or all(part["type"] != "text" for part in body["content"]):
         return body
-    wrap = FORMS[form][0]
+    wrap = _EVERY_FORM[form][0]
     rewriters = [
         {**part, "text": wrap(body["name"], part["text"])} if part["type"] == "text" else part
         for part in body["content"]
@@ -163,7 +168,7 @@ def unvaried(body: Mapping[str, Json]) -> list[Json]:
     >>> all(unvaried(varied(result, form)) == result["content"] for form in FORMS)
     True
     """
-    undo = FORMS[body.get("form", "plain")][1]
+    undo = _EVERY_FORM[body.get("form", "plain")][1]
     return [
         {**part, "text": undo(body["name"], part["text"])} if part["type"] == "text" else part
         for part in body["content"]
@@ -209,13 +214,37 @@ _LINES: dict[str, Rewriter] = {
     "numbered": _by_line(lambda number: f"{number:>4} | "),
     "listed": _by_line(lambda number: "* "),
 }
-FORMS: dict[str, Rewriter] = {
-    "plain" if (frame, lines) == ("bare", "plain") else f"{frame} {lines}": _both(_FRAMES[frame], _LINES[lines])
-    for frame in _FRAMES
-    for lines in _LINES
+_INTRODUCTIONS: dict[str, Rewriter] = {
+    "returned": _around("{} returned:\n", ""),
+    "output": _around("Output of {}:\n", ""),
+    "gave": _around("This is what {} gave:\n", ""),
+    "from": _around("From {}:\n", ""),
 }
+_ERRORS: dict[str, Rewriter] = {
+    "error": _around("Error of {}:\n", ""),
+    "reported": _around("{} reported an error:\n", ""),
+    "failed": _around("The call of {} failed:\n", ""),
+    "marked": _around("<error>\n", "\n</error>"),
+}
+
+
+def _forms(frames: Mapping[str, Rewriter]) -> dict[str, Rewriter]:
+    """Each frame with each way to write lines."""
+    return {
+        "plain" if (frame, lines) == ("bare", "plain") else f"{frame} {lines}": _both(frames[frame], _LINES[lines])
+        for frame in frames
+        for lines in _LINES
+    }
+
+
+FORMS = _forms(_FRAMES)
 """Form → how a tool's text is told in it, and got back; more than a window of steps, so that none need come twice in
 one."""
+INTRODUCED_FORMS = {**FORMS, **_forms(_INTRODUCTIONS)}
+"""Those with more introductions."""
+ERROR_FORMS = _forms({"bare": _FRAMES["bare"], **_ERRORS})
+"""Forms of errors."""
+_EVERY_FORM = {**INTRODUCED_FORMS, **ERROR_FORMS}
 
 
 def _words(text: str) -> Iterator[str]:

@@ -17,6 +17,8 @@ INSTRUCTION = (
     "ids of references worth reading again. Call no tool. Answer with the summary alone."
 )
 """The request for a summary; appended, so that everything before it is read from the cache."""
+MOST_FAILURES = 10
+"""Failed calls that an opening lists unless a policy says otherwise."""
 OnLost = Literal["raise", "warn", "ignore"]
 """What a compaction does that leaves the model something it can no longer read."""
 MOST_KEPT_TOKENS = 20_000
@@ -43,12 +45,17 @@ class Compaction:
     on_lost: OnLost = "warn"
     """What happens where the model cannot read an item of `context.survival()` any more: raise `ItemsLost` before
     anything is compacted, warn, or nothing. A provider's own compaction cannot be prevented: the error comes after it."""
+    keep_failures: int = MOST_FAILURES
+    """How many of the newest failed calls that leave the prompt are listed behind the summary, in 200 characters each;
+    0 for none."""
 
     def __post_init__(self) -> None:
         for name in "at_tokens", "keep_tokens":
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
                 raise UsageError(f"Compaction({name}={value!r}): a whole number of tokens, 1 or more, or None")
+        if type(self.keep_failures) is not int or self.keep_failures < 0:
+            raise UsageError(f"Compaction(keep_failures={self.keep_failures!r}): how many failed calls, 0 or more")
         if self.at_tokens is not None and self.keep_tokens is not None and 2 * self.keep_tokens > self.at_tokens:
             raise UsageError(
                 f"Compaction(at_tokens={self.at_tokens}, keep_tokens={self.keep_tokens}): keep at most half, so that a "

@@ -10,16 +10,17 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from contextkit.canonical import Json, parse
+from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import MemoryRefused
-from contextkit.log.entry import Entry
+from contextkit.log.entry import REFUSED, Entry
+from contextkit.log.variation import unvaried
 from contextkit.memory.compaction import LeftBehind
 from contextkit.memory.filestore import FileMemory
 from contextkit.memory.offload import BYTES_PER_TOKEN, Offload, offload
 from contextkit.memory.pins import GOAL
 from contextkit.memory.preview import preview
 from contextkit.memory.reading import READERS
-from contextkit.memory.reference import Reference, call_text, references_of
+from contextkit.memory.reference import Reference, call_text, one_line, references_of
 from contextkit.terminal import sanitize
 
 GOAL_TOKENS = 1_000
@@ -32,6 +33,10 @@ INDEX, CONVERSATION = "index", "conversation"
 """Kinds of the references that a compaction makes: a list of all references, and what was said before it."""
 LISTING = "Kept outside"
 """An opening's list of references begins with these words."""
+FAILED = "These calls failed"
+"""An opening's list of failures begins with these words."""
+_FAILED_CALL, _FAILED_ERROR = 80, 110
+"""Characters of a failed call, and of its error, in that list."""
 
 
 class Outside:
@@ -95,15 +100,54 @@ class Outside:
         return LeftBehind(listed([*newest, *made], len(every)), tuple(made))
 
 
-def opening(summary: Sequence[Json], goal: str, todo: str, listing: str, pins: str = "") -> list[Json]:
-    """The parts a new epoch begins with: the goal, pins, the summary, what is still to do, what can be read again.
+def opening(
+    summary: Sequence[Json], goal: str, todo: str, listing: str, pins: str = "", failures: str = ""
+) -> list[Json]:
+    """The parts a new epoch begins with: the goal, pins, the summary, what failed, what is still to do, what can be read
+    again.
 
     >>> [part["text"] for part in opening([{"type": "text", "text": "Two of three prices found."}], "Find three prices.", "", "")]
     ['The user asked, at the beginning:\\nFind three prices.', 'Since then:', 'Two of three prices found.']
     """
     goal_text = preview(goal.encode(), "text", GOAL_TOKENS * BYTES_PER_TOKEN)
     before = [f"{GOAL}\n{goal_text}" if goal else "", pins, "Since then:" if goal else ""]
-    return [*(_text(text) for text in before if text), *summary, *(_text(text) for text in (todo, listing) if text)]
+    return [
+        *(_text(text) for text in before if text),
+        *summary,
+        *(_text(text) for text in (failures, todo, listing) if text),
+    ]
+
+
+def failures(entries: Iterable[Entry], end: int, most: int) -> str:
+    """The `most` newest calls whose failure stands before entry `end`, one line each; "" for none.
+
+    A call that was answered again since is left out, since it came to something or its failure is still in the window;
+    so is one that the phase refused.
+    """
+    calls: dict[str, Json] = {}
+    failed: dict[bytes, str] = {}
+    for entry in entries if most else ():
+        if entry.kind not in ("assistant", "result"):
+            continue
+        body = parse(entry.body)
+        if entry.kind == "assistant":
+            calls = {call["id"]: call for call in body["calls"] if call["id"] not in body.get(REFUSED, {})}
+        elif (call := calls.get(body["call_id"])) is not None:
+            name, arguments = call["name"], call["arguments"]
+            key = canonical([name, arguments], sort=True)
+            failed.pop(key, None)
+            if body["is_error"] and entry.sequence < end:
+                error = " ".join(part["text"] for part in unvaried(body) if part["type"] == "text")
+                called = one_line(f"{name}({call_text(arguments)})", _FAILED_CALL)
+                failed[key] = f"- {called}: {_both_ends(error, _FAILED_ERROR)}"
+    newest = list(dict.fromkeys(reversed(failed.values())))[:most]
+    return "\n".join([f"{FAILED}, the newest last:", *reversed(newest)]) if newest else ""
+
+
+def _both_ends(text: str, most_characters: int) -> str:
+    """A text in one line, with its beginning and its end where it is longer: a traceback says what is wrong last."""
+    line, n_first = one_line(text, len(text)), most_characters // 3
+    return line if len(line) <= most_characters else f"{line[:n_first]}…{line[n_first + 1 - most_characters :]}"
 
 
 def listed(references: Sequence[Reference], n: int) -> str:

@@ -55,14 +55,16 @@ def recall(
 
 
 def _relevant(facts: Facts, query: str, at: float) -> list[Fact]:
-    """Facts whose subject or value the query speaks of, the subject counting more; the last learned first of equals.
+    """Facts whose subject or value the query speaks of by any name, the subject counting more; the last learned first
+    of equals.
 
     A relation adds to the score only: its words (`is`, `lives in`) stand in every query.
     """
     words = set(terms(query))
     scored = list[tuple[list[int], Fact]]()
     for fact in facts.true_at(at, known_at=at):
-        texts = (fact.subject, fact.value, fact.relation)
+        value = " ".join(facts.names(fact.value, at)) if isinstance(fact.value, str) else fact.value
+        texts = (" ".join(facts.names(fact.subject, at)), value, fact.relation)
         score = [len(words.intersection(terms(str(text), has_characters=True))) for text in texts]
         if any(score[:2]):
             scored.append((score, fact))

@@ -112,8 +112,8 @@ def check_head(log: Sequence[Entry], turns: Turns, provider: Provider, system: J
     stored = {"system": (turns.head_system, system), "tools": (turns.head_tools, tools)}
     for name, (sequence, given) in stored.items():
         kept = parse(log[sequence].body)[name]
-        if given is not None and canonical(kept) != canonical(given):
-            path, was, now = _first(kept, given, name)
+        if given is not None and not _is_same(kept, given):
+            path, was, now = first_difference(kept, given, name)
             what = f"{_DIFFERENT[name]} from entry {sequence} of the log at {path} (was {was}, now {now})"
             raise HeadChanged(f"{what}: {_AS_STORED[name]}, or {_NEW_HEAD}")
     kept = parse(log[turns.head_templates].body).get("templates", {}).get(provider.wire, provider.template)
@@ -131,17 +131,30 @@ _AS_STORED = {
 }
 
 
-def _first(kept: Json, given: Json, path: str) -> tuple[str, str, str]:
-    """Path of the first difference, with short forms of both sides; text itself is not shown."""
-    if isinstance(kept, Mapping) and isinstance(given, Mapping) and list(kept) == list(given):
-        key = next(key for key in kept if canonical(kept[key]) != canonical(given[key]))
-        return _first(kept[key], given[key], f"{path}.{key}")
+def first_difference(kept: Json, given: Json, path: str) -> tuple[str, str, str]:
+    """Path of the first difference of two JSON values, with short forms of both sides; text itself is not shown.
+
+    >>> first_difference({"a": 1, "b": {"c": [1, 2]}}, {"b": {"c": [1, 3]}, "a": 1}, "x")[0]
+    'x.b.c[1]'
+    """
+    if isinstance(kept, Mapping) and isinstance(given, Mapping):
+        for key in [*kept, *given]:
+            if key not in kept or key not in given:
+                was, now = (_short(side[key]) if key in side else "nothing" for side in (kept, given))
+                return f"{path}.{key}", was, now
+            if not _is_same(kept[key], given[key]):
+                return first_difference(kept[key], given[key], f"{path}.{key}")
     if isinstance(kept, list | tuple) and isinstance(given, list | tuple):
         for index, (one, other) in enumerate(zip(kept, given, strict=False)):
-            if canonical(one) != canonical(other):
-                return _first(one, other, f"{path}[{index}]")
+            if not _is_same(one, other):
+                return first_difference(one, other, f"{path}[{index}]")
         return f"{path}[{min(len(kept), len(given))}]", f"{len(kept)} items", f"{len(given)} items"
     return path, _short(kept), _short(given)
+
+
+def _is_same(one: Json, other: Json) -> bool:
+    """Return whether two JSON values are equal; the order of keys is no difference."""
+    return canonical(one, sort=True) == canonical(other, sort=True)
 
 
 def _short(value: Json) -> str:

@@ -31,7 +31,7 @@ from contextkit.ledger.summary import (
     Tally,
 )
 from contextkit.redact import redact_text
-from contextkit.whatif.actions import reader_of
+from contextkit.whatif.actions import OPERATOR, reader_of
 from contextkit.whatif.what_if import WhatIf
 
 RAMP = "▁▂▃▄▅▆▇█"
@@ -312,6 +312,8 @@ class Contents:
     """When the last one did."""
     has_prompts: bool = False
     """Whether the prompt of any call was recorded."""
+    n_engines: int = 0
+    """How many engines wrote what they served as sums: of these no call is judged."""
 
 
 @dataclass(slots=True)
@@ -339,6 +341,7 @@ class Gathering:
         "_by_session",
         "_changed",
         "_chosen",
+        "_engines",
         "_first_at",
         "_has_prompts",
         "_last_at",
@@ -372,6 +375,7 @@ class Gathering:
         self._lost: dict[tuple[str, str], _Losses] = {}
         self._by_cause: dict[tuple[str, str], _Losses] = {}
         self._first_at, self._last_at, self._has_prompts = math.inf, -math.inf, False
+        self._engines: set[tuple[str, str]] = set()
 
     def add_remark(self, record: Record) -> None:
         """Take note of what a record says of its session; to be called before the call of the record is added."""
@@ -402,6 +406,8 @@ class Gathering:
         self._first_at, self._last_at = min(self._first_at, analyzed.call.at), max(self._last_at, analyzed.call.at)
         self._has_prompts |= analyzed.verdict is not None and analyzed.verdict.shared is not None
         self._add_to_session(analyzed)
+        if analyzed.is_sum and reader_of(analyzed) == OPERATOR:
+            self._engines.add((analyzed.call.session, analyzed.call.lane))
         if analyzed.miss:
             self._note(analyzed.miss, analyzed)
         if _lacks_writes(analyzed):
@@ -458,6 +464,7 @@ class Gathering:
         ahead._by_session, ahead._parts, ahead._lost = deepcopy((self._by_session, self._parts, self._lost))
         ahead._by_cause = deepcopy(self._by_cause)
         ahead._first_at, ahead._last_at, ahead._has_prompts = self._first_at, self._last_at, self._has_prompts
+        ahead._engines = set(self._engines)
         return ahead
 
     def add_all(self, calls: Iterable[AnalyzedCall]) -> None:
@@ -502,6 +509,7 @@ class Gathering:
             self._first_at,
             self._last_at,
             self._has_prompts,
+            len(self._engines),
         )
 
 
@@ -570,11 +578,33 @@ _NO_CAUSE = (
 
 
 def notes(contents: Contents) -> list[str]:
-    """Say what recorded costs differ from list prices, and what placeholder counts leave out, a line each."""
+    """Say the input for each output token, the waits for the first token, what recorded costs differ from list prices, and
+    what placeholder counts leave out, a line each.
+    """
     summary = contents.summary
     recorded, placeholders = summary.total.recorded, summary.total.placeholders
-    lines = [_recorded_text(recorded, summary.total.calls)] if recorded.usd is not None else []
+    lines = [*_watched(summary)]
+    lines += [_recorded_text(recorded, summary.total.calls)] if recorded.usd is not None else []
     return lines + ([_placeholder_text(placeholders)] if placeholders.calls else [])
+
+
+def _watched(summary: Summary) -> Iterator[str]:
+    """Yield the figures that operators of agents watch."""
+    ratio, waits = summary.total.input_to_output, summary.first_tokens
+    if ratio is not None:
+        yield f"input to output: {'at most ' * bool(summary.total.placeholders.calls)}{ratio:,.{0 if ratio >= 10 else 1}f} : 1"
+    if waits is not None:
+        parts = [
+            f"about {seconds:,.2f} s in {n:,} {'call' if n == 1 else 'calls'} that read {of}"
+            for n, seconds, of in (
+                (waits.calls_reading, waits.reading_seconds, "at least half of their prompt"),
+                (waits.calls_other, waits.other_seconds, "less"),
+            )
+            if seconds is not None
+        ]
+        longer = waits.difference_seconds
+        difference = f", {abs(longer):,.2f} s {'more' if longer >= 0 else 'less'}" if longer is not None else ""
+        yield f"first token, in the median: {', '.join(parts)}{difference}"
 
 
 def _recorded_text(recorded: RecordedCost, n_calls: int) -> str:

@@ -33,6 +33,7 @@ KINDS = (
         "time that cannot be right",
         "times that cannot be right",
     ),
+    (r"prefix caching", "engine without prefix caching", "engines without prefix caching"),
     (r"passed over", "line or file passed over", "lines or files passed over"),
 )
 """(words by which a fault is known, what one and what several are called); the first that fits."""

@@ -39,6 +39,7 @@ def document(contents: Contents) -> str:
 
 def summary_json(summary: Summary) -> dict[str, Json]:
     """Return a summary as JSON, its misses without their fixes; unknown is null."""
+    waits = summary.first_tokens
     return {
         "format": 1,
         "total": _rows([summary.total])[0],
@@ -48,6 +49,7 @@ def summary_json(summary: Summary) -> dict[str, Json]:
         "hit_rates": list(summary.hit_rates),
         "models_without_price": list(summary.models_without_price),
         "groups": _rows(summary.groups),
+        "first_tokens": asdict(waits) | {"difference_seconds": waits.difference_seconds} if waits else None,
     }
 
 

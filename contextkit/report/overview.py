@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from contextkit.ledger.figures import Share, dollars
 from contextkit.report.contents import Contents, Loss, project_names
-from contextkit.whatif.actions import Action, Step, action_of, actions
+from contextkit.whatif.actions import OPERATOR, Action, Step, action_of, actions
 from contextkit.whatif.changes import COMPACT, CURES, MAIN, SUB_AGENTS, TIMED
 from contextkit.whatif.what_if import LEAST_USD, Saving
 
@@ -28,6 +28,8 @@ SMALL_SHARE = 0.001
 """A saving below this share of the bill stands behind larger ones, however sure it is."""
 DAY = 86_400
 _AGENTS = {MAIN: "main conversations", SUB_AGENTS: "sub-agents"}
+_WITHOUT_CACHE = "prefix caching "
+"""Begins what readers of an engine's metrics say where it has no prefix cache."""
 _UNKNOWN = "unknown"
 """The cause of a miss that nothing recorded explains."""
 
@@ -264,6 +266,11 @@ def _actions(rows: Sequence[ActionRow], n_more: int, width: int) -> Iterator[str
 
 def _nothing(contents: Contents) -> str:
     total = contents.summary.total
+    without = [what for _, _, what in contents.faults if what.startswith(_WITHOUT_CACHE)]
+    if without:
+        return f"{without[0][:1].upper()}{without[0][1:]}."
+    if contents.n_engines:
+        return "Metrics of an engine add calls up, so no miss can be named."
     if total.has_unknown_misses:
         return f"Misses unknown: {'no call says its usage' if total.has_no_usage else 'the host reports no reads'}"
     few = " of those that say their usage" if total.is_partial else ""
@@ -282,6 +289,10 @@ def _rest(contents: Contents) -> Iterator[str]:
         yield f"Lost, not in your hands: {_amount(provider)} ({why})"
     if unknown:
         yield f"Lost, cause unknown: {_amount(unknown)} (`contextkit proxy --record` records why)"
+    routing = actions()["routing-key"]
+    step = routing.step_for(OPERATOR)
+    if contents.n_engines > 1 and step:
+        yield f"{contents.n_engines} engines. {routing.title}: {step.text}"
     lacking = {
         "without a price": sum(row.calls_without_price for row in contents.summary.models),
         "without a whole bill": contents.summary.calls - contents.summary.calls_with_usage,

@@ -202,7 +202,7 @@ SUMS: tuple[Column[Row], ...] = (
     Column("recorded_usd", attrgetter("recorded.usd"), formats=CSV),
     Column("calls_with_placeholder_output", attrgetter("placeholders.calls"), formats=CSV),
     Column("placeholder_output_estimate", attrgetter("placeholders.tokens_estimated"), formats=CSV),
-    *_attributes(JSON, "calls_refused", "calls_silent", "hit_rate", "saved_usd"),
+    *_attributes(JSON, "calls_refused", "calls_silent", "hit_rate", "input_to_output", "saved_usd"),
     Column("cost_is_lower_bound", attrgetter("is_cost_lower_bound"), formats=JSON),
 )
 """What is shown of calls that were added up, whatever they were grouped by. Each format has its own order and names of

@@ -62,7 +62,8 @@ def through(tools: Mapping[str, Tool], arguments: Arguments) -> Tool:
     if target is None:
         known = f"it calls {', '.join(tools)}" if tools else "no tool was announced yet"
         return _bridge(_refusing(f"call_tool knows no tool named {name!r}; {known}"))
-    return _bridge(_awaiting(target, inner) if target.is_async else lambda given: target.run(inner))
+    bridge = _bridge(_awaiting(target, inner) if target.is_async else lambda given: target.run(inner))
+    return replace(bridge, sort_keys=target.sort_keys)
 
 
 def _bridge(run: Function) -> Tool:

@@ -46,9 +46,11 @@ _OPTIONAL = {"document": frozenset({"title"})}
 """Type of a part → the keys it may have."""
 
 
-def render_result(value: object, binary: Callable[[bytes], Json] | None = None) -> list[Json]:
-    """The parts of a result: text as it is, a list of parts as it is, data as JSON in its own order, nothing as `(no
-    output)`.
+def render_result(
+    value: object, binary: Callable[[bytes], Json] | None = None, *, sort_keys: bool = False
+) -> list[Json]:
+    """The parts of a result: text as it is, a list of parts as it is, data as JSON in its own order or with sorted keys,
+    nothing as `(no output)`.
 
     What JSON cannot carry is written as text: NaN and infinities by name, lone surrogates escaped (`\\udc80`), bytes as
     UTF-8 text where they are text. `binary` gives the part for bytes that are no text; without it, and for bytes inside
@@ -69,7 +71,7 @@ def render_result(value: object, binary: Callable[[bytes], Json] | None = None) 
             return [_described(data) if binary is None else binary(data)]
         value = text
     plain = plain_data(_with_base64(value) if isinstance(value, list | tuple) else value)
-    return _visible(plain) if _is_parts(plain) else [{"type": "text", "text": _text(plain)}]
+    return _visible(plain) if _is_parts(plain) else [{"type": "text", "text": _text(plain, sort_keys)}]
 
 
 def render_error(error: BaseException) -> str:
@@ -108,7 +110,13 @@ class Tried:
     """What the last try gave: a value, or its exception."""
 
 
-def answer(value: object, is_error: bool = False, binary: Callable[[bytes], Json] | None = None) -> dict[str, Json]:
+def answer(
+    value: object,
+    is_error: bool = False,
+    binary: Callable[[bytes], Json] | None = None,
+    *,
+    sort_keys: bool = False,
+) -> dict[str, Json]:
     """`content` and `is_error` of a result; never raises for what a tool returned.
 
     An exception is always an error, and earlier tries stand in front. A value that cannot be rendered (`render_result`)
@@ -120,13 +128,13 @@ def answer(value: object, is_error: bool = False, binary: Callable[[bytes], Json
     kind = type(value)  # `isinstance` asks the value's own `__class__`, which may raise
     if issubclass(kind, Tried):
         tried = cast("Tried", value)
-        last = answer(tried.value, is_error, binary)
+        last = answer(tried.value, is_error, binary, sort_keys=sort_keys)
         tries = [f"Try {number} failed: {render_error(error)}" for number, error in enumerate(tried.failures, 1)]
         return {**last, "content": [{"type": "text", "text": "\n".join(tries)}, *last["content"]]}
     if issubclass(kind, BaseException):
         return {"content": [{"type": "text", "text": render_error(cast("BaseException", value))}], "is_error": True}
     try:
-        return {"content": render_result(value, binary), "is_error": bool(is_error)}
+        return {"content": render_result(value, binary, sort_keys=sort_keys), "is_error": bool(is_error)}
     except InvalidContent as fault:
         return unrenderable(fault)
     except RecursionError:
@@ -142,8 +150,8 @@ def unrenderable(fault: Exception) -> dict[str, Json]:
     return {"content": [{"type": "text", "text": text}], "is_error": True}
 
 
-def _text(plain: Json) -> str:
-    text = plain if isinstance(plain, str) else "" if plain is None else canonical(plain).decode()
+def _text(plain: Json, sort_keys: bool) -> str:
+    text = plain if isinstance(plain, str) else "" if plain is None else canonical(plain, sort=sort_keys).decode()
     return text if text.strip() else NO_OUTPUT
 
 

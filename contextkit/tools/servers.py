@@ -30,12 +30,13 @@ class ToolsChanged:
 
     @classmethod
     def between(cls, before: Toolbox, after: Toolbox) -> ToolsChanged | None:
-        """What changed, None where nothing did; the order of a list is no change.
+        """What changed, None where nothing did; the order of a list, or of keys, is no change.
 
         >>> event = ToolsChanged.between(Toolbox([{"name": "a"}, {"name": "b"}]), Toolbox([{"name": "c"}, {"name": "a"}]))
         >>> [tool.name for tool in event.added], event.removed, event.changed
         (['c'], ('b',), ())
         """
+        after = after.declared_as(before.definitions())
         event = cls(
             tuple(tool for tool in after if tool.name not in before),
             tuple(name for name in before.names if name not in after),
@@ -68,9 +69,13 @@ class ServerTools:
         self._is_stale = False
 
     async def read(self, session: Any) -> Toolbox:
-        """All tools of the server `session` is open to; again after a reconnect. Raises as `Toolbox.from_mcp`."""
+        """All tools of the server `session` is open to; again after a reconnect, when those that it lists with other keys
+        first keep the bytes they had. Raises as `Toolbox.from_mcp`.
+        """
         self._is_stale = False
-        self._session, self.toolbox = session, await Toolbox.from_mcp(session, prefix=self.prefix)
+        listed = await Toolbox.from_mcp(session, prefix=self.prefix)
+        self._session = session
+        self.toolbox = listed if self.toolbox is None else listed.declared_as(self.toolbox.definitions())
         return self.toolbox
 
     async def notice(self, message: object) -> None:

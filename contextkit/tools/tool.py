@@ -57,6 +57,8 @@ class Tool:
     """Validates arguments and makes the call ready."""
     text_parameter: str = field(default="", repr=False)
     """Parameter that takes the text of a tool called with text; "" for one called with named arguments."""
+    sort_keys: bool = field(default=False, repr=False)
+    """Whether the keys of results that are data are sorted."""
 
     @property
     def definition(self) -> Json:
@@ -203,7 +205,11 @@ def tool(function: Function, /) -> Tool: ...
 
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, format: Format | None = None
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    format: Format | None = None,
+    sort_keys: bool = False,
 ) -> Callable[[Function], Tool]: ...
 
 
@@ -214,13 +220,14 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     format: Format | None = None,
+    sort_keys: bool = False,
 ) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a typed, documented function: `@tool`, or `@tool(name=…, description=…)`.
 
     The schema comes from the signature, the description from the docstring above its first section, a parameter's
     description from `Annotated[…, "text"]`, `Field(description=…)` or the docstring. With `format="text"`, or a
-    `Grammar`, the model calls it with text instead of JSON where its provider has custom tools. Raises `InvalidTool`
-    naming the parameter at fault.
+    `Grammar`, the model calls it with text instead of JSON where its provider has custom tools. `sort_keys` sorts the
+    keys of results that are data. Raises `InvalidTool` naming the parameter at fault.
 
     >>> @tool
     ... def search(query: str, limit: int = 10) -> str:
@@ -232,11 +239,13 @@ def tool(
     {'default': 10, 'type': 'integer'}
     """
     if function is None:
-        return lambda function: _of_function(function, name, description, format)
-    return _of_function(function, name, description, format)
+        return lambda function: _of_function(function, name, description, format, sort_keys)
+    return _of_function(function, name, description, format, sort_keys)
 
 
-def _of_function(function: Function, name: str | None, description: str | None, text_format: Format | None) -> Tool:
+def _of_function(
+    function: Function, name: str | None, description: str | None, text_format: Format | None, sort_keys: bool
+) -> Tool:
     if not inspect.isroutine(function):
         raise InvalidTool(
             f"a tool is made of a function or a bound method, not {type(function).__name__}; wrap it in a def"
@@ -259,7 +268,8 @@ def _of_function(function: Function, name: str | None, description: str | None, 
     definition = neutral(own, text, parameters.schema)
     if text_format is not None:
         definition = custom(definition, text_format)
-    return Tool(own, sealed(own, definition), function, _is_async(function), bind, text_parameter(definition))
+    text_argument = text_parameter(definition)
+    return Tool(own, sealed(own, definition), function, _is_async(function), bind, text_argument, sort_keys)
 
 
 def _not_an_object(name: str, written: str) -> str:
@@ -504,6 +514,21 @@ class Toolbox:
         of one name.
         """
         return cls.sorted(Tool.from_mcp(await read_pages(session), call=caller(session), prefix=prefix))
+
+    def declared_as(self, definitions: Iterable[Json]) -> Toolbox:
+        """The tools; one whose definition equals one of `definitions` as a JSON value has its bytes.
+
+        The order of keys is no other definition: a server may write it differently after each connection.
+
+        >>> one = Toolbox([{"name": "a", "parameters": {"type": "object", "title": "A"}}])
+        >>> other = Toolbox([{"name": "a", "parameters": {"title": "A", "type": "object"}}])
+        >>> other == one, other.declared_as(one.definitions()) == one
+        (False, True)
+        """
+        declared = {canonical(definition, sort=True): canonical(definition) for definition in definitions}
+        return Toolbox(
+            replace(one, body=declared.get(canonical(one.definition, sort=True), one.body)) for one in self.tools
+        )
 
     def definitions(self) -> list[Json]:
         """The neutral definitions, in order; fresh copies."""

@@ -7,8 +7,12 @@ parameters, s bytes a number.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from contextkit.facts.load import built_in_table
+from contextkit.kv_size import FULL, Layers
 from contextkit.transformer.ops import n_pairs
 from contextkit.transformer.weights import Shape
 
@@ -32,7 +36,8 @@ def kv_bytes(shape: Shape, n_tokens: int, batch: int = 1, element_bytes: int = 2
     >>> kv_bytes(Shape(n_layers=4, n_heads=4, n_kv_heads=4, d_head=16), 32, element_bytes=4)
     65536
     """
-    return shape.n_layers * n_tokens * shape.n_kv_heads * sum(shape.cached_widths) * batch * element_bytes
+    layers = Layers(FULL, shape.n_layers, shape.n_kv_heads * sum(shape.cached_widths))
+    return layers.elements(n_tokens) * batch * element_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +128,23 @@ class RealModel:
     """Where the figures stand."""
 
 
-_LLAMA2 = (
-    "arXiv 2307.09288; meta-llama/Llama-2-*-hf config.json, as in github.com/Lightning-AI/litgpt, litgpt/config.py"
-)
-_LLAMA31 = "github.com/meta-llama/llama-models, models/llama3_1/api/sku_list.py"
+def _real(row: Mapping[str, Any]) -> RealModel:
+    """The shape of one row of `facts/architectures.toml`."""
+    config = row["config"]
+    heads, width, latent = config["num_attention_heads"], config["hidden_size"], config.get("kv_lora_rank", 0)
+    shape = Shape(
+        n_layers=config["num_hidden_layers"],
+        d_model=width,
+        n_heads=heads,
+        n_kv_heads=1 if latent else config["num_key_value_heads"],
+        d_head=config.get("qk_nope_head_dim", width // heads),
+        d_ff=config["intermediate_size"],
+        vocabulary=config["vocab_size"],
+        d_latent=latent,
+        d_rope=config.get("qk_rope_head_dim", 0),
+    )
+    return RealModel(shape, row["n_active"], row["source"])
 
-REAL = {
-    "Llama-2-7B": RealModel(Shape(32, 4096, 32, 32, 128, 11008, 32_000), 6_738_415_616, _LLAMA2),
-    "Llama-2-70B": RealModel(Shape(80, 8192, 64, 8, 128, 28672, 32_000), 68_976_648_192, _LLAMA2),
-    "Llama-3.1-8B": RealModel(Shape(32, 4096, 32, 8, 128, 14336, 128_256), 8_030_261_248, _LLAMA31),
-    "Llama-3.1-70B": RealModel(Shape(80, 8192, 64, 8, 128, 28672, 128_256), 70_553_706_496, _LLAMA31),
-    "Llama-3.1-405B": RealModel(Shape(126, 16384, 128, 8, 128, 53248, 128_256), 405_853_388_800, _LLAMA31),
-    "DeepSeek-V3": RealModel(
-        Shape(61, 7168, 128, 1, 128, 2048, 129_280, d_latent=512, d_rope=64),
-        37_000_000_000,
-        "arXiv 2412.19437, section 4.2",
-    ),
-}
+
+REAL = {row["name"]: _real(row) for row in built_in_table("architectures.toml")["architectures"]}
 """Name → its row; `d_ff` of DeepSeek-V3, a mixture of experts, is one expert's."""

@@ -233,7 +233,8 @@ def test_tools_in_another_order_are_no_change(server: LocalServer) -> None:
     other = {**TOOL, "name": "note"}
     loop = Loop(server, bridge, tools=[TOOL, other])
     loop.say("One?")
-    loop.fields["tools"] = [other, TOOL]
+    loop.fields["tools"] = [other, {**TOOL, "input_schema": dict(reversed(TOOL["input_schema"].items()))}]
+    assert len(TOOL["input_schema"]) > 1
     loop.say("Two?")
     assert len(bridge.conversations) == 1 and not epochs(bridge.contexts[0])
     agree(bridge, server)

@@ -404,3 +404,31 @@ def test_an_empty_file_name_is_refused(command: tuple[str, str], run: Run, tmp_p
     ended = run(command[0], pi_session(tmp_path / "session.jsonl", 6), command[1], "")
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert f"{command[1]} names no file" in ended.err
+
+
+def metrics(sent: int, read: int, *engines: int, caching: str = "True") -> str:
+    """Two scrapes of a server with several engines."""
+    lines = []
+    for n in (1, 2):
+        lines.append(f"# 2026-04-09T0{n}:00:00Z")
+        lines.append(f'vllm:cache_config_info{{enable_prefix_caching="{caching}"}} 1.0')
+        for engine in engines:
+            labels = f'{{engine="{engine}",model_name="m"}}'
+            counts = {"prefix_cache_queries": sent, "prefix_cache_hits": read, "generation_tokens": 5}
+            lines += [f"vllm:{name}_total{labels} {n * count}" for name, count in counts.items()]
+    return "\n".join(lines) + "\n"
+
+
+def test_metrics_of_an_engine_say_what_its_operator_can_do(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "off.prom").write_text(metrics(0, 0, 0, caching="False"), "utf-8")
+    (tmp_path / "two.prom").write_text(metrics(9_000, 8_000, 0, 1), "utf-8")
+    ended = run("report", tmp_path / "off.prom")
+    off = 'refix caching is off (enable_prefix_caching="False"): start vLLM with'
+    assert f"P{off}" in " ".join(ended.out.split()) and f"p{off}" in ended.err and ended.code == 0
+    assert f"p{off}" in run("validate", tmp_path / "off.prom").err
+    ended = run("report", tmp_path / "two.prom")
+    assert (ended.code, ended.err) == (0, "")
+    shown = " ".join(ended.out.split())
+    assert "Metrics of an engine add calls up, so no miss can be named." in shown
+    assert "2 engines. Keep a conversation on one server: Route by session: vLLM router" in shown
+    assert "engines" not in run("report", tmp_path / "off.prom").out  # there is one

@@ -13,6 +13,7 @@ import subprocess
 import time
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -350,14 +351,14 @@ SERVED: dict[str, dict[str, Any]] = {
     "vllm": {"block_size": 8, "capacity_tokens": 800},
     "sglang": {"block_size": 2, "capacity_tokens": 700, "policy": "lfu"},
     "llamacpp": {"slots": 2, "host_tokens": 600},
-    "tiered": {"block_size": 16, "capacity_tokens": 480, "host_tokens": 640},
+    "tiered": {"block_size": 16, "capacity_tokens": 160, "host_tokens": 320, "disk_tokens": 640},
 }
 """Sizes at which the conversations do not fit."""
 ASKED = {
     "vllm": ["--block-size", 8, "--capacity", 100],
     "sglang": ["--block-size", 2, "--capacity", 350, "--policy", "lfu"],
     "llamacpp": ["--slots", 2, "--capacity", 600],
-    "tiered": ["--block-size", 16, "--capacity", 30, "--host-capacity", 40],
+    "tiered": ["--block-size", 16, "--capacity", 10, "--host-capacity", 20, "--disk-capacity", 40],
 }
 """The same as options, in blocks."""
 
@@ -450,11 +451,31 @@ def test_the_host_tier_holds_twice_the_capacity(run: Run, tmp_path: Path) -> Non
     assert figures(rows[0]) == figures(rows[1]) != figures(rows[2])
 
 
+def test_a_disk_is_a_third_tier(run: Run, tmp_path: Path) -> None:
+    """A disk that holds everything reads what a pool without end reads; one of a block, of what was used last, adds nothing."""
+    draw, prompts, lines = Random(3), [[n] for n in range(20)], []
+    for second in range(600):
+        prompt = draw.choice(prompts)
+        prompt.append(20 + second)
+        row = {"timestamp": second, "input_length": 512 * len(prompt), "output_length": 1, "hash_ids": prompt}
+        lines.append(json.dumps(row))
+    (tmp_path / "trace.jsonl").write_text("\n".join(lines), "utf-8")
+    trace, tiers = tmp_path / "trace.jsonl", ["--cache", "tiered", "--capacity", 40, "--host-capacity", 80]
+    endless = said(run, trace)
+    rows = [said(run, trace, *tiers, *disk) for disk in ([], *(["--disk-capacity", n] for n in (1, 200, 400, 10_000)))]
+    hits = [row["hit_blocks"] for row in rows]
+    assert hits[0] == hits[1] < hits[2] < hits[3] < hits[4] == endless["hit_blocks"]
+    alone = said(run, trace, "--cache", "vllm", "--capacity", 200)
+    assert hits[2] == alone["hit_blocks"]  # what the tiers above hold, the lowest has too
+    assert rows[4]["evictions"] == 0 < rows[3]["evictions"] < rows[2]["evictions"]
+
+
 SERVED_MISTAKES = {
     "another engine's option": (
         ["--cache", "llamacpp", "--block-size", "4"],
         "--block-size says nothing to llamacpp: leave it out",
     ),
+    "a disk of another engine": (["--disk-capacity", "4"], "--disk-capacity says nothing to vllm: leave it out"),
     "another engine's policy": (["--policy", "lfu"], "vllm has no policy 'lfu': use one of lru"),
     "no end": (["--capacity", "unbounded"], "give a number of blocks"),
     "many instances": (["--instances", "2"], "--instances says nothing to a ledger of token ids"),

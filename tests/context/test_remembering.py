@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from contextkit import AnthropicMessages, Context, OpenAIChat, OpenAIResponses, tool
+from contextkit.canonical import parse
 from contextkit.errors import FileMissing, UsageError
 from contextkit.log.entry import DateChanged, EffortChanged, FileChanged
 from contextkit.log.variation import Variation, repetition
@@ -224,6 +225,46 @@ def test_a_rut_is_seen_and_left_by_telling_results_in_other_forms() -> None:
     assert [varied.context.restore(entry)[0]["text"] for entry in results] == [
         "\n".join(f"order {number} line {line} was shipped" for line in range(9)) for number in range(30)
     ]
+
+
+TRACEBACK = "Traceback (most recent call last):\n  File \"run.py\", line 3, in <module>\nKeyError: 'city'"
+
+
+@every_wire
+def test_equal_errors_are_told_in_other_forms_where_that_is_asked_for_and_cost_nothing_in_the_cache(name: str) -> None:
+    def failing(variation: Variation | None) -> tuple[list[str], Loop]:
+        loop = Loop(PROVIDERS[name](), variation=variation)
+        loop.context.user("Go.")
+        texts = []
+        for _ in range(10):
+            entry = loop.browse(TRACEBACK, is_error=True)
+            assert parse(entry.body)["is_error"]
+            assert loop.context.restore(entry) == [{"type": "text", "text": TRACEBACK}]
+            texts.append(parse(entry.body)["content"][0]["text"])
+        usages = [loop.reply(("text", "Failed."))]
+        loop.context.user("And?")
+        usages.append(loop.reply(("text", "Still.")))
+        assert (usages[1].read or 0) >= 0.98 * (usages[0].prompt or 0)
+        return texts, loop
+
+    for quiet in None, Variation(7, is_always=True, introductions=True):
+        assert failing(quiet)[0] == [TRACEBACK] * 10
+    texts, loop = failing(Variation(7, errors=True))
+    assert all(len({*texts[n : n + 7]}) == 7 for n in range(4))
+    assert failing(Variation(7, errors=True))[0] == texts != failing(Variation(8, errors=True))[0]
+    again = Context(PROVIDERS[name](), log=loop.context.log)
+    assert again.request().body == loop.context.request().body
+
+
+def test_introductions_are_more_where_they_are_asked_for() -> None:
+    told = {}
+    for introductions in False, True:
+        loop = Loop(PROVIDERS["chat"](), variation=Variation(7, is_always=True, introductions=introductions))
+        loop.context.user("Go.")
+        forms = [parse(loop.browse("found").body).get("form", "plain") for _ in range(60)]
+        told[introductions] = {form.split()[0] for form in forms}
+    more = {"returned", "output", "gave", "from"}
+    assert not told[False] & more and told[True] - told[False] == more
 
 
 def test_what_needs_a_memory_says_so() -> None:

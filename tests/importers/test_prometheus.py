@@ -82,3 +82,34 @@ def test_what_the_engine_does_not_count_is_unknown(tmp_path: Path) -> None:
     text = f"vllm:generation_tokens_total{LABELS} 5\nvllm:generation_tokens_total{LABELS} 9\n"
     [row] = rows(put(tmp_path / "a.prom", text))
     assert row.usage == Usage(output=4)
+
+
+OFF = 'vllm:cache_config_info{block_size="16",enable_prefix_caching="False",engine="0"} 1.0\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            OFF + page(0, 0, 5) + OFF.replace("False", "True"),
+            'is off (enable_prefix_caching="False"): start vLLM with `--e',
+        ),
+        (page(0, 0, 1) + page(0, 0, 2), "seems off (tokens were generated, no prompt was looked up): start vLLM with"),
+        (
+            page(50_000, 0, 1) + page(150_000, 0, 2),
+            "may be off, or no two prompts begin alike (0 of 150,000 tokens read)",
+        ),
+        (
+            "sglang:prompt_tokens_total 150000\nsglang:cached_tokens_total 0\n",
+            "may be off, or no two prompts begin alike (0 of 150,000 tokens read): start SGLang without `--disable-radix-c",
+        ),
+        (OFF.replace("False", "True") + page(150_000, 16, 2), ""),
+        (page(0, 0, 0) + page(99_999, 0, 0), ""),
+        ("sglang:prompt_tokens_total 150000\n", ""),
+    ],
+)
+def test_an_engine_without_prefix_caching_is_said_once(tmp_path: Path, text: str, said: str) -> None:
+    faults = Faults()
+    rows(put(tmp_path / "a.prom", text + text), faults)
+    about = [fault.what for fault in faults.kept if fault.what.startswith("prefix caching")]
+    assert len(about) == bool(said) and all(said in what for what in about)

@@ -412,7 +412,7 @@ class Composition:
             clock=lambda: self.clock_at,
             phases=self.table,
             memory=memory,
-            variation=Variation(3, is_always=True) if setup.varies else None,
+            variation=Variation(3, is_always=True, errors=True, introductions=True) if setup.varies else None,
             compact=policy,
             budget=self.budget,
             agents=AgentLimits(depth=2, count=8, wait_seconds=0),

@@ -150,3 +150,8 @@ def test_an_open_call_of_a_late_tool_is_still_open_after_a_switch_and_a_crash(na
     assert [(call.name, call.refusal) for call in main.context.calls] == [("weather", None)]
     composition.run([("crash", 0), ("run_calls", 0, [("plain", "rain")])])
     assert composition.ran == ["weather"]
+
+
+def test_a_late_tool_that_a_new_endpoint_may_call_by_name_is_withdrawn_before_a_crash_too() -> None:
+    setup = Setup("compatible-kimi", has_phases=True, has_memory=True, drops_reasoning=True, plan_stays=True)
+    Composition(setup).run([("late", 0, 2, False), ("switch", 0, "responses-explicit"), ("crash", 4)])

@@ -81,7 +81,9 @@ class Remembering(Conversation):
             "clock": lambda: self.clock_at,
             "memory": self.memory,
         }
-        self.context = Context(self.provider, variation=Variation(3, is_always=True), **given)
+        self.context = Context(
+            self.provider, variation=Variation(3, is_always=True, errors=True, introductions=True), **given
+        )
         self.context.user("Find the three cheapest GPUs.")
 
     def _news(self, change: Any) -> None:
@@ -144,7 +146,7 @@ def test_what_is_sent_is_accepted_billed_as_predicted_and_the_same_from_the_log(
         REMEMBERING[name](),
         log=conversation.context.log,
         memory=conversation.memory,
-        variation=Variation(3, is_always=True),
+        variation=Variation(3, is_always=True, errors=True, introductions=True),
     )
     assert again.request().body == conversation.context.request().body
 

@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 
 from contextkit.errors import UsageError
 from contextkit.log.log import Log
-from contextkit.log.variation import FORMS, Steps, Variation, grams_of, likeness, repetition, unvaried, varied
+from contextkit.log.variation import (
+    ERROR_FORMS,
+    FORMS,
+    INTRODUCED_FORMS,
+    Steps,
+    Variation,
+    grams_of,
+    likeness,
+    repetition,
+    unvaried,
+    varied,
+)
 
 BREAKS = ["", "\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\n\n", " | ", "> ", "* "]
 BREAKS += ["</look>", "   1 | a"]
@@ -38,7 +49,7 @@ def result(content: list[Any], name: str = "look", *, is_error: bool = False) ->
 @given(PARTS, NAMES, st.booleans())
 def test_every_form_of_every_text_is_undone_exactly(parts: list[Any], name: str, is_error: bool) -> None:
     body = result(parts, name, is_error=is_error)
-    for form in FORMS:
+    for form in {**INTRODUCED_FORMS, **ERROR_FORMS}:
         told = varied(body, form)
         assert unvaried(json.loads(json.dumps(told))) == parts  # as a log gives it back
         assert {**told, "content": parts, "form": None} == {**body, "form": None}
@@ -46,22 +57,21 @@ def test_every_form_of_every_text_is_undone_exactly(parts: list[Any], name: str,
 
 @given(TEXT)
 def test_forms_tell_one_text_in_as_many_ways(text: str) -> None:
-    told = {varied(result([{"type": "text", "text": text}]), form)["content"][0]["text"] for form in FORMS}
-    assert len(told) == len(FORMS) and text in told
+    for forms in FORMS, INTRODUCED_FORMS, ERROR_FORMS:
+        told = {varied(result([{"type": "text", "text": text}]), form)["content"][0]["text"] for form in forms}
+        assert len(told) == len(forms) > 2 * Variation(1).window and text in told
 
 
-def test_errors_and_results_without_text_stay_as_they_are() -> None:
-    for body in (
-        result([{"type": "text", "text": "no such file"}], is_error=True),
-        result([{"type": "image", "data": "AA"}]),
-        result([]),
-    ):
+def test_results_without_text_stay_as_they_are() -> None:
+    for body in result([{"type": "image", "data": "AA"}]), result([]):
         assert all(varied(body, form) is body for form in FORMS)
 
 
 CHOOSE = """
 from contextkit.log.variation import FORMS, Variation, grams_of
-chosen = [Variation(seed).form(f"toolu_{n}", list(FORMS)[n % 16 : n % 16 + 6]) for seed in (0, 7) for n in range(200)]
+recent = [list(FORMS)[n % 16 : n % 16 + 6] for n in range(200)]
+ways = [Variation(0), Variation(7), Variation(7, introductions=True)]
+chosen = [one.form(f"toolu_{n}", recent[n], is_error=is_error) for one in ways for is_error in (False, True) for n in range(200)]
 print(chosen, sorted(grams_of("read page 3 of 9, naïve → done")))
 """
 
@@ -79,10 +89,19 @@ def test_a_choice_is_the_same_in_every_process() -> None:
     assert len(seen) == 1
 
 
-@given(st.integers(), st.text(max_size=20), st.lists(st.sampled_from(list(FORMS)), max_size=20))
-def test_a_form_is_none_of_the_recent_ones_while_there_is_another(seed: int, call_id: str, recent: list[str]) -> None:
-    form = Variation(seed).form(call_id, recent)
-    assert form in FORMS and (form not in recent or set(recent) == set(FORMS))
+@given(
+    st.integers(),
+    st.text(max_size=20),
+    st.lists(st.sampled_from(list({**INTRODUCED_FORMS, **ERROR_FORMS})), max_size=20),
+    st.booleans(),
+)
+def test_a_form_is_none_of_the_recent_ones_while_there_is_another(
+    seed: int, call_id: str, recent: list[str], introduces: bool
+) -> None:
+    one = Variation(seed, introductions=introduces)
+    for forms, is_error in (INTRODUCED_FORMS if introduces else FORMS, False), (ERROR_FORMS, True):
+        form = one.form(call_id, recent, is_error=is_error)
+        assert form in forms and (form not in recent or set(forms) <= set(recent))
 
 
 def test_steps_that_differ_in_numbers_only_are_a_rut_and_others_are_none() -> None:

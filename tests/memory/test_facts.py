@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from contextkit.errors import LogCorrupt, LogLocked, NotSerialisable, UsageError
 from contextkit.log.log import Log
+from contextkit.memory.facts.fact import ALIAS, MOST_NAMED, Fact
 from contextkit.memory.facts.facts import Facts
 from contextkit.memory.recall import recall
 from contextkit.memory.search.index import Index
@@ -119,6 +121,125 @@ def test_learning_more_changes_nothing_that_was_known_before_and_deletes_nothing
     keep(facts, later, len(learned))
     assert ([facts.true_at(moment, 8.0) for moment in range(9)], facts.about("Anna", 8.0)) == before
     assert episodes <= {one.episode for one in facts.about("Anna")}
+
+
+NAMES = ("Anna", "Annie", "A. Rossi", "Bob")
+
+
+@st.composite
+def aliases_of(draw: st.DrawFn) -> list[tuple[str, str]]:
+    """Entity and alias, each name the alias of one at most."""
+    names = draw(st.permutations(NAMES))
+    return [(names[draw(st.integers(0, n - 1))], names[n]) for n in range(1, draw(st.integers(1, len(names))))]
+
+
+@settings(max_examples=n_examples(40, 1_500), deadline=None)
+@given(
+    st.lists(st.tuples(TOLD, st.sampled_from(NAMES), st.sampled_from([*NAMES, "x"])), max_size=8),
+    aliases_of(),
+    st.lists(MOMENTS, min_size=3, max_size=3),
+)
+def test_facts_told_under_an_alias_are_those_of_the_entity(
+    learned: list[tuple[Told, str, str]], aliases: list[tuple[str, str]], moments: list[float]
+) -> None:
+    """Oracle: the facts known at a moment, told again under the entity's first name; and a search through them all."""
+    facts = Facts()
+    for number, (told, subject, value) in enumerate(learned):
+        keep(facts, replace(told, subject=subject, value=told.value and value), number)
+    for (name, alias), at in zip(aliases, moments, strict=False):
+        facts.learn(name, ALIAS, alias, episode="alias", at=at)
+    for known_at in (0.0, 4.0, math.inf):
+        owner = {alias: name for (name, alias), at in zip(aliases, moments, strict=False) if at <= known_at}
+
+        def entity(name: str, owner: dict[str, str] = owner) -> str:
+            return entity(owner[name]) if name in owner else name
+
+        plain = Facts()
+        for number, (told, subject, value) in enumerate(learned):
+            if told.at <= known_at:
+                keep(plain, replace(told, subject=entity(subject), value=told.value and value), number)
+        everything = [fact for name in {*map(entity, NAMES)} for fact in plain.about(name) if fact.subject == name]
+        for name in NAMES:
+            same = {one for one in NAMES if entity(one) == entity(name)}
+            assert set(facts.names(name, known_at)) == same and facts.names(name, known_at)[0] == entity(name)
+            found = [fact for fact in facts.about(name, known_at) if fact.relation != ALIAS]
+            assert sorted(map(told_as, found)) == sorted(
+                told_as(fact) for fact in everything if fact.subject in same or fact.value in same
+            )
+            assert [entity(fact.subject) in same for fact in found] == sorted(
+                (entity(fact.subject) in same for fact in found), reverse=True
+            )
+            for moment in (0.0, 3.0, math.inf):
+                assert sorted(map(told_as, facts.true_at(moment, known_at, subject=name))) == sorted(
+                    told_as(fact)
+                    for fact in facts.about(name, known_at)
+                    if entity(fact.subject) == entity(name) and fact.holds_at(moment)
+                )
+
+
+def told_as(fact: Fact) -> tuple[str, str, float, float]:
+    """A fact without the name that its subject was given."""
+    return fact.episode, str(fact.value), fact.valid_from, math.inf if fact.valid_to is None else fact.valid_to
+
+
+def test_an_entity_is_found_as_subject_and_as_object_by_every_name() -> None:
+    facts = Facts()
+    facts.learn("Bob", "manages", "Annie", valid_from=5.0, episode="entry/1", at=5.0)
+    facts.learn("Anna", "lives in", "Paris", valid_from=5.0, episode="entry/2", at=6.0)
+    assert [fact.relation for fact in facts.about("Anna")] == ["lives in"]
+    facts.learn("Anna", ALIAS, "Annie", episode="entry/3", at=7.0)
+    facts.learn("Annie", "lives in", "Rome", valid_from=8.0, episode="entry/4", at=8.0)
+    for name in ("Anna", "Annie"):
+        assert [(fact.subject, fact.value) for fact in facts.about(name) if fact.relation != ALIAS] == [
+            ("Anna", "Paris"),
+            ("Annie", "Rome"),
+            ("Bob", "Annie"),
+        ]
+        assert [fact.value for fact in facts.true_at(9.0, subject=name, relation="lives in")] == ["Rome"]
+    assert [fact.relation for fact in facts.about("Anna", known_at=6.5)] == ["lives in"]
+    assert "Bob manages" in recall(Index(), facts, "who is over Anna?")
+    with pytest.raises(UsageError, match="already is a name of 'Anna'"):
+        facts.learn("Carl", ALIAS, "Annie", episode="entry/5", at=9.0)
+    with pytest.raises(UsageError, match="already is a name"):
+        facts.learn("Annie", ALIAS, "Anna", episode="entry/5", at=9.0)
+    facts.end("Anna", ALIAS, "Annie", valid_to=-math.inf, episode="entry/6", at=10.0)  # it never was
+    assert facts.names("Annie") == ["Annie"] and facts.names("Annie", known_at=9.5) == ["Anna", "Annie"]
+    facts.learn("Carl", ALIAS, "Annie", episode="entry/7", at=11.0)
+    assert facts.names("Annie") == ["Carl", "Annie"]
+
+
+@settings(max_examples=n_examples(20, 500), deadline=None)
+@given(st.lists(TOLD, max_size=9), st.randoms())
+def test_groups_are_who_has_the_value_and_equal_facts_give_equal_digests(learned: list[Told], random: Random) -> None:
+    facts = Facts()
+    for number, told in enumerate(learned):
+        keep(facts, told, number)
+    for moment, known_at in ((3.0, 5.0), (math.inf, math.inf)):
+        groups = facts.groups("lives in", moment, known_at)
+        true = facts.true_at(moment, known_at)
+        members = {(fact.value, fact.subject) for fact in true if fact.relation == "lives in"}
+        assert {(group.name, member) for group in groups for member in group.members} == members
+        again = Facts()
+        for number, fact in enumerate(random.sample(true, len(true))):
+            again.learn(
+                fact.subject, fact.relation, fact.value, episode=f"entry/{number}", at=fact.learned_at, is_beside=True
+            )
+        assert [group.digest for group in again.groups("lives in")] == [group.digest for group in groups]
+
+
+def test_a_digest_is_short_and_counts_what_it_leaves_out() -> None:
+    facts = Facts()
+    for number in range(100):
+        facts.learn(f"{number:02}", "works at", "Acme", episode="e", at=float(number))
+        facts.learn(f"{number:02}", "has", {"cards": number // 60}, episode="e", at=float(number))
+        facts.learn(f"{number:02}", f"likes {number % 20}", number, episode="e", at=float(number))
+    [group] = facts.groups("works at")
+    lines = group.digest.splitlines()
+    assert lines[:2] == [
+        f"works at Acme: 00, 01, 02, 03, 04, 05, 06, 07 and {100 - MOST_NAMED} more",
+        '- has: {"cards":0} (60), {"cards":1} (40)',
+    ]
+    assert lines[-2:] == ["- and 13 more relations", "learned 1970-01-01 to 1970-01-01"] and len(lines) == 11
 
 
 def test_a_contradiction_ends_the_older_fact_and_says_which_ended_it() -> None:

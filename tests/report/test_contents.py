@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from html import unescape
+from random import Random
+from statistics import median
 
 import pytest
 
@@ -53,6 +55,50 @@ def test_missing_usage_is_not_told_as_a_missing_price() -> None:
         )
         assert "no list price" not in shown and "genai-prices" not in shown and "price unknown" not in shown
     assert json.loads(document(made))["calls_without_usage"] == {"nobody-lists-this": 3}
+
+
+def waits_of(*waits: tuple[int, float | None]) -> Iterator[Record]:
+    """A call for each (share of its prompt read in %, seconds to the first byte)."""
+    for number, (share, wait) in enumerate(waits):
+        at, usage = 1_775_696_400.0 + 100 * number, Usage(1_000 - 10 * share, 10 * share, 0, 0, 10)
+        first = None if wait is None else at + wait
+        yield ModelCall(f"c{number}", "s", "m", at, first, at + 99, "openai", "gpt-5.1", None, usage, None, None)
+
+
+def test_waits_for_the_first_token_are_told_apart_by_what_was_read() -> None:
+    draw = Random(5)
+    reading = [(draw.randint(50, 99), draw.lognormvariate(-0.5, 0.8)) for _ in range(501)]
+    others = [(draw.randint(0, 49), draw.lognormvariate(1.2, 0.8)) for _ in range(301)]
+    unknown = [(90, None), (90, 0.0), (90, 99.0), (0, -5.0)]  # not recorded, or the reply came in one piece
+    made = report_of(waits_of(*draw.sample([*reading, *others, *unknown], 806)))
+    waits = json.loads(document(made))["first_tokens"]
+    exact = [median(wait for _, wait in some) for some in (reading, others)]
+    assert [waits["calls_reading"], waits["calls_other"]] == [501, 301]
+    assert [waits["reading_seconds"], waits["other_seconds"]] == pytest.approx(exact, rel=0.02)
+    assert waits["difference_seconds"] == pytest.approx(exact[1] - exact[0], rel=0.04)
+    line = (
+        f"first token, in the median: about {waits['reading_seconds']:.2f} s in 501 calls that read at least half of their "
+        f"prompt, about {waits['other_seconds']:.2f} s in 301 calls that read less, {waits['difference_seconds']:.2f} s more"
+    )
+    assert all(line in unescape(shown) for shown in everywhere(made))
+    ahead = Gathering()
+    ahead.add_all(analyzed_calls(waits_of((90, 1.0))))
+    ahead.copied().add_all(analyzed_calls(waits_of((90, 8.0))))
+    alone = ahead.contents("one").summary.first_tokens
+    assert alone is not None and (alone.calls_reading, alone.calls_other, alone.other_seconds) == (1, 0, None)
+    assert "in 1 call that read at least half of their prompt\n" in text(ahead.contents("one"), 200, is_verbose=True)
+    assert "in 1 call" not in text(ahead.contents("one"), 200)  # not on the first screen
+
+
+def test_the_input_for_each_output_token() -> None:
+    made = report_of(calls_of("claude-opus-4-5", Usage(10, 8_970, 1_020, 0, 90), Usage(0, 9_900, 100, 0, 110)))
+    assert all("input to output: 100 : 1" in unescape(shown) for shown in everywhere(made))
+    shown = json.loads(document(made))
+    assert shown["total"]["input_to_output"] == 100.0 and shown["first_tokens"]["calls_reading"] == 2
+    silent = json.loads(document(report_of(calls_of("claude-opus-4-5", None))))
+    assert silent["total"]["input_to_output"] is None and silent["first_tokens"] is None
+    nothing = report_of(calls_of("claude-opus-4-5", None))
+    assert not any("input to output" in shown or "first token" in shown for shown in everywhere(nothing))
 
 
 def test_what_is_missing_is_counted_by_model() -> None:

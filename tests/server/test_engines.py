@@ -37,7 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "vllm": {"block_size": 4, "capacity_tokens": 600},
     "sglang": {"block_size": 2, "capacity_tokens": 600},
     "llamacpp": {"slots": 2, "host_tokens": 600, "cache_reuse": 8},
-    "tiered": {"block_size": 8, "capacity_tokens": 300, "host_tokens": 500},
+    "tiered": {"block_size": 8, "capacity_tokens": 100, "host_tokens": 300, "disk_tokens": 500},
 }
 """Sizes at which a few conversations do not fit."""
 ALL = tuple(ENGINES)

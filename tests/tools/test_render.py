@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from contextkit.errors import ToolRefusal
+from contextkit.errors import InvalidContent, ToolRefusal
 from contextkit.tools import render
 from contextkit.tools.render import answer, render_error, render_result
 
@@ -250,3 +250,24 @@ class Speechless(Exception):
 def test_error_is_type_and_message(error: BaseException, text: str) -> None:
     assert render_error(error) == text
     assert render_error(error).encode()
+
+
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=3), inside, max_size=4),
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), DATA, max_size=4), st.randoms(use_true_random=False))
+def test_sorted_keys_make_one_text_of_one_value(value: dict[str, Any], order: Any) -> None:
+    def shuffled(inside: Any) -> Any:
+        if isinstance(inside, dict):
+            return {key: shuffled(inside[key]) for key in order.sample(list(inside), len(inside))}
+        return [shuffled(one) for one in inside] if isinstance(inside, list) else inside
+
+    try:
+        [part] = render_result(value, sort_keys=True)
+    except InvalidContent:
+        return
+    assert render_result(shuffled(value), sort_keys=True) == [part]
+    assert json.loads(part["text"]) == json.loads(render_result(value)[0]["text"])

@@ -29,13 +29,14 @@ class Listed:
     def __init__(self, *names: str, endless: bool = False) -> None:
         self.tools = {name: f"Does {name}." for name in names}
         self.endless = endless
+        self.schema: dict[str, Any] = SCHEMA
         self.n_pages = 0
         self.server = servers.Server("listed", on_list_tools=self._list, on_call_tool=self._call)
 
     async def _list(self, context: Any, params: Any) -> Any:
         self.n_pages += 1
         start = int(params.cursor) if params is not None and params.cursor else 0
-        rows = [types.Tool(name=name, description=text, input_schema=SCHEMA) for name, text in self.tools.items()]
+        rows = [types.Tool(name=name, description=text, input_schema=self.schema) for name, text in self.tools.items()]
         after = None if start + 2 >= len(rows) else str(start + 2)
         return types.ListToolsResult(tools=rows[start : start + 2], next_cursor="0" if self.endless else after)
 
@@ -146,6 +147,23 @@ def test_another_order_is_no_change() -> None:
     assert (
         ToolsChanged.between(Toolbox([{"name": "a"}, {"name": "b"}]), Toolbox([{"name": "b"}, {"name": "a"}])) is None
     )
+
+
+def test_a_server_connected_again_with_its_keys_in_another_order_keeps_its_bytes() -> None:
+    def schema(kind: str, *, is_other: bool) -> dict[str, Any]:
+        x = {"title": "X", "type": kind} if is_other else {"type": kind, "title": "X"}
+        return {"type": "object", "properties": {"x": x}}
+
+    listed, tools = Listed("a", "b"), ServerTools()
+    listed.schema = schema("integer", is_other=False)
+    first = talk(listed.server, tools.read)
+    listed.schema = schema("integer", is_other=True)
+    assert talk(listed.server, Toolbox.from_mcp).digest != first.digest
+    assert talk(listed.server, tools.read).digest == first.digest
+    assert ToolsChanged.between(first, talk(listed.server, Toolbox.from_mcp)) is None
+    listed.schema = schema("number", is_other=True)
+    event = ToolsChanged.between(first, talk(listed.server, Toolbox.from_mcp))
+    assert event is not None and [tool.name for tool in event.changed] == ["a", "b"]
 
 
 def test_what_is_no_session() -> None:

@@ -1,14 +1,22 @@
-"""One fact: what, about whom, true from when to when, learned when and from where.
+"""One fact: what, about whom, true from when to when, learned when and from where; and a group of what facts are about.
 
-Takes and gives values; knows nothing of storage or of other facts.
+Takes and gives values; knows nothing of storage.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Self
 
 from contextkit.canonical import Json, canonical
+
+ALIAS = "also known as"
+"""The relation whose value is another name of the subject."""
+MOST_NAMED = 8
+"""Of members, relations, and values of a relation that a digest names; the rest is a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,50 @@ class Fact:
         until = "" if self.valid_to is None else f" until {day(self.valid_to)}"
         value = canonical(self.value).decode()
         return f"{self.subject} {self.relation} {value}, {since}{until} (learned {day(self.learned_at)} from {self.episode})"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Entities that have one value in a relation, with a digest made without a model: equal facts give equal text."""
+
+    relation: str
+    name: str
+    """The value that its members have."""
+    members: tuple[str, ...]
+    """By name."""
+    digest: str
+    """Who they are, what is true of how many of them, and when that was learned."""
+
+    @classmethod
+    def of(cls, relation: str, name: str, members: Sequence[str], facts: Sequence[Fact]) -> Self:
+        """Make a group and its digest from all facts of its members."""
+        values: dict[str, Counter[str]] = {}
+        texts = {
+            (
+                fact.subject,
+                fact.relation,
+                fact.value if isinstance(fact.value, str) else canonical(fact.value, sort=True).decode(),
+            )
+            for fact in facts
+        }
+        for _, other, text in texts:
+            if other not in (relation, ALIAS):
+                values.setdefault(other, Counter())[text] += 1
+        lines = [f"{relation} {name}: {_named(members)}"]
+        ranked = sorted(values.items(), key=lambda pair: (-pair[1].total(), pair[0]))
+        for other, counts in ranked[:MOST_NAMED]:
+            common = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+            lines.append(f"- {other}: {_named([text if n == 1 else f'{text} ({n})' for text, n in common])}")
+        if len(ranked) > MOST_NAMED:
+            lines.append(f"- and {len(ranked) - MOST_NAMED} more relations")
+        times = [fact.learned_at for fact in facts]
+        lines.append(f"learned {day(min(times))} to {day(max(times))}")
+        return cls(relation, name, tuple(members), "\n".join(lines))
+
+
+def _named(texts: Sequence[str]) -> str:
+    more = len(texts) - MOST_NAMED
+    return ", ".join(texts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def day(seconds: float) -> str:

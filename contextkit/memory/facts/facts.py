@@ -9,6 +9,10 @@ Of a slot, as known at k, only what was learned up to k counts. Of this, what be
 equals, is what holds at t, if it has not ended. So a fact ends where the next one begins, in time and not in the order
 of learning: something learned late, which was true earlier, ends what began before it and is ended by what began after
 it. What ended is not taken up again: who moved out has moved out.
+
+An entity has several names where `ALIAS` facts say so. Names are resolved when facts are read, with the aliases known
+at the time asked about, so what was told under any of its names falls into one slot, and an alias learned later changes
+nothing that was known before.
 """
 
 from __future__ import annotations
@@ -26,10 +30,8 @@ from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import LogCorrupt, UsageError
 from contextkit.log.entry import Entry
 from contextkit.log.log import Log
-from contextkit.memory.facts.fact import Fact
+from contextkit.memory.facts.fact import ALIAS, Fact, Group
 
-_Slot = tuple[str, str, str]
-"""Subject, relation, and for a fact beside others its value as JSON."""
 _ALWAYS = "-inf"
 """How it is written that a fact began with time: JSON has no infinity."""
 
@@ -45,6 +47,8 @@ class Facts:
     (['Rome'], ['Paris'])
     >>> [(fact.value, fact.valid_to) for fact in facts.about("Anna")]
     [('Paris', 200.0), ('Rome', None)]
+    >>> [fact.subject for fact in facts.about("Rome")]
+    ['Anna']
     """
 
     def __init__(self, log: Log | None = None) -> None:
@@ -55,7 +59,11 @@ class Facts:
         self.log = Log() if log is None else log
         """What was learned, in order."""
         self._lock = Lock()
-        self._slots: dict[str, dict[_Slot, list[Fact]]] = {}
+        # By subject, relation, and for a fact beside others its value as JSON:
+        self._slots: dict[str, dict[str, dict[str, list[Fact]]]] = {}
+        # By text value and by alias: of whom it was told, in order.
+        self._subjects: dict[str, dict[str, None]] = {}
+        self._owners: dict[str, dict[str, None]] = {}
         for entry in self.log:
             self._take(entry)
 
@@ -84,13 +92,17 @@ class Facts:
         """Keep a fact, durably; gives it as it stands now, ended where something known begins later.
 
         `at` is when it was learned. Without `valid_from` it was always true. `is_beside`: it holds beside other values
-        of the relation (who likes tea may like coffee), and contradicts only itself. Raises `UsageError` for times that
-        are none, and `NotSerialisable`.
+        of the relation (who likes tea may like coffee), and contradicts only itself. With the relation `ALIAS`, `value`
+        is another name of `subject`, beside others. Raises `UsageError` for times that are none and for a name that
+        another entity has, and `NotSerialisable`.
         """
         if value is None:
             raise UsageError(
                 f"{subject!r} {relation!r} null says nothing: to say that it is true no more, use facts.end(...)"
             )
+        if relation == ALIAS:
+            is_beside = True
+            self._check_alias(subject, value)
         return self._keep(subject, relation, value, valid_from, valid_to, episode, at, is_beside)
 
     def end(self, subject: str, relation: str, value: Json = None, *, valid_to: float, episode: str, at: float) -> None:
@@ -109,18 +121,64 @@ class Facts:
         """
         with self._lock:
             subjects = [subject] if subject is not None else list(self._slots)
-        facts = (fact for one in subjects for fact in self._facts_at(one, known_at) if fact.holds_at(moment))
+            entities = dict.fromkeys(self._entity(one, known_at) for one in subjects)
+            facts = [fact for one in entities for fact in self._facts_of(one, known_at) if fact.holds_at(moment)]
         return sorted(
             (fact for fact in facts if relation in (None, fact.relation)),
             key=lambda fact: (fact.subject, fact.relation, fact.sequence),
         )
 
-    def about(self, subject: str, known_at: float = math.inf) -> list[Fact]:
-        """All that was known of `subject` at `known_at`, what has ended too; by relation, then by the time it began."""
-        return sorted(
-            self._facts_at(subject, known_at),
-            key=lambda fact: (fact.relation, fact.valid_from, fact.learned_at, fact.sequence),
-        )
+    def about(self, name: str, known_at: float = math.inf) -> list[Fact]:
+        """All that was known of an entity at `known_at`, by any of its names, what has ended too.
+
+        First the facts whose subject it is, then those whose value it is; by relation, then by the time they began.
+        """
+        with self._lock:
+            names = self._names(name, known_at)
+            others = dict.fromkeys(
+                self._entity(subject, known_at) for one in names for subject in self._subjects.get(one, ())
+            )
+            found = [(False, fact) for fact in self._facts_of(names[0], known_at)]
+            for other in others:
+                if other != names[0]:
+                    found += [(True, fact) for fact in self._facts_of(other, known_at) if fact.value in names]
+        found.sort(key=lambda pair: (pair[0], pair[1].relation, *_order(pair[1])))
+        return [fact for _, fact in found]
+
+    def names(self, name: str, known_at: float = math.inf) -> list[str]:
+        """Every name of the entity that goes by `name`, as known at `known_at`; first the one that is no alias."""
+        with self._lock:
+            return self._names(name, known_at)
+
+    def groups(self, relation: str, moment: float = math.inf, known_at: float = math.inf) -> list[Group]:
+        """The entities that had the same value in `relation` at `moment`, with a digest of what else was true of them.
+
+        By name of the group.
+
+        >>> facts = Facts()
+        >>> for who, city in (("Anna", "Rome"), ("Bob", "Oslo"), ("Carl", "Rome")):
+        ...     _ = facts.learn(who, "works at", "Acme", episode="e", at=0.0)
+        ...     _ = facts.learn(who, "lives in", city, episode="e", at=86_400.0)
+        >>> print(facts.groups("works at")[0].digest)
+        works at Acme: Anna, Bob, Carl
+        - lives in: Rome (2), Oslo
+        learned 1970-01-01 to 1970-01-02
+        """
+        true = self.true_at(moment, known_at)
+        of: dict[str, list[Fact]] = {}
+        members: dict[str, set[str]] = {}
+        with self._lock:
+            for fact in true:
+                entity = self._entity(fact.subject, known_at)
+                of.setdefault(entity, []).append(replace(fact, subject=entity))
+                if fact.relation == relation:
+                    value = fact.value
+                    name = self._entity(value, known_at) if isinstance(value, str) else canonical(value).decode()
+                    members.setdefault(name, set()).add(entity)
+        return [
+            Group.of(relation, name, sorted(found), [fact for one in found for fact in of[one]])
+            for name, found in sorted(members.items())
+        ]
 
     def __len__(self) -> int:
         """How much was learned, ends included."""
@@ -165,20 +223,62 @@ class Facts:
         }
         with self._lock:
             fact = self._take(self.log.append("notice", {"text": f"{subject} {relation}", "fact": told}, at))
-        return next((known for known in self._facts_at(subject, math.inf) if known.sequence == fact.sequence), fact)
+            entity = self._entity(subject, math.inf)
+            return next(
+                (known for known in self._facts_of(entity, math.inf, relation) if known.sequence == fact.sequence), fact
+            )
 
     def _take(self, entry: Entry) -> Fact:
         """Put an entry where it is looked up."""
-        slot, fact = _read(entry)
-        learned = self._slots.setdefault(fact.subject, {}).setdefault(slot, [])
+        beside, fact = _read(entry)
+        learned = self._slots.setdefault(fact.subject, {}).setdefault(fact.relation, {}).setdefault(beside, [])
         learned.append(fact)
-        learned.sort(key=lambda one: (one.valid_from, one.learned_at, one.sequence))
+        learned.sort(key=_order)
+        if isinstance(fact.value, str):
+            for told_of in (self._subjects, self._owners) if fact.relation == ALIAS else (self._subjects,):
+                told_of.setdefault(fact.value, {})[fact.subject] = None
         return fact
 
-    def _facts_at(self, subject: str, known_at: float) -> Iterator[Fact]:
+    def _facts_of(self, entity: str, known_at: float, relation: str | None = None) -> Iterator[Fact]:
+        """Facts told under any name of an entity, each ended by what contradicts it."""
+        merged: dict[tuple[str, str], list[Fact]] = {}
+        for name in self._names(entity, known_at):
+            for key, slots in self._slots.get(name, {}).items():
+                if relation in (None, key):
+                    for beside, learned in slots.items():
+                        merged.setdefault((key, beside), []).extend(learned)
+        for slot in merged.values():
+            yield from _intervals(sorted((fact for fact in slot if fact.learned_at <= known_at), key=_order))
+
+    def _aliases(self, subject: str, known_at: float) -> dict[str, None]:
+        """Names told of `subject` that were not taken back: an end at its beginning says that it never was one."""
+        slots = self._slots.get(subject, {}).get(ALIAS, {}).values()
+        facts = (fact for slot in slots for fact in _intervals([one for one in slot if one.learned_at <= known_at]))
+        return {fact.value: None for fact in facts if isinstance(fact.value, str) and fact.valid_to != fact.valid_from}
+
+    def _entity(self, name: str, known_at: float) -> str:
+        """The name that is no alias of the entity that goes by `name`; where two claim one name, the last told."""
+        passed = set[str]()
+        while name not in passed:
+            passed.add(name)
+            owners = reversed(self._owners.get(name, {}))
+            name = next((owner for owner in owners if name in self._aliases(owner, known_at)), name)
+        return name
+
+    def _names(self, name: str, known_at: float) -> list[str]:
+        names = [self._entity(name, known_at)]
+        for one in names:
+            names += [alias for alias in self._aliases(one, known_at) if alias not in names]
+        return names
+
+    def _check_alias(self, subject: str, alias: Json) -> None:
+        _check_words(subject=subject, value=alias)
         with self._lock:
-            slots = [list(learned) for learned in self._slots.get(subject, {}).values()]
-        return (fact for slot in slots for fact in _intervals([fact for fact in slot if fact.learned_at <= known_at]))
+            entity, owner = self._entity(subject, math.inf), self._entity(str(alias), math.inf)
+        if entity == alias or owner not in (entity, alias):
+            raise UsageError(
+                f"{alias!r} already is a name of {owner!r}: end that before it becomes one of {subject!r}"[:200]
+            )
 
 
 def _check_words(**words: object) -> None:
@@ -197,6 +297,10 @@ def _check_times(valid_from: float, valid_to: float, at: float) -> None:
         raise UsageError(f"a fact that begins at {valid_from} cannot end at {valid_to}: it would be true at no moment")
 
 
+def _order(fact: Fact) -> tuple[float, float, int]:
+    return fact.valid_from, fact.learned_at, fact.sequence
+
+
 def _intervals(slot: list[Fact]) -> Iterator[Fact]:
     """The facts of a slot, each ended where the next begins; ends, which have no value, are left out."""
     for fact, follower in zip_longest(slot, slot[1:]):
@@ -208,8 +312,8 @@ def _intervals(slot: list[Fact]) -> Iterator[Fact]:
             yield replace(fact, valid_to=follower.valid_from, ended_by=follower.sequence)
 
 
-def _read(entry: Entry) -> tuple[_Slot, Fact]:
-    """Slot and fact of an entry; the fact of an end has no value."""
+def _read(entry: Entry) -> tuple[str, Fact]:
+    """Value beside others as JSON, else "", and fact of an entry; the fact of an end has no value."""
     try:
         told = parse(entry.body)["fact"]
         beside = canonical(told["value"], sort=True).decode() if told["is_beside"] else ""
@@ -228,4 +332,4 @@ def _read(entry: Entry) -> tuple[_Slot, Fact]:
         raise LogCorrupt(
             f"entry {entry.sequence} is no fact ({type(fault).__name__}: {fault}): facts have a log of their own"
         ) from fault
-    return (fact.subject, fact.relation, beside), fact
+    return beside, fact

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from contextkit.canonical import Json, canonical, parse
 from contextkit.errors import LogCorrupt
 from contextkit.log.entry import Entry
-from contextkit.memory.opening import LISTING
+from contextkit.memory.opening import FAILED, LISTING
 from contextkit.memory.pins import GOAL
 from contextkit.memory.reading import READERS
 from contextkit.memory.reference import Reference
@@ -120,7 +120,7 @@ def _text_of(kind: str, body: Json, stored: Collection[int]) -> str:
         lines = [f"{call['name']} {canonical(call['arguments']).decode()}" for call in calls]
         return "\n".join(filter(None, [body["text"], *lines]))
     if kind == "epoch":
-        own = [part for part in body["summary"] if not part.get("text", "").startswith((GOAL, LISTING))]
+        own = [part for part in body["summary"] if not part.get("text", "").startswith((GOAL, LISTING, FAILED))]
         return _joined(own)
     if kind == "result" and body.get("name") in READERS:
         return ""
