@@ -8,6 +8,8 @@ from pathlib import Path
 
 from contextkit.cache_guard.judgement import Loss, lost_tokens, lost_usd
 from contextkit.cache_guard.source import line_that_builds
+from contextkit.ledger.figures import dollars
+from contextkit.redact import redact_text
 from contextkit.terminal import sanitize
 from contextkit.whatif.actions import AUTHOR, action_of
 
@@ -16,6 +18,8 @@ _BEFORE, _AFTER = 28, 20
 """Characters of a snippet in front of a change, and from it on."""
 _LINE = 60
 """Characters of a source line."""
+_VALUES = ("clock", "date", "id", "environment")
+"""Kinds of change that another process makes by itself, whatever its hash seed: a fixture of the session runs there again."""
 _STEPS = {"minute": "one minute", "day": "one day"}
 
 
@@ -52,13 +56,13 @@ def _lines(same: Sequence[Loss], root: Path) -> list[str]:
     cost = lost_usd(same)
     if cost and gap.tokens:
         each = cost / lost_tokens(same) * 1_000_000
-        lines.append(f"  at ${each:.2f} a million above the price of a read: ${cost:.3g} a run")
+        lines.append(f"  at ${each:.2f} a million above the price of a read: {dollars(cost)} a run")
     is_built = gap.cause in ("system_changed", "tools_changed")  # a history holds what tools and models said
     sender = sent_from.rpartition(":")[0]
     built = line_that_builds(_text_before(gap.was, gap.now), root, sender) if is_built else None
     if built is not None:
         lines.append(
-            f"  {_relative(built.path, root)}:{built.line}   {_around(built.text, _text_before(gap.was, gap.now))}"
+            f"  {_relative(built.path, root)}:{built.line}   {_around(redact_text(built.text), _text_before(gap.was, gap.now))}"
         )
     elif sent_from:
         lines.append(f"  sent from {_relative_text(sent_from, root)}")
@@ -72,7 +76,7 @@ def _lines(same: Sequence[Loss], root: Path) -> list[str]:
 
 
 def _fix(loss: Loss) -> str:
-    if loss.variant == "seed":
+    if loss.variant == "seed" and loss.kind not in _VALUES:
         return "sort what comes from a set: its order is another one in each process"
     action = action_of(loss.gap.cause)
     step = action.step_for(AUTHOR) if action else None

@@ -36,6 +36,8 @@ class OtherProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._is_gone = False
+        self.is_missing = False
+        """Whether a test could not be run there."""
 
     def calls_of(self, nodeid: str) -> list[SentCall] | None:
         """Run a test there and return its calls; None where it did not run."""
@@ -43,12 +45,14 @@ class OtherProcess:
             if self._connection is None and not self._is_gone:
                 self._start()
             if self._connection is None:
+                self.is_missing = True
                 return None
             self._connection.send_bytes(nodeid.encode())
             if not self._connection.poll(_TEST_SECONDS):
                 raise TimeoutError
             return from_json(json.loads(self._connection.recv_bytes()))
         except (OSError, EOFError):
+            self.is_missing = True
             self.stop()
             return None
 
@@ -100,6 +104,8 @@ def _arguments(config: pytest.Config) -> Sequence[str]:
         kept.append("-n0")
     if config.getoption("basetemp"):  # pytest empties it
         kept.append(f"--basetemp={config.getoption('basetemp')}-other")
+    if config.pluginmanager.hasplugin("logging"):  # it would empty this run's file
+        kept.append(f"--log-file={os.devnull}")
     return [*kept, "-p", "contextkit.pytest_plugin"]
 
 

@@ -102,6 +102,10 @@ class CacheGuard:
         """Say what could not be done."""
         if self._is_clock_missing:
             terminalreporter.write_line('--cache-guard did not move the clock: pip install "contextkit-sdk[guard]"')
+        if self._other.is_missing:
+            terminalreporter.write_line(
+                "--cache-guard did not run every test under another hash seed: its second process ended"
+            )
 
     def _reports(self, item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
         from contextkit.cache_guard.judgement import Pass
@@ -199,7 +203,8 @@ def _accepted_by(item: pytest.Item) -> Accepted:
     try:
         return accepted(item)
     except UsageError as error:
-        pytest.fail(str(error), pytrace=False)
+        wrong = str(error)
+    pytest.fail(wrong, pytrace=False)  # outside, or the report says it twice
 
 
 def _run(item: pytest.Item, when: Literal["setup", "call", "teardown"], **more: object) -> pytest.CallInfo[None]:

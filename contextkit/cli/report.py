@@ -152,6 +152,8 @@ class Options:
     """Whether the terminal shows what the figures are made of, and each fault of the recordings."""
     has_tree: bool = False
     """Whether the prefix tree is shown in place of the tables."""
+    is_last: bool = False
+    """Whether `session` is the whole id of the session that ended last."""
 
 
 @click.command("report")
@@ -294,7 +296,7 @@ def _last_session(paths: tuple[str, ...], options: Options) -> tuple[tuple[str, 
         if isinstance(record, ModelCall) and (record.ended_at or record.at) >= last_at:
             session, last_at = record.session, record.ended_at or record.at
     chosen = [file for file in files if file in recent or (session and session in file)]
-    return tuple(chosen), replace(options, session=session)
+    return tuple(chosen), replace(options, session=session, is_last=True)
 
 
 def check_not_empty(contents: Contents, faults: Faults, options: Options) -> None:
@@ -309,7 +311,7 @@ def check_not_empty(contents: Contents, faults: Faults, options: Options) -> Non
     if contents.summary.calls or not left.calls:
         return
     filters = [
-        *([f"--session {options.session}"] if options.session else []),
+        *(["--last"] if options.is_last else [f"--session {options.session}"] if options.session else []),
         *([f"--since {_typed(options.since)}"] if options.since is not None else []),
         *([f"--until {_typed(options.until)}"] if options.until is not None else []),
     ]
@@ -428,7 +430,7 @@ def read(
     files, name = files_to_read(paths, options.since, faults)
     check_not_read(*output, files)
     replays = Replays()
-    chosen = Chosen(options.since, options.until, options.session)
+    chosen = Chosen(options.since, options.until, options.session, options.is_last)
     gathering = Gathering(options.by, chosen, (*also, replays.add) if is_replayed else also)
     records = records_of(files, set(paths) if watch else set(), faults, watch)
     for call in analyzed_calls(gathering.adding_remarks(records)):

@@ -100,7 +100,8 @@ def _draw(found: WhatIf, console: Console) -> None:
     for line in _opening(found):
         print_line(console, line)
     print_table(console, Table("Changes", CHANGES_COLUMNS, found.savings))
-    print_table(console, Table("Models", MODELS_COLUMNS, found.models))
+    if found.calls_with_price:  # else a bill of $0.00 would be of no call
+        print_table(console, Table("Models", MODELS_COLUMNS, found.models))
 
 
 def _opening(found: WhatIf) -> Iterator[str]:
@@ -109,7 +110,8 @@ def _opening(found: WhatIf) -> Iterator[str]:
         yield f"{found.calls:,} calls, none with a bill and a price: nothing to replay{f' ({left})' if left else ''}"
         return
     cost = f"at list prices they cost {dollars(found.recorded_usd)}"
-    yield f"{found.calls_with_price:,} of {found.calls:,} calls have a bill and a price; {cost}"
+    have = "call has" if found.calls == 1 else "calls have"
+    yield f"{found.calls_with_price:,} of {found.calls:,} {have} a bill and a price; {cost}"
     if left:
         yield f"left out: {left}"
     n_misses, n_reads = (sum(getattr(sums, name) for _, sums in found.programs) for name in ("n_misses", "n_reads"))

@@ -228,12 +228,16 @@ class Chosen:
     """Calls that started before it."""
     session: str = ""
     """Calls of the session of this id, or whose id starts so."""
+    is_whole_id: bool = False
+    """Whether a session whose id only starts so is another one."""
 
     def has(self, analyzed: AnalyzedCall) -> bool:
         """Return whether a call counts."""
         at = analyzed.call.at
         if (self.since is not None and at < self.since) or (self.until is not None and at >= self.until):
             return False
+        if self.is_whole_id:
+            return analyzed.call.session == self.session
         return not self.session or analyzed.call.session.startswith(self.session)
 
 

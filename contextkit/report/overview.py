@@ -20,6 +20,8 @@ from contextkit.whatif.what_if import LEAST_USD, Saving
 
 MOST_ACTIONS, MOST_LINES = 3, 21
 """Actions on the first screen, and its lines with the title: with the commands that tell more it has 25."""
+LEAST_COLUMNS = 40
+"""A narrower terminal wraps the lines itself."""
 SHORT_NAME = 12
 """Characters of a project's name that has room beside a number of sessions."""
 SMALL_SHARE = 0.001
@@ -192,7 +194,8 @@ def _joined(losses: Iterator[Loss]) -> Loss | None:
 
 
 def overview(contents: Contents, width: int) -> Iterator[str]:
-    """Yield the lines of the first screen, none wider than `width` unless a word is."""
+    """Yield the lines of the first screen, none wider than `width` (at least 40) unless a word is."""
+    width = max(LEAST_COLUMNS, width)
     rows, spent, rest = action_rows(contents), list(_spent(contents, width)), list(_rest(contents))
     below = ["", *(part for line in rest for part in _wrapped(line, width))] if rest else []
     n_title = math.ceil(len(contents.title) / width)
@@ -220,7 +223,7 @@ def _spent(contents: Contents, width: int) -> Iterator[str]:
     yield from _wrapped(" · ".join(filter(None, facts)), width)
     n = total.recorded.calls
     prices = "as recorded" if n == total.calls_with_price else "partly as recorded" if n else "at list prices"
-    read = f"{Share(total.hit_rate).spaced} of input read from cache"
+    read = f"{Share(total.hit_rate).spaced} of input read from cache" if total.hit_rate is not None else "reads unknown"
     priced = f"{prices} · {read}" if total.cost_usd is not None else read
     yield from _wrapped(f"spent       {total.spent!s:<11} {priced}", width, " " * 12)
     saved = avoidable(contents)
@@ -248,8 +251,11 @@ def avoidable(contents: Contents) -> tuple[str, str] | None:
 def _actions(rows: Sequence[ActionRow], n_more: int, width: int) -> Iterator[str]:
     n_saves = max(len("saves"), *(len(row.saves) for row in rows))
     n_where = max(len("in"), *(len(row.where) for row in rows))
-    room = max(24, min(width - n_saves - n_where - 7, 60))
+    room = max(12, min(width - n_saves - n_where - 7, 60))
     heading = f"What to change{f' ({n_more:,} more: --verbose)' if n_more else ''}"
+    if len(heading) > room + 3:
+        yield heading
+        heading = ""
     yield f"{heading:<{room + 3}}  {'saves':>{n_saves}}  in"
     for number, row in enumerate(rows, 1):
         first, *more = textwrap.wrap(row.title, room) or [""]

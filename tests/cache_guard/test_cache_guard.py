@@ -229,6 +229,36 @@ def test_without_the_package_that_moves_the_clock_a_line_says_so(pytester: pytes
     ran.stdout.fnmatch_lines(['--cache-guard did not move the clock: pip install "contextkit-sdk?guard?"'])
 
 
+def test_a_failure_hides_keys_of_the_source_and_the_second_process_keeps_its_hands_off(
+    pytester: pytest.Pytester,
+) -> None:
+    key = "sk-ant-api03-" + "Ab3dEf9hIj" * 9
+    pytester.makepyfile(
+        test_agent=AGENT
+        + f"""
+import datetime, logging, time
+
+@pytest.fixture(scope="session")
+def started():
+    return time.time()
+
+def test_line():
+    logging.warning("logged")
+    key = "{key}"; talk([HEAD + f"The time is {{datetime.datetime.now()}}"])
+
+def test_session(started):
+    talk([f"{{HEAD}}Started at {{started}}."])
+"""
+    )
+    ran = pytester.runpytest_inprocess(*GUARD, "--log-file=run.log")
+    ran.assert_outcomes(failed=2)
+    text = ran.stdout.str()
+    assert key[:24] not in text and 'key = "sk-***' in text
+    assert text.count("fix: Freeze the system text") == 2 and "from a set" not in text
+    logged = Path("run.log").read_bytes()
+    assert b"\0" not in logged and b"logged" in logged
+
+
 def test_workers_and_fixtures_of_wider_scopes(pytester: pytest.Pytester) -> None:
     """Fixtures of a module are set up once, whatever is run again; findings come home from workers."""
     pytest.importorskip("xdist")

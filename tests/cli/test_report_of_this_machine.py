@@ -266,3 +266,9 @@ def test_the_last_session_is_the_one_whose_last_call_is_later_with_its_sub_agent
         ]
         assert sorted(row["calls"] for row in found["lanes"]) == [2, 3]
     assert "1 session · 5 calls" in run("report", "--last").out
+
+
+def test_the_last_session_is_no_other_one_whose_id_begins_so(run: Run, home: Path) -> None:
+    claude_code(home, "run-10", 4, timedelta(minutes=40))
+    claude_code(home, "run-1", 3, timedelta(minutes=30))
+    assert [row["name"] for row in json.loads(run("report", "--last", "--json").out)["sessions"]] == ["run-1"]

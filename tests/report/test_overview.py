@@ -15,6 +15,7 @@ from contextkit.ledger.calls import Record
 from contextkit.ledger.figures import dollars
 from contextkit.report.contents import Contents
 from contextkit.report.json import document
+from contextkit.report.overview import overview
 from contextkit.report.terminal import text
 from contextkit.whatif.what_if import LEAST_USD, what_if
 from tests.report.made_up import gathered, many_sessions, one_session, with_bodies
@@ -71,3 +72,9 @@ def test_the_example_fits_the_first_screen() -> None:
 def test_recorded_sessions_fit_the_first_screen(shared: Path, folder: str) -> None:
     for path in files_at([str(shared / "data" / folder)]):
         check(*_of(path))
+
+
+@pytest.mark.parametrize("width", [0, 1, 40])
+def test_the_first_screen_has_forty_columns_at_least(width: int) -> None:
+    lines = list(overview(gathered(with_bodies())[0], width))
+    assert max(map(len, lines)) <= 40 and any("What to change" in line for line in lines)
