@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -76,6 +77,7 @@ else:
 
 EXAMPLE = Path(__file__).parents[1] / "report" / "example.jsonl"
 """Three made-up conversations (`docs/figures/example_session.py`)."""
+_LAST_TITLE = "the session that ended last"
 EXAMPLE_TITLE = "example: three made-up conversations with claude-sonnet-5-5"
 GROUPINGS = ("day", "session", "model", "agent", "project")
 """What calls can be grouped by."""
@@ -152,6 +154,8 @@ class Options:
     """Whether the terminal shows what the figures are made of, and each fault of the recordings."""
     has_tree: bool = False
     """Whether the prefix tree is shown in place of the tables."""
+    asked: str = ""
+    """What was asked for, as a shell takes it."""
     is_last: bool = False
     """Whether `session` is the whole id of the session that ended last."""
 
@@ -236,9 +240,11 @@ def command(
     """
     if is_example and paths:
         raise click.UsageError("--example is a recording of its own: leave out the other files")
+    asked = " ".join([*["--example"] * is_example, *["--last"] * is_last, *map(shlex.quote, paths)])
+    asked = asked if len(asked) <= MOST_ASKED else "…"
     paths = (str(EXAMPLE),) if is_example else paths
     page = writable_path("--html", html, paths) if html is not None else None
-    options = Options(by or "", since, until, session, _face(faces), page, has_misses, verbose, has_tree)
+    options = Options(by or "", since, until, session, _face(faces), page, has_misses, verbose, has_tree, asked)
     if options.face != "terminal":
         for_programs()
     if to is not None and anonymize is not None:
@@ -260,7 +266,7 @@ def command(
 
     with watching() as watch, seldom_collecting():
         columns, tree = _columns(options), _tree(options)
-        also, title = _call_writers(options, columns), EXAMPLE_TITLE if is_example else ""
+        also, title = _call_writers(options, columns), EXAMPLE_TITLE if is_example else _LAST_TITLE if is_last else ""
         also += [tree] if tree else []
         contents, faults = read(
             paths,
@@ -333,8 +339,8 @@ def _written(at: float) -> str:
 
 MOST_NAMED = 5
 """Sessions that an error names."""
-_TREE = "contextkit report --tree     where prompts part, and what each parting cost"
-_DETAILS = "contextkit report --verbose  all actions, projects, models, sessions"
+MOST_ASKED = 30
+"""Characters of what was asked for that are repeated in the commands below a report."""
 
 
 def _face(faces: Sequence[str]) -> str:
@@ -573,11 +579,21 @@ def _show(contents: Contents, columns: Columns | None, options: Options, tree: P
 
         show(contents, has_misses=options.has_misses, is_verbose=options.is_verbose)
         if not (options.html or options.has_misses or options.is_verbose or options.by):
-            echo("\ncontextkit report --misses   each one, with the changed text")
-            echo(_TREE if contents.has_prompts else _DETAILS)
-            echo("contextkit report --html report.html")
+            echo("\n" + "\n".join(_commands(contents, options.asked)))
     if options.html and options.face == "terminal":
         echo(f"\nthe page is {options.html}")
+
+
+def _commands(contents: Contents, asked: str) -> Iterator[str]:
+    """Yield the commands that tell more of what was asked for."""
+    command = f"contextkit report{f' {asked}' if asked else ''}"
+    if contents.summary.losses:
+        yield f"{command} --misses   each one{', with the changed text' if contents.changed else ' with its place'}"
+    if contents.has_prompts:
+        yield f"{command} --tree     where prompts part"
+    else:
+        yield f"{command} --verbose  all actions and sums"
+    yield f"{command} --html report.html"
 
 
 def _show_tree(tree: PrefixTree, contents: Contents, options: Options) -> None:

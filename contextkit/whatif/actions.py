@@ -63,8 +63,7 @@ class Action:
 
     def step_for(self, reader: str) -> Step | None:
         """Return what a reader does, as `reader_of` names it; None where nothing is in their hands."""
-        reader = reader if reader in programs() or reader == OPERATOR else AUTHOR
-        return next((step for step in self.steps if step.reader == reader), None)
+        return next((step for step in self.steps if step.reader == (reader or AUTHOR)), None)
 
 
 @cache
@@ -77,12 +76,6 @@ def actions() -> Mapping[str, Action]:
         )
         for row in rows
     }
-
-
-@cache
-def programs() -> frozenset[str]:
-    """Return the agent programs whose users have steps of their own."""
-    return frozenset(step.reader for row in actions().values() for step in row.steps) - {AUTHOR, OPERATOR}
 
 
 @cache
