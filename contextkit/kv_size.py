@@ -1,7 +1,8 @@
 """Size of a model's KV cache, from the keys of a Hugging Face `config.json`.
 
 Takes a config, gives groups of layers that cache alike; a group says how many numbers it holds for a sequence. Keys
-that a config leaves to its class's defaults are not guessed, but for the order of sliding layers of four models.
+that a config leaves to its class's defaults are not guessed, but for the order of sliding layers of four models. As most
+classes have it, there are as many KV heads as heads, which share the width, where a config says neither.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ _KEYS = {
 """Size → the keys that say it, by the age of the model's class."""
 _FULL_EVERY = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4}
 """Type of model → every how many layers one is not sliding, where the config does not say."""
+_OWN_HEAD_WIDTH = ("gemma", "gemma2", "gemma3", "gemma3_text", "qwen3")
+"""Types of model whose heads do not share the width where the config does not say theirs."""
+MOST_LAYERS = 10_000
+"""More are a mistake."""
 _STATE_KEYS = (
     (
         "linear_num_key_heads",
@@ -104,6 +109,8 @@ def dtype_of(config: Mapping[str, Any]) -> str:
 def _kinds(config: Mapping[str, Any]) -> list[str]:
     """The kind of each layer that has a cache of its own."""
     n = whole_number(config, *_KEYS["layers"])
+    if n > MOST_LAYERS:
+        raise UsageError(f"{n:,} layers: give at most {MOST_LAYERS:,}")
     words: Sequence[Any] | None = next(
         (config[key] for key in ("layer_types", "layers_block_type", "hybrid_override_pattern") if config.get(key)),
         None,
@@ -137,7 +144,9 @@ def _row(config: Mapping[str, Any]) -> int:
     if "kv_lora_rank" in config:
         return whole_number(config, "kv_lora_rank") + whole_number(config, "qk_rope_head_dim")
     heads = whole_number(config, *_KEYS["heads"])
-    width = whole_number(config, "head_dim", default=0) or whole_number(config, *_KEYS["width"]) // heads
+    is_own = config.get("model_type") in _OWN_HEAD_WIDTH
+    width = whole_number(config, "head_dim", default=None if is_own else 0)
+    width = width or whole_number(config, *_KEYS["width"]) // heads
     is_mqa = config.get("multi_query") is True and not config.get("new_decoder_architecture")
     kv_heads = 1 if is_mqa else whole_number(config, *_KEYS["kv_heads"], default=heads)
     return kv_heads * (width + whole_number(config, "v_head_dim", default=width))
@@ -148,7 +157,7 @@ def _state_bytes(config: Mapping[str, Any]) -> int | None:
     names = next((names for names in _STATE_KEYS if all(isinstance(config.get(name), int) for name in names)), None)
     if names is None:
         return None
-    sizes = [int(config[name]) for name in names]
+    sizes = [whole_number(config, name) for name in names]
     if names[0] == "linear_num_key_heads":
         key_heads, key_width, value_heads, value_width, kernel = sizes
         inputs, state = 2 * key_heads * key_width + value_heads * value_width, value_heads * value_width * key_width

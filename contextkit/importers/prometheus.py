@@ -148,7 +148,7 @@ class _Intervals:
         """The rows of the only scrape there is."""
         self.source.fault(0, "one scrape only: its row is all since the server was started")
         for place, counts in self.counts.items():
-            yield from self._row(0, place, counts, self.at, self.at)
+            yield from self._row(0, place, _growth(self.source, 0, counts, {}), self.at, self.at)
 
     def _time(self, scrape: _Scrape) -> float:
         at = scrape.at if scrape.at is not None else _dated(self.source)
@@ -184,11 +184,17 @@ class _Intervals:
 
 
 def _growth(source: Source, line: int, counts: dict[str, float], before: dict[str, float]) -> dict[str, float]:
-    """How much each counter grew; a server that was started again counts from zero."""
+    """How much each counter grew; a server that was started again counts from zero.
+
+    One that generated tokens and never looked a prompt up has no prefix cache: what was sent is not known.
+    """
     has_fallen = any(count < before.get(meter, 0) for meter, count in counts.items())
     if has_fallen:
         source.fault(line, "counters fell: the server was started again; counted anew from here")
-    return {meter: count - (0 if has_fallen else before.get(meter, 0)) for meter, count in counts.items()}
+    grown = {meter: count - (0 if has_fallen else before.get(meter, 0)) for meter, count in counts.items()}
+    if counts.get("sent") == 0 and counts.get("output"):
+        del grown["sent"]
+    return grown
 
 
 def _usage(source: Source, line: int, grown: dict[str, float]) -> Usage | None:

@@ -231,9 +231,10 @@ class Begun:
         """
         answer = plain(response)
         choices = answer.get("choices")
-        if not isinstance(choices, list) or not choices or not isinstance(choices[0].get("message"), Mapping):
+        first = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(first, Mapping) or not isinstance(first.get("message"), Mapping):
             return answer
-        message = choices[0]["message"]
+        message = first["message"]
         said = message.get("content", "")
         if not isinstance(said, str) or (not said and message.get("tool_calls")):
             return answer
@@ -245,7 +246,7 @@ class Begun:
             call_id = sha256(canonical([after, answer.get("id"), text])).hexdigest()[:9]
             call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
             made["tool_calls"] = [call, *(message.get("tool_calls") or ())]
-        return {**answer, "choices": [{**choices[0], "message": made}, *choices[1:]]}
+        return {**answer, "choices": [{**first, "message": made}, *choices[1:]]}
 
 
 def beginning(decoding: Decoding, mask: Mask, params: Mapping[str, Json]) -> Begun | None:

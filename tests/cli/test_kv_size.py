@@ -186,6 +186,12 @@ def test_a_name_is_a_row_of_the_table_of_the_reference_model(run: Run) -> None:
         ({"layer_types": ["rubber"] * 32}, "layer type 'rubber' is not known: use one of full_attention"),
         ({"layer_types": ["sliding_attention"] * 32}, "no 'sliding_window'"),
         ({"kv_lora_rank": "512"}, "'kv_lora_rank' is '512': give a whole number"),
+        ({"num_hidden_layers": 10**11}, "100,000,000,000 layers: give at most 10,000"),
+        ({"model_type": "gemma3_text"}, "no 'head_dim'"),  # its class has 256, however wide the model is
+        (
+            {"layer_types": ["mamba"] * 32, "mamba_expand": 2, "mamba_d_state": -5, "mamba_d_conv": 4},
+            "'mamba_d_state' is -5: give a whole number above 0",
+        ),
     ],
 )
 def test_a_config_that_makes_no_sense_is_one_line(run: Run, tmp_path: Path, change: dict[str, Any], words: str) -> None:

@@ -113,3 +113,11 @@ def test_an_engine_without_prefix_caching_is_said_once(tmp_path: Path, text: str
     rows(put(tmp_path / "a.prom", text + text), faults)
     about = [fault.what for fault in faults.kept if fault.what.startswith("prefix caching")]
     assert len(about) == bool(said) and all(said in what for what in about)
+
+
+def test_an_engine_that_looks_no_prompt_up_does_not_say_what_was_sent(tmp_path: Path) -> None:
+    for text in (page(0, 0, 5), page(0, 0, 5) + page(0, 0, 9)):
+        (row,) = rows(put(tmp_path / "off.prom", text), Faults())
+        assert (row.usage.prompt, row.usage.read) == (None, None) and row.usage.output in (5, 4)
+    _, later = rows(put(tmp_path / "on.prom", page(0, 0, 0) + page(64, 16, 5) + page(64, 16, 9)), Faults())
+    assert (later.usage.prompt, later.usage.output) == (0, 4)  # an interval in which nothing was sent

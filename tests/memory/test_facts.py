@@ -200,12 +200,26 @@ def test_an_entity_is_found_as_subject_and_as_object_by_every_name() -> None:
     assert "Bob manages" in recall(Index(), facts, "who is over Anna?")
     with pytest.raises(UsageError, match="already is a name of 'Anna'"):
         facts.learn("Carl", ALIAS, "Annie", episode="entry/5", at=9.0)
-    with pytest.raises(UsageError, match="already is a name"):
+    with pytest.raises(UsageError, match="'Annie' already is a name of 'Anna'"):
         facts.learn("Annie", ALIAS, "Anna", episode="entry/5", at=9.0)
     facts.end("Anna", ALIAS, "Annie", valid_to=-math.inf, episode="entry/6", at=10.0)  # it never was
     assert facts.names("Annie") == ["Annie"] and facts.names("Annie", known_at=9.5) == ["Anna", "Annie"]
     facts.learn("Carl", ALIAS, "Annie", episode="entry/7", at=11.0)
     assert facts.names("Annie") == ["Carl", "Annie"]
+
+
+def test_names_that_were_aliases_of_each_other_for_a_time_were_one_entity() -> None:
+    facts = Facts()
+    facts.learn("Anna", ALIAS, "Annie", episode="entry/1", at=1.0)
+    facts.end("Anna", ALIAS, "Annie", valid_to=-math.inf, episode="entry/2", at=10.0)
+    facts.learn("Annie", ALIAS, "Anna", episode="entry/3", at=5.0)  # told late
+    facts.learn("Anna", "likes", {"b": 1, "a": 2}, episode="entry/4", at=6.0)
+    facts.learn("Bob", "likes", {"a": 2, "b": 1}, episode="entry/5", at=6.0)
+    assert facts.names("Anna", 7.0) == facts.names("Annie", 7.0) == ["Anna", "Annie"]
+    assert [fact.subject for fact in facts.true_at(7.0, 7.0, relation="likes")] == ["Anna", "Bob"]
+    [group] = facts.groups("likes", 7.0, 7.0)
+    assert group.members == ("Anna", "Bob")
+    assert facts.names("Anna") == facts.names("Annie") == ["Annie", "Anna"]
 
 
 @settings(max_examples=n_examples(20, 500), deadline=None)

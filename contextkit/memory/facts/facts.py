@@ -173,7 +173,11 @@ class Facts:
                 of.setdefault(entity, []).append(replace(fact, subject=entity))
                 if fact.relation == relation:
                     value = fact.value
-                    name = self._entity(value, known_at) if isinstance(value, str) else canonical(value).decode()
+                    name = (
+                        self._entity(value, known_at)
+                        if isinstance(value, str)
+                        else canonical(value, sort=True).decode()
+                    )
                     members.setdefault(name, set()).add(entity)
         return [
             Group.of(relation, name, sorted(found), [fact for one in found for fact in of[one]])
@@ -257,13 +261,16 @@ class Facts:
         return {fact.value: None for fact in facts if isinstance(fact.value, str) and fact.valid_to != fact.valid_from}
 
     def _entity(self, name: str, known_at: float) -> str:
-        """The name that is no alias of the entity that goes by `name`; where two claim one name, the last told."""
-        passed = set[str]()
+        """The name that is no alias of the entity that goes by `name`; where two claim one name, the last told.
+
+        Of names that are aliases of each other, as an alias told late can make them for a time, it is the first.
+        """
+        passed = list[str]()
         while name not in passed:
-            passed.add(name)
+            passed.append(name)
             owners = reversed(self._owners.get(name, {}))
             name = next((owner for owner in owners if name in self._aliases(owner, known_at)), name)
-        return name
+        return min(passed[passed.index(name) :])
 
     def _names(self, name: str, known_at: float) -> list[str]:
         names = [self._entity(name, known_at)]
@@ -275,7 +282,9 @@ class Facts:
         _check_words(subject=subject, value=alias)
         with self._lock:
             entity, owner = self._entity(subject, math.inf), self._entity(str(alias), math.inf)
-        if entity == alias or owner not in (entity, alias):
+        if entity == alias:
+            raise UsageError(f"{subject!r} already is a name of {alias!r}: it cannot be the other way round, too"[:200])
+        if owner not in (entity, alias):
             raise UsageError(
                 f"{alias!r} already is a name of {owner!r}: end that before it becomes one of {subject!r}"[:200]
             )
