@@ -96,7 +96,7 @@ def layers_of(config: Mapping[str, Any]) -> tuple[Layers, ...]:
     groups = (
         Layers(FULL, kinds[FULL], row),
         Layers(SLIDING, kinds[SLIDING], row, whole_number(config, key) if kinds[SLIDING] else None),
-        Layers(RECURRENT, kinds[RECURRENT], 0, state_bytes=_state_bytes(config)),
+        Layers(RECURRENT, kinds[RECURRENT], 0, state_bytes=_state_bytes(config) if kinds[RECURRENT] else 0),
     )
     return tuple(group for group in groups if group.layers)
 

@@ -231,8 +231,10 @@ class Begun:
         """
         answer = plain(response)
         choices = answer.get("choices")
-        first = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(first, Mapping) or not isinstance(first.get("message"), Mapping):
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+            return answer
+        first = choices[0]
+        if not isinstance(first.get("message"), Mapping):
             return answer
         message = first["message"]
         said = message.get("content", "")
