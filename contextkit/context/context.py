@@ -838,8 +838,8 @@ class Context:
             "rewrites_tokens": (usage.prompt or 0) - (usage.read or 0),
             "templates": {**templates, provider.wire: provider.template},
         }
+        entry = self._append("switch", body)
         with self._lock:
-            entry = self._append("switch", body)
             self._widen()  # the new endpoint may let late tools be called by name, or not
             self._fed.add(self._phases)
             with suppress(*_RETRYABLE):  # as behind any other entry
