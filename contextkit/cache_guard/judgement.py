@@ -101,7 +101,7 @@ def lost_usd(found: Iterable[Loss]) -> float | None:
     return max(_sums(every, lambda loss: loss.usd or 0.0).values(), default=0.0)
 
 
-def known_kinds() -> frozenset[str]:
+def accepted_kinds() -> frozenset[str]:
     """Return what a mark can accept: kinds of change, settings, causes, checks, codes."""
     kinds = {*get_args(Kind), *get_args(Setting), *get_args(Cause), *CHECKS_BEFORE_SENDING}
     return frozenset(kinds | all_codes().hazards.keys())

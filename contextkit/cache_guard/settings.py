@@ -62,9 +62,9 @@ def accepted(item: pytest.Item) -> Accepted:
 
 
 def _check_kinds(where: str, kinds: Sequence[str]) -> None:
-    from contextkit.cache_guard.judgement import known_kinds
+    from contextkit.cache_guard.judgement import accepted_kinds
 
-    known = {*known_kinds(), _ALL}
+    known = {*accepted_kinds(), _ALL}
     for kind in kinds:
         if kind not in known:
             near = get_close_matches(kind, known, 1)

@@ -154,8 +154,8 @@ class Options:
     """Whether the terminal shows what the figures are made of, and each fault of the recordings."""
     has_tree: bool = False
     """Whether the prefix tree is shown in place of the tables."""
-    asked: str = ""
-    """What was asked for, as a shell takes it."""
+    selection: str = ""
+    """PATHS, --example or --last, as a shell takes them."""
     is_last: bool = False
     """Whether `session` is the whole id of the session that ended last."""
 
@@ -240,11 +240,11 @@ def command(
     """
     if is_example and paths:
         raise click.UsageError("--example is a recording of its own: leave out the other files")
-    asked = " ".join([*["--example"] * is_example, *["--last"] * is_last, *map(shlex.quote, paths)])
-    asked = asked if len(asked) <= MOST_ASKED else "…"
+    selection = " ".join([*["--example"] * is_example, *["--last"] * is_last, *map(shlex.quote, paths)])
+    selection = selection if len(selection) <= MOST_REPEATED else "…"
     paths = (str(EXAMPLE),) if is_example else paths
     page = writable_path("--html", html, paths) if html is not None else None
-    options = Options(by or "", since, until, session, _face(faces), page, has_misses, verbose, has_tree, asked)
+    options = Options(by or "", since, until, session, _face(faces), page, has_misses, verbose, has_tree, selection)
     if options.face != "terminal":
         for_programs()
     if to is not None and anonymize is not None:
@@ -339,8 +339,8 @@ def _written(at: float) -> str:
 
 MOST_NAMED = 5
 """Sessions that an error names."""
-MOST_ASKED = 30
-"""Characters of what was asked for that are repeated in the commands below a report."""
+MOST_REPEATED = 30
+"""Characters of PATHS that the commands below a report repeat."""
 
 
 def _face(faces: Sequence[str]) -> str:
@@ -579,14 +579,14 @@ def _show(contents: Contents, columns: Columns | None, options: Options, tree: P
 
         show(contents, has_misses=options.has_misses, is_verbose=options.is_verbose)
         if not (options.html or options.has_misses or options.is_verbose or options.by):
-            echo("\n" + "\n".join(_commands(contents, options.asked)))
+            echo("\n" + "\n".join(_commands(contents, options.selection)))
     if options.html and options.face == "terminal":
         echo(f"\nthe page is {options.html}")
 
 
-def _commands(contents: Contents, asked: str) -> Iterator[str]:
-    """Yield the commands that tell more of what was asked for."""
-    command = f"contextkit report{f' {asked}' if asked else ''}"
+def _commands(contents: Contents, selection: str) -> Iterator[str]:
+    """Yield the commands that tell more of the same recordings."""
+    command = f"contextkit report{f' {selection}' if selection else ''}"
     if contents.summary.losses:
         yield f"{command} --misses   each one{', with the changed text' if contents.changed else ' with its place'}"
     if contents.has_prompts:

@@ -494,7 +494,7 @@ class LaterEvidence:
         held, is_unexplained = self._held, call.miss is not None and call.miss.whose == "unexplained"
         if self._unexplained or is_unexplained:
             lane = call.call.session, call.call.lane
-            still = self._seen_again(self._unexplained.pop(lane, ()), call)
+            still = self._apply_evidence(self._unexplained.pop(lane, ()), call)
             if is_unexplained:
                 still.append(self._n_gone + len(held))
                 self._open.add(self._n_gone + len(held))
@@ -506,8 +506,8 @@ class LaterEvidence:
             self._n_gone += 1
             yield held.popleft()
 
-    def _seen_again(self, numbers: Iterable[int], call: AnalyzedCall) -> list[int]:
-        """Show the next call of their lane to calls that are held; return the numbers of those that it says nothing of."""
+    def _apply_evidence(self, numbers: Iterable[int], call: AnalyzedCall) -> list[int]:
+        """Apply what the next call of their lane shows to calls that are held; return the numbers of those that it says nothing of."""
         still: list[int] = []
         for number in numbers:
             place = number - self._n_gone

@@ -104,7 +104,7 @@ class _Lines:
                     groups.update((id(one), large) for one in small)
         return {id(group): group for group in groups.values()}.values()
 
-    def _whose(self, runs: Sequence[Run]) -> str:
+    def _agents_text(self, runs: Sequence[Run]) -> str:
         """Say whose prompts they are, where that is known, and for which model, where there are several."""
         agents = Counter(self._tree.agents[number] for run in runs for number in _some_calls(run))
         names = [name for name, _ in agents.most_common(2) if name]
@@ -124,7 +124,7 @@ class _Lines:
         others = [loss for run in rest for loss in run.losses if loss.call not in at_start]
         gap = _dearest(losses).gap if losses else None
         tokens = starts[0].tokens if len(starts) == 1 else 0
-        whose = self._whose(starts) if kind == "start" else ""
+        whose = self._agents_text(starts) if kind == "start" else ""
         line = Line(kind, label, detail, whose, sums, lost, _unavoidable(losses), tokens, len(starts), gap)
         if sides:
             on_rest = {id(run) for run in rest}

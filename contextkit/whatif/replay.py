@@ -86,8 +86,8 @@ class ReplayedCall:
         """Return the list price of the call with this bill of its prompt."""
         return self.price(*bill, self.output)
 
-    def asked_of(self, model: Model, scale: float) -> ReplayedCall:
-        """Return the call as another model would get it, at `scale` of its tokens for one of the recorded ones."""
+    def for_model(self, model: Model, scale: float) -> ReplayedCall:
+        """Return the call as another model would bill it, at `scale` of its tokens for one of the recorded ones."""
         other = copy(self)
         fresh, read, _, long = self.bill
         ends = [round(end * scale) for end in (read, read + long, self.size - fresh, self.size)]

@@ -125,7 +125,7 @@ class WhatIf:
     savings: tuple[Saving, ...]
     """What saves or costs something, the most first."""
     models: tuple[OtherModel, ...] = ()
-    """The other models that were asked for."""
+    """The other models that were named."""
 
     @property
     def recorded_usd(self) -> float:
@@ -211,7 +211,7 @@ class Replays:
         self._starts: OrderedDict[str, float] = OrderedDict()
         self._savings: dict[tuple[str, str, str], Saving] = {}
         self._chosen: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-        """Agent program, kind of conversation → what all changes save, by the lifetime that is asked for."""
+        """Agent program, kind of conversation → what all changes save, by the lifetime that is chosen."""
         self._sums: defaultdict[str, Sums] = defaultdict(Sums)
         self._why_not: Counter[str] = Counter()
         self._counts = Counter[str]()
@@ -277,7 +277,7 @@ class Replays:
         for name, usd in self._together(lane, was, cures, lifetimes, has_pauses=has_pauses).items():
             together[name] = together.get(name, 0.0) + usd
         for model, other in self._models:
-            _ask(model, other, calls)
+            _add_model(model, other, calls)
 
     def _saving(self, change: str, lane: _Lane) -> Saving:
         key = change, lane.program, lane.agents if change in (LONGER, SHORTER) else ""
@@ -316,7 +316,7 @@ class Replays:
     def _together(
         self, lane: _Lane, was: AsItWas, cures: dict[str, float], lifetimes: dict[str, float], *, has_pauses: bool
     ) -> dict[str, float]:
-        """Return what all changes save in a conversation together, by the lifetime that is asked for; "" is the recorded one.
+        """Return what all changes save in a conversation together, by the lifetime that is chosen; "" is the recorded one.
 
         A change by causes that costs more than it saves is not made.
         """
@@ -333,17 +333,17 @@ class Replays:
         return {name: saved.get(name, saved[""]) for name in ("", LONGER, SHORTER)}
 
 
-def _ask(model: Model, other: OtherModel, calls: Sequence[ReplayedCall]) -> None:
+def _add_model(model: Model, other: OtherModel, calls: Sequence[ReplayedCall]) -> None:
     """Add what a conversation would have cost with another model."""
     row = calls[0].row
     is_same = (row.tokenizer, row.bytes_per_token) == (model.tokenizer, model.bytes_per_token)
     scale = 1.0 if is_same else row.bytes_per_token / model.bytes_per_token
     bills = []
     for factor in (1.0,) if is_same else (1.0, 1 - TOKENIZER_SPREAD, 1 + TOKENIZER_SPREAD):
-        asked = [call.asked_of(model, scale * factor) for call in calls]
+        others = [call.for_model(model, scale * factor) for call in calls]
         bills.append(
             math.fsum(
-                call.usd_of(bill) for call, bill in zip(asked, replay(asked, Change(), as_it_was(calls)), strict=True)
+                call.usd_of(bill) for call, bill in zip(others, replay(others, Change(), as_it_was(calls)), strict=True)
             )
         )
     other.after_usd += bills[0]
@@ -352,7 +352,7 @@ def _ask(model: Model, other: OtherModel, calls: Sequence[ReplayedCall]) -> None
 
 
 def what_if(records: Iterable[Record], changes: Sequence[str] = CHANGES, models: Sequence[Model] = ()) -> WhatIf:
-    """Replay `records` with each of `changes`, or with each of `models` asked instead.
+    """Replay `records` with each of `changes`, or with each of `models` in place of the recorded one.
 
     Raises `UsageError` for a change there is not, `UnknownModel` for a model without a price.
     """
