@@ -129,12 +129,9 @@ def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
     ANTHROPIC_BASE_URL=http://127.0.0.1:8090 python my_agent.py
     contextkit report runs.jsonl
     """
-    from contextkit.errors import MissingExtra
     from contextkit.proxy.journal import Journal
     from contextkit.server.http.hosts import Hosts
 
-    if find_spec("h11") is None:
-        raise MissingExtra("the proxy", "server")
     Hosts(allowed=options["allow_hosts"])  # raises for a wrong name before anything has started
     if record:
         Journal(record).close()  # what is wrong with it is said before the port opens
@@ -152,8 +149,8 @@ async def _serve(options: Options) -> None:
     from contextkit.proxy.analysis import Watcher
     from contextkit.proxy.observer import Timeouts
     from contextkit.proxy.proxy import Proxy
-    from contextkit.proxy.relay import Upstream
     from contextkit.proxy.repairs.repairs import Repairs
+    from contextkit.proxy.upstreams import Upstream
 
     upstream = Upstream(options.upstream, options.ca, options.connect_seconds)
     repair = Repairs(options.repairs) if options.repairs else None
@@ -166,7 +163,7 @@ async def _serve(options: Options) -> None:
         if telemetry is not None:
             telemetry.take(report)
 
-    watcher = await Watcher.start(options.record, upstream.url, take, options.queue_mb << 20)
+    watcher = await Watcher.start(options.record, take, options.queue_mb << 20)
     timeouts = Timeouts(options.header_seconds, options.idle_seconds, options.connect_seconds, options.read_seconds)
     proxy = None
     try:
