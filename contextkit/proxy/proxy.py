@@ -153,9 +153,10 @@ class Proxy:
         if request.method == b"CONNECT":
             _refuse(link, CHAT, 405, "this is no proxy for HTTPS_PROXY: give its address as the base URL of a client")
             return False
+        has_body = request.method != b"HEAD"
         refused = self._hosts.refusal(request.headers)
         if refused is not None:
-            _refuse(link, _codec_of(request), refused.status, refused.text)
+            _refuse(link, _codec_of(request), refused.status, refused.text, has_body=has_body)
             return False
         try:
             upstream, target = self._upstream.chosen(request)
@@ -176,9 +177,9 @@ class Proxy:
             text, path = exceeded.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
             self._on_report({"refused": {"path": redact_path(path), "text": text}})
             status = UPGRADE_REQUIRED if asks_for_websocket(request.headers) else PAYMENT_REQUIRED
-            _refuse(link, _codec_of(request), status, text)
+            _refuse(link, _codec_of(request), status, text, has_body=has_body)
         except Unreachable as fault:
-            _refuse(link, _codec_of(request), fault.status, str(fault))
+            _refuse(link, _codec_of(request), fault.status, str(fault), has_body=has_body)
         except ClientStalled:
             text = f"no more of the request came for {self._timeouts.idle:g} seconds (--idle-seconds)"
             _refuse(link, _codec_of(request), 408, text)
@@ -195,12 +196,13 @@ def _codec_of(request: h11.Request) -> Codec:
     return MESSAGES if is_anthropic else CHAT
 
 
-def _refuse(link: Link, codec: Codec, status: int, text: str) -> None:
-    """An error of our own in the provider's shape, where a response can still begin."""
+def _refuse(link: Link, codec: Codec, status: int, text: str, *, has_body: bool = True) -> None:
+    """An error of our own in the provider's shape, where a response can still begin; to `HEAD` its head alone."""
     if link.http.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or link.is_lost:
         return
     body = canonical(codec.render_error(codec.error(status, f"contextkit proxy: {text}")))
     headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
     link.send(h11.Response(status_code=status, headers=headers))
-    link.send(h11.Data(data=body))
+    if has_body:
+        link.send(h11.Data(data=body))
     link.send(h11.EndOfMessage())
