@@ -40,7 +40,7 @@ from contextkit.server.endpoints.codec import Codec
 from contextkit.server.endpoints.table import CHAT, CODECS, MESSAGES
 from contextkit.server.http.hosts import Hosts
 from contextkit.terminal import sanitize
-from contextkit.watcher.budget import BudgetGate
+from contextkit.watcher.budget import BudgetGate, Cap
 
 PAYMENT_REQUIRED = 402
 """Status of a call that a budget has no room for. The SDKs retry 408, 409, 429 and 5xx only."""
@@ -64,6 +64,7 @@ class Proxy:
         budget: Budget | None = None,
         session: str = "proxy",
         allow_unpriced: bool = False,
+        caps_output: bool = False,
         on_report: Callable[[Json], None] = lambda report: None,
     ) -> None:
         """`observer` is told of every model call.
@@ -82,7 +83,9 @@ class Proxy:
         self._gate = (
             None
             if budget is None
-            else BudgetGate(budget, session, read_response=usage_in, allow_unpriced=allow_unpriced)
+            else BudgetGate(
+                budget, session, read_response=usage_in, allow_unpriced=allow_unpriced, caps_output=caps_output
+            )
         )
         self._upstream, self._observer, self._repair = upstream, observer, repair
         self._server: asyncio.Server | None = None
@@ -169,7 +172,15 @@ class Proxy:
             return False
         try:
             relay = Relay(
-                link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate, self._unread
+                link,
+                request,
+                self._upstream,
+                self._observer,
+                self._repair,
+                self._timeouts,
+                self._gate,
+                self._unread,
+                self._capped,
             )
             await relay.run(next(self._numbers))
         except BudgetExceeded as exceeded:
@@ -184,6 +195,11 @@ class Proxy:
             _refuse(link, _codec_of(request), 408, text)
             return False
         return True
+
+    def _capped(self, path: str, cap: Cap) -> None:
+        """Tell of an output limit that the budget has lowered."""
+        fields = {"field": cap.field, "from": cap.before, "to": cap.after}
+        self._on_report({"capped": {"path": redact_path(path), **fields, "text": str(cap)}})
 
     def _unread(self, path: str) -> None:
         """Tell of a web socket that was opened."""

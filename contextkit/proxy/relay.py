@@ -42,9 +42,10 @@ from contextkit.content_encoding import MOST_BYTES
 from contextkit.providers.client_names import names_in_headers
 from contextkit.providers.paths import wire_of
 from contextkit.proxy.observer import Departed, Ended, Observer, Passed, Repair, Repaired, Timeouts
+from contextkit.proxy.repairs.splices import capped
 from contextkit.redact import credentials_of, redact_path, redact_text
 from contextkit.server.http.half_closed import abort_if_left
-from contextkit.watcher.budget import Admission, BudgetGate
+from contextkit.watcher.budget import Admission, BudgetGate, Cap
 
 Headers = list[tuple[bytes, bytes]]
 HOP_BY_HOP = frozenset(
@@ -630,9 +631,12 @@ class Relay:
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         gate: BudgetGate | None = None,
         on_switched: Callable[[str], object] = lambda path: None,
+        on_capped: Callable[[str, Cap], object] = lambda path, cap: None,
     ) -> None:
-        """`on_switched` is told the path where both sides go on in another protocol, of which nothing is read."""
-        self._gate, self._on_switched = gate, on_switched
+        """`on_switched` is told the path where both sides go on in another protocol, of which nothing is read;
+        `on_capped`, where a budget has lowered an output limit.
+        """
+        self._gate, self._on_switched, self._on_capped = gate, on_switched, on_capped
         self._admission: Admission | None = None
         self._client, self._request, self._upstream, self._timeouts = client, request, upstream, timeouts
         self._observer, self._repair = observer, repair
@@ -656,6 +660,10 @@ class Relay:
         sent = repaired.body if repaired else body
         if self._gate is not None and (self._wire or self._is_unpriced):
             self._admission = await self._admitted(self._gate, sent)
+            if self._admission is not None and self._admission.cap is not None:
+                self._on_capped(self._path, self._admission.cap)
+                repaired = capped(body, repaired, self._admission.cap.splices)
+                sent = repaired.body
         told: Departed | Passed = Passed(number, self._method, self._path, 0, 0, 0, self._at, self._at, "")
         if self._wire and is_whole:
             told = self._departed(number, body, repaired)
@@ -693,7 +701,15 @@ class Relay:
         """Reserve the call's part of a budget, computed off the event loop."""
         path, encoding = self._target.partition(b"?")[0].decode("latin-1"), encoding_of(self._request.headers)
         admitting = asyncio.ensure_future(
-            asyncio.to_thread(gate.admit, self._method, path, body, encoding, is_upgrade=self._is_upgrade)
+            asyncio.to_thread(
+                gate.admit,
+                self._method,
+                path,
+                body,
+                encoding,
+                is_upgrade=self._is_upgrade,
+                is_signed=self._is_signed,
+            )
         )
         try:
             return await asyncio.shield(admitting)
@@ -703,9 +719,14 @@ class Relay:
 
     def _repaired(self, body: bytes) -> Repaired | None:
         """None also for a body that is compressed, or that a signature covers (Amazon's SigV4)."""
-        encoding, proof = encoding_of(self._request.headers), value_of(self._request.headers, b"authorization")
-        is_open = encoding.lower() in ("", "identity") and not proof.startswith(b"AWS4-")
+        is_open = encoding_of(self._request.headers).lower() in ("", "identity") and not self._is_signed
         return self._repair(self._wire, body) if self._repair is not None and is_open else None
+
+    @property
+    def _is_signed(self) -> bool:
+        """Whether a signature covers the body (Amazon's SigV4, in a header or in the query)."""
+        proof = value_of(self._request.headers, b"authorization")
+        return proof.startswith(b"AWS4-") or b"x-amz-signature=" in self._target.lower()
 
     def _departed(self, number: int, body: bytes, repaired: Repaired | None) -> Departed:
         encoding, client_names = encoding_of(self._request.headers), tuple[str, ...]()
