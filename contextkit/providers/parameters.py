@@ -295,6 +295,8 @@ def is_prewarm(params: Mapping[str, Json], wire: str = "") -> bool:
 
     >>> is_prewarm({"max_tokens": 0}), is_prewarm({"prompt_cache_options": {"prewarm": True}}), is_prewarm({"max_tokens": 1})
     (True, True, False)
+    >>> is_prewarm({"type": "response.create", "generate": False})
+    True
     """
     if (wire or "anthropic_messages") in _ZERO_MEANS_NONE and whole_number(params.get("max_tokens")) == 0:
         return True
