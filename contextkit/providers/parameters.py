@@ -231,7 +231,7 @@ def limit_splices(
     wire: str, body: bytes, fields: Mapping[str, Json], n_tokens: int, chat_field: str
 ) -> tuple[Splice, ...]:
     """Return the pieces of a JSON body, parsed as `fields`, that `with_output_limit` changes; none where it changes
-    nothing, or where the bytes cannot be changed so that they say just that, as with a key that is spelled with escapes.
+    nothing, or where the bytes cannot be changed so that they say just that.
 
     >>> limit_splices("openai_responses", b'{"input": "hi"}', {"input": "hi"}, 9, "")
     ((14, 14, b',"max_output_tokens":9'),)
@@ -248,14 +248,15 @@ def limit_splices(
 
 def _splice(body: bytes, start: int, path: Path, number: bytes) -> Splice:
     """Put the number into the field that `path` names, in the object that begins at or behind `start`."""
-    spans, name = members(body, start), path[0].encode()
+    spans = {parse(b'"%b"' % key): span for key, span in members(body, start).items()}
+    name = path[0]
     if name in spans and path[1:] and body[spans[name][0]] == ord("{"):
         return _splice(body, spans[name][0], path[1:], number)
     value = b'{"%b":%b}' % (path[1].encode(), number) if path[1:] else number
     if name in spans:
         return *spans[name], value
     place = max((end for _, end in spans.values()), default=body.index(b"{", start) + 1)
-    return place, place, b'%b"%b":%b' % (b"," if spans else b"", name, value)
+    return place, place, b'%b"%b":%b' % (b"," if spans else b"", name.encode(), value)
 
 
 def spliced(body: bytes, splices: Iterable[Splice]) -> bytes:
