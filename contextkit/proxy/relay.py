@@ -699,7 +699,8 @@ class Relay:
 
     async def _admitted(self, gate: BudgetGate, body: bytes) -> Admission | None:
         """Reserve the call's part of a budget, computed off the event loop."""
-        path, encoding = self._target.partition(b"?")[0].decode("latin-1"), encoding_of(self._request.headers)
+        path = (self._upstream.prefix + self._target).partition(b"?")[0].decode("latin-1")
+        encoding = encoding_of(self._request.headers)
         admitting = asyncio.ensure_future(
             asyncio.to_thread(
                 gate.admit,

@@ -40,6 +40,9 @@ MIN_OUTPUT = 1_024
 """Fewest tokens of output that a gate lowers a limit to: an agent's step is cut off with fewer."""
 _UNKNOWN_MOST = 8_192
 """Most tokens of output that are asked for where a request sets no limit, and the most its model takes is not known."""
+_NO_LIMIT = "/backend-api/codex/"
+"""Part of the paths of a host of Responses that refuses an output limit with 400 (ChatGPT's own, for Codex:
+https://github.com/RayBytes/ChatMock/issues/103)."""
 _UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError, UnreadableRequest)
 
 
@@ -158,7 +161,8 @@ class BudgetGate:
             claimed = self._budget.claim(planned)  # a context has set it aside, and charges it
             if claimed is not None:
                 return Claimed(self, claimed, wire)
-            is_open = encoding.lower() in ("", "identity") and not is_signed
+            planned = self._with_history(planned, asked)
+            is_open = encoding.lower() in ("", "identity") and not is_signed and _NO_LIMIT not in path
             hold, cap = self._held(planned, asked if self._caps_output and is_open else None)
         except BudgetExceeded as exceeded:
             raise as_sdk_error(exceeded, self._sdk) from None
@@ -209,21 +213,20 @@ class BudgetGate:
         ):  # ids of tokens, of one prompt or of each, may be shorter than what they stand for
             n_ids = sum(len(one) if isinstance(one, list) else 1 for one in prompts)
             call = replace(call, prompt_tokens=max(call.prompt_tokens, n_ids))
-        call = self._with_history(replace(call, model=model), fields, row)
         is_openai = model_named(model, "").provider in ("openai", "azure") or "/openai/deployments/" in path
         chat_field = "max_completion_tokens" if is_openai else "max_tokens"
-        return call, _Asked(spoken, body, fields, rules, chat_field)
+        return replace(call, model=model), _Asked(spoken, body, fields, rules, chat_field)
 
-    def _with_history(self, call: PlannedCall, fields: Mapping[str, Json], row: Model | None) -> PlannedCall:
+    def _with_history(self, call: PlannedCall, asked: _Asked) -> PlannedCall:
         """The call with what a server keeps of its prompt: as it was billed, or else all that the window holds.
 
         Raises `BudgetExceeded` where the window is not known.
         """
-        named = all_named_in(fields)
+        named, is_unknown = all_named_in(asked.fields), asked.model.is_assumed
         sizes = [self._stored.get(one.name) for one in named]
         if None not in sizes:
             return replace(call, prompt_tokens=call.prompt_tokens + sum(size or 0 for size in sizes))
-        if row is None and not self._allow_unpriced:
+        if is_unknown and not self._allow_unpriced:
             field = sanitize(named[sizes.index(None)].field)
             raise BudgetExceeded(
                 f"a call to {sanitize(call.model)!r} names what the server keeps ({field}), which this budget has not seen, and "
@@ -231,8 +234,8 @@ class BudgetGate:
                 in_code="send the whole conversation, or register_model(…)",
                 in_shell="send the whole conversation, or give the model a row (contextkit proxy --models)",
             )
-        n_window = row.window_tokens if row else 0
-        return replace(call, prompt_tokens=max(call.prompt_tokens, n_window), is_prompt_known=row is None)
+        n_window = 0 if is_unknown else asked.model.window_tokens
+        return replace(call, prompt_tokens=max(call.prompt_tokens, n_window), is_prompt_known=is_unknown)
 
 
 class Admission:

@@ -7,7 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Mapping
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from contextkit.errors import BudgetExceeded
 from contextkit.models import model_named
 from contextkit.watcher.budget import Admission, BudgetGate
 from tests.scale import n_examples
+from tests.server.test_budget_paths import BODIES, WHOLE
 
 CLAUDE, GPT, GEMINI = "claude-sonnet-5-5", "gpt-6.1-sol", "gemini-2.5-pro"
 HI = [{"role": "user", "content": "hi"}]
@@ -95,12 +96,16 @@ def admitted(gate: BudgetGate, path: str, body: Any, **more: Any) -> Admission:
     return admission
 
 
+def n_common(one: bytes, other: bytes) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
 def differs_in_its_limit_alone(was: bytes, sent: bytes, place: tuple[str, ...]) -> None:
     before, after = json.loads(was), json.loads(sent)
     assert without_limit(after, place) == without_limit(before, place)
     assert [name for name in after if name in before] == list(before)
-    n_same = len(commonprefix([was, sent]))
-    n_last = min(len(commonprefix([was[::-1], sent[::-1]])), len(was) - n_same, len(sent) - n_same)
+    n_same = n_common(was, sent)
+    n_last = min(n_common(was[::-1], sent[::-1]), len(was) - n_same, len(sent) - n_same)
     assert re.fullmatch(rb'[\w",:{}]{1,60}', sent[n_same : len(sent) - n_last])
 
 
@@ -120,7 +125,10 @@ def test_a_limit_is_lowered_to_what_fits_and_nothing_else_changes(wire: str) -> 
         assert 15_000 < admission.cap.after < 20_000
         assert limit_in(json.loads(admission.cap.body), place) == admission.cap.after
         differs_in_its_limit_alone(body, admission.cap.body, place)
-        assert str(admission.cap) == f"{admission.cap.field} lowered from 64,000 to {admission.cap.after:,}: the budget's worst case"
+        assert (
+            str(admission.cap)
+            == f"{admission.cap.field} lowered from 64,000 to {admission.cap.after:,}: the budget's worst case"
+        )
         assert 19_000 < budget.reserved.tokens <= 20_000
         with pytest.raises(BudgetExceeded, match=r"1,024 of output, the fewest that are of use"):
             gate_of(budget).admit("POST", path, body)
@@ -133,14 +141,14 @@ def test_a_request_without_a_limit_gets_one_that_its_model_takes(wire: str) -> N
     body = json.dumps({**fields, **({"generation_config": {}} if wire == "gemini_snake" else {})}).encode()
     gate = gate_of(Budget(tokens=60_000))
     if wire == "openai_completions":  # whose hosts generate 16 tokens then
-        with pytest.raises(BudgetExceeded):
-            gate.admit("POST", path, body) if model_named("gpt-3.5-turbo-instruct").window_tokens > 60_000 else gate_of(
-                Budget(tokens=3_000)
-            ).admit("POST", path, body)
+        with pytest.raises(BudgetExceeded, match="the rest of the window"):
+            gate_of(Budget(tokens=3_000)).admit("POST", path, body)
         return
     cap = admitted(gate, path, body).cap
     assert cap is not None and cap.before is None and " set to " in str(cap)
-    written = limit_in(json.loads(cap.body), ("generation_config", "max_output_tokens") if wire == "gemini_snake" else place)
+    written = limit_in(
+        json.loads(cap.body), ("generation_config", "max_output_tokens") if wire == "gemini_snake" else place
+    )
     assert written == cap.after <= 60_000
     row = model_named(str(fields.get("model") or re.split(r"[/:@]|%3A", path.partition("/model")[2].lstrip("s/"))[0]))
     assert cap.after <= (row.max_output_tokens or 8_192)
@@ -177,6 +185,13 @@ def test_what_cannot_be_changed_is_refused_as_before(more: dict[str, Any], encod
     assert budget.reserved.tokens == 0
 
 
+def test_a_host_that_refuses_a_limit_is_sent_none() -> None:
+    with pytest.raises(BudgetExceeded, match="the rest of the window"):
+        gate_of(Budget(tokens=20_000)).admit(
+            "POST", "/backend-api/codex/responses", b'{"model":"gpt-6.1-sol","input":"hi"}'
+        )
+
+
 def test_a_key_that_is_spelled_with_escapes_is_found() -> None:
     body = rb'{"max\u005ftokens": 64000, "messages": [{"role": "user", "content": "hi"}], "model": "claude-sonnet-5-5"}'
     cap = admitted(gate_of(Budget(tokens=20_000)), "/v1/messages", body).cap
@@ -202,7 +217,10 @@ def test_answers_share_what_is_left(more: dict[str, Any]) -> None:
 
 def test_candidates_and_prompts_share_what_is_left() -> None:
     path, fields, _ = WIRES["gemini"]
-    for config in ({"candidateCount": 3, "maxOutputTokens": 60_000}, {"candidate_count": 3, "max_output_tokens": 60_000}):
+    for config in (
+        {"candidateCount": 3, "maxOutputTokens": 60_000},
+        {"candidate_count": 3, "max_output_tokens": 60_000},
+    ):
         for name in ("generationConfig", "generation_config"):
             cap = admitted(gate_of(Budget(tokens=20_000)), path, {**fields, name: config}).cap
             assert cap is not None and 6_000 < cap.after < 6_700
@@ -213,7 +231,9 @@ def test_candidates_and_prompts_share_what_is_left() -> None:
 
 def test_of_two_limits_the_lower_one_stays() -> None:
     path, fields, _ = WIRES["openai_chat"]
-    cap = admitted(gate_of(Budget(tokens=20_000)), path, {**fields, "max_tokens": 500, "max_completion_tokens": 90_000}).cap
+    cap = admitted(
+        gate_of(Budget(tokens=20_000)), path, {**fields, "max_tokens": 500, "max_completion_tokens": 90_000}
+    ).cap
     assert cap is not None
     sent = json.loads(cap.body)
     assert sent["max_tokens"] == 500 and sent["max_completion_tokens"] == cap.after
@@ -238,9 +258,15 @@ NAMING: dict[str, tuple[str, dict[str, Any]]] = {
     "conversation by name": ("/v1/responses", {"model": GPT, "conversation": "conv_1", "input": "hi"}),
     "item": ("/v1/responses", {"model": GPT, "input": [{"type": "item_reference", "id": "msg_1"}, *HI]}),
     "stored prompt": ("/v1/responses", {"model": GPT, "prompt": {"id": "pmpt_1"}, "input": "hi"}),
-    "frame": ("/v1/responses", {"type": "response.create", "model": GPT, "previous_response_id": "resp_1", "input": []}),
+    "frame": (
+        "/v1/responses",
+        {"type": "response.create", "model": GPT, "previous_response_id": "resp_1", "input": []},
+    ),
     "content": (f"/v1beta/models/{GEMINI}:generateContent", {"contents": PARTS, "cachedContent": "cachedContents/a"}),
-    "content, snake": (f"/v1beta/models/{GEMINI}:generateContent", {"contents": PARTS, "cached_content": "cachedContents/a"}),
+    "content, snake": (
+        f"/v1beta/models/{GEMINI}:generateContent",
+        {"contents": PARTS, "cached_content": "cachedContents/a"},
+    ),
 }
 """Requests that name what a server keeps."""
 
@@ -248,7 +274,10 @@ NAMING: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", NAMING)
 def test_a_history_that_was_not_seen_counts_as_the_whole_window(name: str) -> None:
     path, fields = NAMING[name]
-    limited = {**fields, **({"generationConfig": {"maxOutputTokens": 2_000}} if "gemini" in path else {"max_output_tokens": 2_000})}
+    limited = {
+        **fields,
+        **({"generationConfig": {"maxOutputTokens": 2_000}} if "gemini" in path else {"max_output_tokens": 2_000}),
+    }
     with pytest.raises(BudgetExceeded, match="the whole window, since a part is kept by the server"):
         gate_of(Budget(tokens=900_000)).admit("POST", path, json.dumps(limited).encode())
     budget = Budget(tokens=3_000_000)
@@ -411,6 +440,27 @@ def finish(admission: Admission, usage: Usage) -> None:
     admission.began(200, {"content-type": "application/json"})
     admission.feed(json.dumps({**facts, "choices": [{"finish_reason": "stop"}]}).encode())
     admission.ended(is_whole=True)
+
+
+@settings(max_examples=n_examples(300, 20_000), deadline=None)
+@given(BODIES, st.sampled_from([0, 1_200, 5_000, 100_000]))
+def test_any_json_in_a_field_that_counts_is_admitted_changed_or_refused(given_: tuple[str, Any], most: int) -> None:
+    path, more = given_
+    body = json.dumps({**WHOLE[path], **more}).encode()
+    try:
+        cap = admitted(gate_of(Budget(tokens=most)), path, body).cap
+    except BudgetExceeded:
+        return
+    if cap is not None:
+        outer = cap.field.partition(".")[0]
+        before, after = ({**json.loads(one), outer: None} for one in (body, cap.body))
+        assert before == after and cap.after < most
+
+
+def test_a_field_of_another_endpoint_is_no_limit() -> None:
+    path, fields, _ = WIRES["openai_responses"]
+    cap = admitted(gate_of(Budget(tokens=20_000)), path, {**fields, "max_tokens": 100}).cap
+    assert cap is not None and cap.field == "max_output_tokens" and cap.before is None
 
 
 def test_threads_that_ask_at_once_never_exceed_the_budget_together() -> None:
