@@ -120,6 +120,10 @@ class BudgetGate:
         """Id of a response → tokens of its prompt and output: what a request that names it continues from; id of one of
         its items → the most that it has."""
 
+    def warm_up(self) -> None:
+        """Load what the first request needs: tokens and prices take seconds."""
+        self._planned("openai_responses", "/v1/responses", b'{"model":"gpt-6.1-sol","input":"hello"}', "")
+
     def is_unpriced(self, method: str, path: str, *, is_upgrade: bool = False) -> bool:
         """Return whether a request is refused whatever the budget has left: it may be billed, and nobody knows what.
 

@@ -119,7 +119,7 @@ def test_the_proxy_refuses_what_it_cannot_price_and_says_what_lets_it_pass() -> 
         assert reached == UNPRICED
 
 
-def test_a_web_socket_is_refused_under_a_budget_only() -> None:
+def test_a_web_socket_that_is_not_read_is_refused_under_a_budget_only() -> None:
     upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n"
     with (
         recording() as (upstream, reached),

@@ -70,8 +70,9 @@ class ResponseSocket(Generic[Call]):
 
     >>> socket = ResponseSocket()
     >>> socket.sent("", "first")
-    >>> socket.received(b'{"type": "response.completed", "response": {}}')
-    Answer(call='first', status=200, chunk=b'event: response.completed\\ndata: {"type": "response.completed", "response": {}}\\n\\n', is_first=True, is_last=True)
+    >>> answer = socket.received(b'{"type":"response.completed"}')
+    >>> answer.call, answer.chunk, answer.is_last
+    ('first', b'event: response.completed\\ndata: {"type":"response.completed"}\\n\\n', True)
     """
 
     def __init__(self) -> None:
@@ -100,8 +101,8 @@ class ResponseSocket(Generic[Call]):
                 del self._open[stream]
         if is_refusal:
             status = fields.get("status")
-            is_status = type(status) is int and 400 <= status <= 599
-            return Answer(one.call, status if is_status else 400, message, is_first=True, is_last=True)
+            told = status if isinstance(status, int) and 400 <= status <= 599 else 400
+            return Answer(one.call, told, message, is_first=True, is_last=True)
         lines = b"\ndata: ".join(message.splitlines())
         chunk = b"event: %b\ndata: %b\n\n" % (kind.encode("utf-8", "replace"), lines)
         return Answer(one.call, 200, chunk, is_first=is_first, is_last=is_last)
