@@ -15,6 +15,7 @@ import base64
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from contextkit.canonical import Json, canonical
 from contextkit.providers.histories import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
@@ -51,8 +52,13 @@ class Stored:
         """Conversations by their id."""
         self._n_items = 0
 
-    def resolved(self, received: ReceivedRequest) -> ReceivedRequest | Refusal:
-        """A request with its whole input, `body_as_sent` being its own; a refusal where it names something not stored."""
+    def resolved(
+        self, received: ReceivedRequest, held: Mapping[str, list[Json]] = MappingProxyType({})
+    ) -> ReceivedRequest | Refusal:
+        """A request with its whole input, `body_as_sent` being its own; a refusal where it names something not stored.
+
+        `held` are items by the name of a response that is not stored: a WebSocket's own.
+        """
         if received.body.get(PREVIOUS) is not None and received.body.get(CONVERSATION) is not None:
             return invalid(_BOTH, None, "mutually_exclusive_parameters")
         before = named_in(received.body)
@@ -62,7 +68,7 @@ class Stored:
             )
         if before is not None and before.field == CONVERSATION and before.name not in self.conversations:
             return unknown(before)
-        body = self.histories.whole(received.body)
+        body = self.histories.whole(received.body, held)
         return unknown(body) if isinstance(body, Unknown) else replace(received, body=body, body_as_sent=received.body)
 
     def keep(self, received: ReceivedRequest, response: Mapping[str, Json]) -> None:
@@ -72,6 +78,8 @@ class Stored:
         conversation = before.name if before is not None and before.field == CONVERSATION else None
         if body.get("store") is False and conversation is None:
             return
+        if before is not None and before.name not in self.histories:  # it goes on from a response that is not stored
+            body, before = received.body, None
         new = self.histories.new_input(body)
         listed = [{"role": "user", "content": new}] if isinstance(new, str) else [] if isinstance(new, Unknown) else new
         items = [*self.identified(listed), *response["output"]]
