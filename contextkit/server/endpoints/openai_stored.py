@@ -27,6 +27,8 @@ MAX_STORED = 4096
 """Responses, and conversations, that are stored; the oldest are evicted first."""
 _PREFIXES: Mapping[str, str] = {"message": "msg", "function_call_output": "fco", "custom_tool_call_output": "ctco"}
 """Type of an item of users and tools → prefix of its id."""
+_OURS = "_said_"
+"""Part of the ids that items of users and tools are given."""
 _BOTH = "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Ensure you are only providing one of them."
 
 
@@ -69,7 +71,11 @@ class Stored:
         if before is not None and before.field == CONVERSATION and before.name not in self.conversations:
             return unknown(before)
         body = self.histories.whole(received.body, held)
-        return unknown(body) if isinstance(body, Unknown) else replace(received, body=body, body_as_sent=received.body)
+        if isinstance(body, Unknown):
+            return unknown(body)
+        if body.get("input") is not received.body.get("input"):
+            body["input"] = [_as_sent(item) for item in body["input"]]
+        return replace(received, body=body, body_as_sent=received.body)
 
     def keep(self, received: ReceivedRequest, response: Mapping[str, Json]) -> None:
         """Store the input of a request and its response, unless the request opts out."""
@@ -95,23 +101,35 @@ class Stored:
         self.histories.keep(name, self.identified(items))
 
     def identified(self, items: Iterable[Json]) -> list[Json]:
-        """Items as they are listed: those of users and tools get an id and a status; neither is part of a prompt."""
+        """Items with an id each; one that is given to an item of users and tools is no part of a prompt."""
         return [self._identified(item) for item in items]
 
     def _identified(self, item: Mapping[str, Json]) -> Json:
-        kind = item.get("type") or "message"
-        if not (kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")):
+        if not _is_callers(item):
             return dict(item)
         self._n_items += 1
-        text = item.get("content")
-        parts = {"content": [{"type": "input_text", "text": text}]} if isinstance(text, str) else {}
-        return {
-            "type": kind,
-            "id": f"{_PREFIXES[kind]}_said_{self._n_items:020d}",
-            "status": "completed",
-            **item,
-            **parts,
-        }
+        return {"id": f"{_PREFIXES[item.get('type') or 'message']}{_OURS}{self._n_items:020d}", **item}
+
+
+def listed_item(item: Mapping[str, Json]) -> dict[str, Json]:
+    """An item as it is listed: one of users and tools has a type, a status and its text as a part."""
+    if not _is_callers(item):
+        return dict(item)
+    text = item.get("content")
+    parts = {"content": [{"type": "input_text", "text": text}]} if isinstance(text, str) else {}
+    return {"type": item.get("type") or "message", "status": "completed", **item, **parts}
+
+
+def _is_callers(item: Mapping[str, Json]) -> bool:
+    kind = item.get("type") or "message"
+    return kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")
+
+
+def _as_sent(item: Json) -> Json:
+    """An item without the id it was given: a conversation is recognised by what its client sends."""
+    if isinstance(item, dict) and _OURS in str(item.get("id")):
+        return {name: value for name, value in item.items() if name != "id"}
+    return item
 
 
 def unknown(named: Unknown) -> Refusal:

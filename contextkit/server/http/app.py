@@ -122,8 +122,10 @@ class _Guarded:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it with the refusal."""
-        is_json_only = scope["type"] == "http" and not _is_upload(scope)
-        why = self._hosts.refusal(scope["headers"], is_json_only=is_json_only) or _upgrade(scope)
+        why = None
+        if scope["type"] in ("http", "websocket"):
+            is_json_only = scope["type"] == "http" and not _is_upload(scope)
+            why = self._hosts.refusal(scope["headers"], is_json_only=is_json_only) or _upgrade(scope)
         await (self._inner if why is None else self._answer(scope, why))(scope, receive, send)
 
     def _answer(self, scope: MutableMapping[str, Any], why: Refused) -> Written:

@@ -40,7 +40,8 @@ class Written:
         outcome, kind = self._outcome, "websocket.http" if scope["type"] == "websocket" else "http"
         if outcome.status:
             length = () if outcome.length is None else (("content-length", str(outcome.length)),)
-            headers = [(name.encode(), value.encode()) for name, value in (*outcome.headers, *length)]
+            close = (("connection", "close"),) if kind != "http" else ()  # which uvicorn does, and does not say
+            headers = [(name.encode(), value.encode()) for name, value in (*outcome.headers, *length, *close)]
             await send({"type": f"{kind}.response.start", "status": outcome.status, "headers": headers})
         for chunk in outcome.chunks:
             await send({"type": f"{kind}.response.body", "body": chunk, "more_body": True})
