@@ -437,8 +437,9 @@ PARTS = st.lists(st.sampled_from(ALL_PARTS[:3]), min_size=1, max_size=3, unique_
 FAULT: Any = st.sampled_from(
     [None, None, None, {"kind": "status", "status": 503}, {"kind": "error_event", "after_parts": 1}]
 )
+# Five turns of 700 seconds: a socket lives no longer than 3600.
 TURN = st.fixed_dictionaries(
-    {"parts": PARTS, "fault": FAULT, "output_tokens": st.none() | st.integers(0, 9), "seconds": st.integers(0, 2000)},
+    {"parts": PARTS, "fault": FAULT, "output_tokens": st.none() | st.integers(0, 9), "seconds": st.integers(0, 700)},
     optional={"stop": st.sampled_from(["truncated", "refused", "overflow"])},
 )
 FIELDS = st.sampled_from(
