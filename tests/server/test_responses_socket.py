@@ -26,8 +26,6 @@ from tests.server.conftest import ALL_PARTS, GPT, HEAD, saying
 from tests.server.strict import strictly
 from tests.server.test_openai import TURNS
 
-# The SDK's own connection is opened in the way that websockets 17 deprecates.
-pytestmark = pytest.mark.filterwarnings(r"ignore:connect\(\) must be used as a context manager:DeprecationWarning")
 EVENT: TypeAdapter[ResponsesServerEvent] = TypeAdapter(ResponsesServerEvent)
 KEY = {"authorization": "Bearer any"}
 ENDS = ("response.completed", "response.incomplete", "error")
