@@ -45,7 +45,7 @@ class _Response:
     """What the server stored when it came: a reset begins another."""
 
 
-class Lane:
+class MessageLane:
     """Requests that are answered one after another, and the latest response to them."""
 
     def __init__(self, connection: Connection, stream_id: str | None) -> None:
@@ -56,8 +56,8 @@ class Lane:
 
     def _store(self, stored: Stored, request: ParsedRequest, answer: ResponseData) -> None:
         MESSAGE.store_response(stored, request, answer)
-        given = request.received.body["input"]
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        sent = request.received.body["input"]
+        items = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent
         self.latest = _Response(answer.id, [*items, *MESSAGE.render_response(answer)["output"]], stored)
 
 
@@ -65,7 +65,7 @@ class Lane:
 class Turn:
     """One request of a lane."""
 
-    lane: Lane
+    lane: MessageLane
     state: State
     headers: Mapping[str, str]
     body: Mapping[str, Json]
@@ -89,7 +89,7 @@ class Connection:
         """`headers` are those of the handshake: they count for every request."""
         self._state, self._headers = state, headers
         self._opened_at = state.clock.now()
-        self._lanes: dict[str | None, Lane] = {None: Lane(self, None)}
+        self._lanes: dict[str | None, MessageLane] = {None: MessageLane(self, None)}
         self._steer_numbers = count()
 
     def read(self, text: str | None) -> Turn | list[str]:
@@ -117,7 +117,7 @@ class Connection:
                 "Reuse an existing stream_id or open a new WebSocket connection."
             )
             return self._refused(invalid(message, "stream_id", "websocket_stream_limit_reached"), name)
-        lane = self._lanes.setdefault(name, Lane(self, name))
+        lane = self._lanes.setdefault(name, MessageLane(self, name))
         fields = {name: value for name, value in body.items() if name not in ("type", "stream_id")}
         if fields.get("generate") is False and fields.get("input") is None:
             fields["input"] = []
@@ -137,7 +137,7 @@ class Connection:
         """A request with its whole input, which a lane or the server holds."""
         return stored.resolved(received, {held.id: held.items for _, held in self._held() if held.stored is stored})
 
-    def _held(self) -> Iterator[tuple[Lane, _Response]]:
+    def _held(self) -> Iterator[tuple[MessageLane, _Response]]:
         return ((lane, lane.latest) for lane in self._lanes.values() if lane.latest is not None)
 
     def _refused(self, refusal: Refusal, stream_id: str | None = None) -> list[str]:
@@ -145,10 +145,10 @@ class Connection:
 
     def _steer_failed(self, body: Mapping[str, Json]) -> Json:
         """Input that comes too late: a response is complete as soon as its client learns its id."""
-        name, given = body.get(PREVIOUS), body.get("input")
+        name, sent = body.get(PREVIOUS), body.get("input")
         lane = next((lane for lane, held in self._held() if held.id == name), None)
         code, message = "response_not_found", f"Response with id '{name}' not found on this connection."
-        if not isinstance(name, str) or not isinstance(given, str | list) or not given:
+        if not isinstance(name, str) or not isinstance(sent, str | list) or not sent:
             code, message = "invalid_input", "Expected 'previous_response_id' and 'input', a text or user messages."
         elif lane is not None:
             code, message = "response_already_completed", "The response completed. Send the input in response.create."
@@ -156,7 +156,7 @@ class Connection:
             "type": "response.steer.failed",
             "sequence_number": next(self._steer_numbers),
             "error": {"type": "invalid_request_error", "code": code, "message": message},
-            "steer": {PREVIOUS: name, "input": given},
+            "steer": {PREVIOUS: name, "input": sent},
             **({"stream_id": lane.stream_id} if lane is not None and lane.stream_id else {}),
         }
 

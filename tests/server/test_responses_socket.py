@@ -62,7 +62,7 @@ def events(socket: ClientConnection) -> list[dict[str, Any]]:
     return listed
 
 
-def asked(socket: ClientConnection, **fields: Any) -> dict[str, Any]:
+def response_to(socket: ClientConnection, **fields: Any) -> dict[str, Any]:
     """The response to a request."""
     say(socket, **fields)
     response: dict[str, Any] = events(socket)[-1]["response"]
@@ -76,7 +76,7 @@ def refused(socket: ClientConnection, **fields: Any) -> tuple[int, str]:
     return error["status"], error["error"]["code"]
 
 
-def told(connection: Any) -> Response:
+def completed(connection: Any) -> Response:
     for event in connection:
         assert event.type != "error", event
         if event.type == "response.completed":
@@ -103,10 +103,10 @@ def test_a_tool_loop_on_one_socket_with_nothing_stored(server: LocalServer, gpt:
     server.script([CALL, CALL, saying("done")])
     with gpt.responses.connect() as connection:
         connection.response.create(**BASE, generate=False)
-        before = told(connection)
+        before = completed(connection)
         assert before.output == [] and before.usage is not None and before.usage.output_tokens == 0
         connection.response.create(**BASE, input="Find one.", previous_response_id=before.id)
-        while (answer := told(connection)).output_text != "done":
+        while (answer := completed(connection)).output_text != "done":
             assert answer.previous_response_id == before.id and cached(answer) == before.usage.input_tokens  # type: ignore[union-attr]
             (call,) = answer.output
             assert call.type == "function_call"
@@ -170,34 +170,34 @@ def test_lanes_are_named_and_counted(server: LocalServer) -> None:
         say(socket, input="hi", stream_id="one-too-many")
         error = received(socket)
         assert error["error"]["code"] == "websocket_stream_limit_reached" and error["stream_id"] == "one-too-many"
-        assert "stream_id" not in asked(socket, input="hi", stream_id=None)
+        assert "stream_id" not in response_to(socket, input="hi", stream_id=None)
         say(socket, input="hi", stream_id="lane.0")
         assert events(socket)[-1]["stream_id"] == "lane.0"
 
 
 def test_a_lane_holds_its_latest_response_and_others_may_fork_it(server: LocalServer) -> None:
     with opened(server) as socket, opened(server) as other:
-        first = asked(socket, input="one", store=False, stream_id="main")
+        first = response_to(socket, input="one", store=False, stream_id="main")
         going_on = {"input": "and?", "store": False, "previous_response_id": first["id"]}
         assert refused(other, **going_on) == (400, "previous_response_not_found")
-        fork = asked(socket, **going_on, stream_id="critic")
-        second = asked(socket, **going_on, stream_id="main")
+        fork = response_to(socket, **going_on, stream_id="critic")
+        second = response_to(socket, **going_on, stream_id="main")
         assert fork["usage"]["input_tokens"] == second["usage"]["input_tokens"]
         assert refused(socket, **going_on, stream_id="main") == (400, "previous_response_not_found")
-        assert asked(socket, input="more", store=False, previous_response_id=fork["id"])["status"] == "completed"
+        assert response_to(socket, input="more", store=False, previous_response_id=fork["id"])["status"] == "completed"
     with opened(server) as socket:
         assert refused(socket, **going_on) == (400, "previous_response_not_found")
 
 
 def test_what_is_stored_goes_on_anywhere(server: LocalServer, gpt: openai.OpenAI) -> None:
     with opened(server) as socket, opened(server) as other:
-        hidden = asked(socket, input="one", store=False)
-        kept = asked(socket, input="two", previous_response_id=hidden["id"])
-        posted = gpt.responses.create(model=GPT, input="three", previous_response_id=kept["id"])
+        hidden = response_to(socket, input="one", store=False)
+        kept = response_to(socket, input="two", previous_response_id=hidden["id"])
+        answered = gpt.responses.create(model=GPT, input="three", previous_response_id=kept["id"])
         for peer in (socket, other):
-            again = asked(peer, input="three", previous_response_id=kept["id"])
-            assert posted.usage is not None and again["usage"]["input_tokens"] == posted.usage.input_tokens
-        assert asked(other, input="four", previous_response_id=posted.id)["previous_response_id"] == posted.id
+            again = response_to(peer, input="three", previous_response_id=kept["id"])
+            assert answered.usage is not None and again["usage"]["input_tokens"] == answered.usage.input_tokens
+        assert response_to(other, input="four", previous_response_id=answered.id)["previous_response_id"] == answered.id
     listed = gpt.responses.input_items.list(kept["id"], order="asc")
     assert [getattr(item, "role", None) for item in listed] == ["user", "assistant", "user"]
 
@@ -208,20 +208,22 @@ def test_a_turn_that_fails_is_told_and_forgets_what_it_continued(server: LocalSe
     with opened(server) as socket:
         for fault, status, code in ((limited, 429, "rate_limit_exceeded"), (overloaded, 503, "server_overloaded")):
             server.script([saying("one"), saying("two", fault=fault), saying("three")])
-            first = asked(socket, input="hi", store=False)
+            first = response_to(socket, input="hi", store=False)
             say(socket, input="and?", store=False, previous_response_id=first["id"])
             *begun, error = events(socket)
             assert (error["status"], error["error"]["code"]) == (status, code)
             assert bool(begun) == (fault is overloaded)
             again = {"input": "and?", "store": False, "previous_response_id": first["id"]}
             assert refused(socket, **again) == (400, "previous_response_not_found")
-            assert asked(socket, input="from the start", store=False)["output"][0]["content"][0]["text"] == "three"
+            assert (
+                response_to(socket, input="from the start", store=False)["output"][0]["content"][0]["text"] == "three"
+            )
         server.script([saying("one"), saying(fault=limited)])
-        first = asked(socket, input="hi", store=False)
+        first = response_to(socket, input="hi", store=False)
         say(socket, input="fork", store=False, previous_response_id=first["id"], stream_id="fork")
         error = received(socket)
         assert error["error"]["headers"]["retry-after"] == "7" and error["stream_id"] == "fork"
-        assert asked(socket, input="main", store=False, previous_response_id=first["id"])["status"] == "completed"
+        assert response_to(socket, input="main", store=False, previous_response_id=first["id"])["status"] == "completed"
     errors = [row.error for row in server.ledger]
     assert errors == [
         *[None, "rate_limit_error", None],
@@ -242,12 +244,12 @@ def test_a_connection_that_breaks_is_opened_again(
 
     with gpt.responses.connect(on_reconnecting=reconnecting, initial_delay=0.01) as connection:
         connection.response.create(model=GPT, input="hi", store=False)
-        going_on["previous_response_id"] = told(connection).id
+        going_on["previous_response_id"] = completed(connection).id
         connection.response.create(**going_on)
         lost = next(event for event in connection if event.type == "error")
         assert lost.type == "error" and lost.error.code == "previous_response_not_found"
         connection.response.create(model=GPT, input="hi", store=False)
-        assert told(connection).output_text == "three"
+        assert completed(connection).output_text == "three"
     assert [row.error for row in server.ledger] == [None, "cut" if fault["kind"] == "cut" else "aborted", None]
 
 
@@ -310,7 +312,7 @@ def test_messages_that_are_no_requests_leave_the_socket_open(server: LocalServer
             socket.send(message)
             (error,) = events(socket)
             assert error["type"] == "error" and error["status"] == 400, message
-        assert asked(socket, input="hi")["status"] == "completed"
+        assert response_to(socket, input="hi")["status"] == "completed"
     assert len(server.ledger) == 1
 
 
@@ -327,49 +329,49 @@ def test_frames_in_pieces_pings_and_compression(server: LocalServer) -> None:
 
 def test_prompts_of_five_megabytes_and_messages_over_the_limit(server: LocalServer) -> None:
     with opened(server) as socket:
-        assert asked(socket, input="lorem ipsum " * 450_000)["usage"]["input_tokens"] > 500_000
-        said = {"type": "function_call_output", "call_id": "c", "output": "lorem ipsum " * 450_000}
-        assert refused(socket, input=[said])[0] == 400
+        assert response_to(socket, input="lorem ipsum " * 450_000)["usage"]["input_tokens"] > 500_000
+        output = {"type": "function_call_output", "call_id": "c", "output": "lorem ipsum " * 450_000}
+        assert refused(socket, input=[output])[0] == 400
         socket.send(" " * ((64 << 20) + 1))
         assert closed(socket) == 1009
 
 
 def test_a_socket_lives_an_hour_of_the_servers_clock(server: LocalServer) -> None:
     with opened(server) as socket:
-        assert asked(socket, input="hi")["status"] == "completed"
+        assert response_to(socket, input="hi")["status"] == "completed"
         server.clock.advance(3599)
-        assert asked(socket, input="hi")["status"] == "completed"
+        assert response_to(socket, input="hi")["status"] == "completed"
         server.clock.advance(1)
         assert refused(socket, input="hi") == (400, "websocket_connection_limit_reached")
         assert closed(socket) == 1001
     with opened(server) as socket:
-        assert asked(socket, input="hi")["status"] == "completed"
+        assert response_to(socket, input="hi")["status"] == "completed"
 
 
 def test_a_reset_forgets_what_a_socket_holds(server: LocalServer) -> None:
     with opened(server) as socket:
-        first = asked(socket, input="hi", store=False)
+        first = response_to(socket, input="hi", store=False)
         server.reset()
         assert refused(socket, input="and?", store=False, previous_response_id=first["id"])[0] == 400
-        assert asked(socket, input="hi", store=False)["id"] == first["id"]
+        assert response_to(socket, input="hi", store=False)["id"] == first["id"]
 
 
 def test_steering_comes_too_late(server: LocalServer, gpt: openai.OpenAI) -> None:
     with gpt.responses.connect() as connection:
         connection.response.create(model=GPT, input="hi", stream_id="main")
-        name = told(connection).id
-        for previous, given, code in (
+        name = completed(connection).id
+        for previous, text, code in (
             (name, "wait", "response_already_completed"),
             ("resp_none", "wait", "response_not_found"),
             (name, [], "invalid_input"),
         ):
-            connection.response.steer(previous_response_id=previous, input=given)
+            connection.response.steer(previous_response_id=previous, input=text)
             raw = connection.recv_bytes()
             event = strictly(EVENT, raw, is_json=True)
             assert event.type == "response.steer.failed" and event.error.code == code
             assert (
-                event.steer.input == given and event.stream_id == (None if previous == "resp_none" else "main")
-            ) or not given
+                event.steer.input == text and event.stream_id == (None if previous == "resp_none" else "main")
+            ) or not text
 
 
 def test_a_handshake_needs_a_key_our_name_and_the_path_of_responses(server: LocalServer) -> None:
@@ -385,8 +387,8 @@ def test_a_handshake_needs_a_key_our_name_and_the_path_of_responses(server: Loca
         with pytest.raises(InvalidStatus) as caught, connect(f"{url}{path}", **named):
             pass
         assert caught.value.response.status_code == status
-        told = json.loads(caught.value.response.body)["error"]
-        assert status != 426 or "POST over HTTP" in (told if isinstance(told, str) else told["message"])
+        error = json.loads(caught.value.response.body)["error"]
+        assert status != 426 or "POST over HTTP" in (error if isinstance(error, str) else error["message"])
 
 
 def test_a_server_that_stops_closes_its_sockets() -> None:
@@ -400,10 +402,10 @@ def test_a_server_that_stops_closes_its_sockets() -> None:
 
 def test_an_engine_is_asked_over_a_socket_too() -> None:
     with LocalServer([saying("one"), saying("two")], cache="vllm", now=0.0) as server, opened(server) as socket:
-        said = {"model": "my/own", "instructions": HEAD, "store": False}
-        before = asked(socket, **said, generate=False)
-        first = asked(socket, **said, input="hi", previous_response_id=before["id"])
-        second = asked(socket, **said, input="and?", previous_response_id=first["id"])
+        fields = {"model": "my/own", "instructions": HEAD, "store": False}
+        before = response_to(socket, **fields, generate=False)
+        first = response_to(socket, **fields, input="hi", previous_response_id=before["id"])
+        second = response_to(socket, **fields, input="and?", previous_response_id=first["id"])
         assert second["usage"]["input_tokens_details"]["cached_tokens"] > 0
         assert [row.provider for row in server.ledger] == ["vllm"] * 3
 
@@ -463,9 +465,9 @@ def test_the_same_conversation_costs_and_says_the_same_over_post_and_over_a_sock
     server: LocalServer, http: httpx2.Client, turns: list[tuple[Any, Any]], is_stored: bool
 ) -> None:
     scripts = [{name: value for name, value in turn.items() if value is not None} for turn, _ in turns]
-    said: dict[str, list[list[dict[str, Any]]]] = {"post": [], "socket": []}
+    events_of: dict[str, list[list[dict[str, Any]]]] = {"post": [], "socket": []}
     rows = {}
-    for way, heard_of in said.items():
+    for way, listed in events_of.items():
         server.reset()
         server.script(scripts)
         with opened(server) as socket:
@@ -475,29 +477,29 @@ def test_the_same_conversation_costs_and_says_the_same_over_post_and_over_a_sock
                 by_name = {"input": new, "previous_response_id": before}
                 if way == "socket":
                     say(socket, **body, **by_name)
-                    heard = events(socket)
+                    messages = events(socket)
                 else:
-                    given = by_name if is_stored else {"input": [*whole, *new]}
-                    answer = http.post("/v1/responses", json={**body, **given, "stream": True}, headers=KEY)
+                    history = by_name if is_stored else {"input": [*whole, *new]}
+                    answer = http.post("/v1/responses", json={**body, **history, "stream": True}, headers=KEY)
                     lines = answer.text.splitlines()
-                    heard = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+                    messages = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
                     if answer.status_code != 200:
                         headers = {"x-request-id": answer.headers["x-request-id"]}
                         notices = answer.headers.get("x-contextkit-warning")
                         headers |= {"x-contextkit-warning": notices} if notices else {}
                         error = {**answer.json()["error"], "headers": headers}
-                        heard = [{"type": "error", "status": answer.status_code, "error": error}]
-                heard_of.append(heard)
-                if heard[-1]["type"] == "error":
+                        messages = [{"type": "error", "status": answer.status_code, "error": error}]
+                listed.append(messages)
+                if messages[-1]["type"] == "error":
                     whole, new, before = [], list(TURNS), None
                 else:
-                    response = heard[-1]["response"]
+                    response = messages[-1]["response"]
                     whole, new, before = [*whole, *new, *response["output"]], followed(response), response["id"]
         rows[way] = [dataclasses.asdict(row) for row in server.ledger]
     assert rows["post"] == rows["socket"]
-    for posted, heard in zip(said["post"], said["socket"], strict=True):
+    for posted, messages in zip(events_of["post"], events_of["socket"], strict=True):
         if len(posted) > 1 and posted[-1]["type"] == "error":  # in mid-stream the two have forms of their own
-            assert heard[-1]["error"]["message"] == posted.pop()["message"] and heard.pop()
-        for event in (*posted, *heard) if not is_stored else ():
+            assert messages[-1]["error"]["message"] == posted.pop()["message"] and messages.pop()
+        for event in (*posted, *messages) if not is_stored else ():
             event.get("response", {}).pop("previous_response_id", None)
-        assert posted == heard
+        assert posted == messages

@@ -14,7 +14,7 @@ from typing import Any
 from contextkit.server.answer import missing_key, refused
 from contextkit.server.endpoints.table import RESPONSES
 from contextkit.server.http.outcomes import Receive, Send, Written, hang_up, outcome_of
-from contextkit.server.message_lanes import MOST_UNDER_WAY, Connection, Lane, Turn
+from contextkit.server.message_lanes import MOST_UNDER_WAY, Connection, MessageLane, Turn
 from contextkit.server.state import State
 
 _MOST_WAITING = 256
@@ -49,7 +49,7 @@ class _Socket:
     def __init__(self, state: State, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         self._state, self._receive, self._send = state, receive, send
         self._connection = Connection(state, headers)
-        self._order: defaultdict[Lane, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._order: defaultdict[MessageLane, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._room, self._under_way = asyncio.Semaphore(_MOST_WAITING), asyncio.Semaphore(MOST_UNDER_WAY)
         self._gone = asyncio.Event()
 
