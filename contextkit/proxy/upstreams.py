@@ -164,17 +164,16 @@ class Route:
         has_header = any(name in self.headers for name, _ in request.headers)
         return has_header or wire_of(method, target.decode("latin-1")) in self.wires or target.startswith(self.paths)
 
-    def target(self, target: bytes, *, is_call: bool) -> bytes:
-        """Return what the provider is asked for: with the version of the API once, whether the client gave it or not."""
-        bare = target.removeprefix(_VERSION)
-        if bare is not target and not bare.startswith(b"/"):
-            return target
+    def target(self, target: bytes) -> bytes:
+        """Return what the provider is asked for: with the version of its API once, whether the client gave it or not."""
         if self.is_versioned:
-            return bare
-        return _VERSION + bare if is_call else target
+            return target.removeprefix(_VERSION) if target.startswith(_VERSION + b"/") else target
+        return _VERSION + target if target.startswith(_BARE) else target
 
 
 _VERSION = b"/v1"
+_BARE = b"/messages"
+"""What clients of Anthropic's ask for that want the version in the address (AI SDK)."""
 
 
 class Routes:
@@ -188,14 +187,9 @@ class Routes:
         """Return who is asked, and for what."""
         target = origin_form(request.target)
         route = next((route for route in self._routes if route.takes(request, target)), self._default)
-        is_call = wire_of("POST", target.decode("latin-1")) in _VERSIONED
-        return route.upstream, route.target(target, is_call=is_call)
+        return route.upstream, route.target(target)
 
     def close(self) -> None:
         """Close every idle connection."""
         for route in self._routes:
             route.upstream.close()
-
-
-_VERSIONED = frozenset({"anthropic_messages", "openai_chat", "openai_responses", "openai_completions"})
-"""Endpoints whose paths begin with the version."""
