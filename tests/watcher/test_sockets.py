@@ -17,7 +17,7 @@ from openai.lib.responses_websocket import (
     ResponsesWebSocketLimits,
     ResponsesWebSocketSession,
 )
-from openai.resources.responses import Responses
+from openai.resources.responses import AsyncResponses, Responses
 
 pytest.importorskip("websockets", reason="needs the package websockets")
 
@@ -162,7 +162,8 @@ def test_a_warning_stands_at_the_line_that_sent() -> None:
             lines.append(line() + 1)
             await connection.response.create(**changed)
 
-    with answering(Provider()) as url, pytest.warns(PrefixWarning, match="CKS10") as warned:
+    with answering(Provider()) as url, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         with watch(client_of(url), hazards=HAZARDS).responses.connect() as connection:
             connection.response.create(**first)
             asyncio.run(answered(connection))
@@ -417,20 +418,46 @@ def test_events_of_requests_that_cannot_be_compared_are_not_those_of_the_next(tm
 
 def test_other_messages_are_warned_about_once_and_pass() -> None:
     provider = Provider()
-    with answering(provider) as url, pytest.warns(UserWarning, match="response.steer on a web socket") as warned:
+    with answering(provider) as url, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         client = watch(client_of(url))
         for _ in range(2):
             with client.responses.connect() as connection:
                 connection.response.steer(input="x", previous_response_id="r1")
                 connection.response.steer(input="y", previous_response_id="r1")
     assert [asked["input"] for asked in provider.got] == ["x", "y"] * 2
-    assert [one.filename for one in warned if "not read" in str(one.message)] == [__file__]
+    assert [one.filename for one in warned if "response.steer on a web socket" in str(one.message)] == [__file__]
 
 
-@pytest.mark.parametrize(
+UNREAD = pytest.mark.parametrize(
     "connect",
-    [lambda client: Responses(client).connect(), lambda client: client.realtime.connect(model="gpt-realtime")],
+    [
+        lambda client: (Responses if isinstance(client, openai.OpenAI) else AsyncResponses)(client).connect(),
+        lambda client: client.realtime.connect(model="gpt-realtime"),
+    ],
+    ids=["own resource", "realtime"],
 )
+
+
+@UNREAD
+def test_other_sockets_are_warned_about_once_at_the_line_that_connects(connect: Any) -> None:
+    async def steps() -> None:
+        client = watch(client_of(url, openai.AsyncOpenAI))
+        for _ in range(2):
+            async with connect(client):
+                pass
+
+    with answering(lambda wire: None) as url, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        client = watch(client_of(url))
+        for one in (client, client, client.with_options(timeout=5), client_of(url)):
+            with connect(one):
+                pass
+        run(steps)
+    assert [one.filename for one in warned if "is not read" in str(one.message)] == [__file__] * 2
+
+
+@UNREAD
 def test_other_sockets_are_refused_under_a_budget(connect: Any) -> None:
     reached: list[Any] = []
     with answering(reached.append) as url:
