@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import warnings
 from collections.abc import Awaitable, Callable
 from inspect import currentframe, isawaitable
 from pathlib import Path
