@@ -45,7 +45,7 @@ def watch_sockets(client: Any, watcher: Watcher, *, is_refused: bool) -> None:
 
     The SDK copies a client by its class, and prepares the options of every connection like those of a request.
     """
-    warned: set[str] = set()
+    warned, lock = set[str](), Lock()
 
     def warn(text: str) -> None:
         if text not in warned:
@@ -66,17 +66,22 @@ def watch_sockets(client: Any, watcher: Watcher, *, is_refused: bool) -> None:
         return kind._prepare_options(self, options)
 
     def read(responses: Any) -> Any:
-        connect = responses.connect
+        with lock:  # threads may ask for a property at once
+            watchers = vars(responses).setdefault("_watchers", [])
+            if watcher not in watchers:
+                watchers.append(watcher)
+                responses.connect = connecting(responses.connect)
+        return responses
 
+    def connecting(connect: Any) -> Any:
         @wraps(connect)
         def connect_and_read(*values: Any, **named: Any) -> Any:
             manager = connect(*values, **named)
-            if hasattr(manager, "_connect_ws"):
+            if hasattr(manager, "_connect_ws"):  # else the SDK connects otherwise, unread
                 manager._connect_ws = _reading(manager._connect_ws, watcher, warn)
             return manager
 
-        responses.connect = connect_and_read
-        return responses
+        return connect_and_read
 
     def read_beta(beta: Any) -> Any:
         _override(beta, responses=_changed(type(beta).responses, read))
@@ -92,7 +97,7 @@ def watch_sockets(client: Any, watcher: Watcher, *, is_refused: bool) -> None:
 
 
 def _override(owner: Any, **attributes: Any) -> None:
-    """Give an object a class of its own with other attributes."""
+    """Give an object a class of its own, of the same name, with other attributes."""
     kind = type(owner)
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     owner.__class__ = type(kind.__name__, (kind,), {**names, **attributes})
