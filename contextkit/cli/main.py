@@ -34,6 +34,7 @@ COMMANDS = {
     "models": "contextkit.cli.models",
     "proxy": "contextkit.cli.proxy",
     "report": "contextkit.cli.report",
+    "run": "contextkit.cli.run",
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
     "template": "contextkit.cli.template",
@@ -90,6 +91,7 @@ def cli() -> None:
     contextkit demo                              one agent, billed four ways: what keeps the cache and what loses it
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
+    contextkit run -- claude                     start an agent, record its calls, say at its end what was lost
     contextkit explain session.jsonl 31          one of its calls: what it could have read, what it lost and to what
     contextkit export --out calls.parquet        a row a call, for DuckDB, Spark or pandas
     contextkit whatif session.jsonl              what it would have cost with one thing changed

@@ -135,13 +135,17 @@ def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
     Hosts(allowed=options["allow_hosts"])  # raises for a wrong name before anything has started
     if record:
         Journal(record).close()  # what is wrong with it is said before the port opens
-    named = tuple(name.strip() for name in repairs.split(",") if name.strip())
-    settings = Options(upstream=upstream, record=record, repairs=named, **options)
+    settings = Options(upstream=upstream, record=record, repairs=repair_names(repairs), **options)
     # uvloop's where it is installed: half the work for each chunk
     loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
     with suppress(KeyboardInterrupt, asyncio.CancelledError), asyncio.Runner(loop_factory=loop) as runner:
         runner.run(_serve(settings))
     raise click.Abort  # it only comes back from Ctrl-C
+
+
+def repair_names(value: str) -> tuple[str, ...]:
+    """Return the names in the value of `--repair`."""
+    return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
 async def _serve(options: Options) -> None:

@@ -37,7 +37,17 @@ class Place:
 
 CCUSAGE = "https://github.com/ryoppippi/ccusage/blob/main/docs/guide/environment-variables.md"
 JSON_LINES = (".jsonl",)
+RUNS = ".contextkit/runs"
+"""Where `contextkit run` records, below the home folder."""
 PLACES = (
+    Place(
+        "contextkit run",
+        (),
+        (RUNS,),
+        ("",),
+        ("-other.jsonl",),  # other programs than "other" keep a log of their own
+        "contextkit/cli/run.py",
+    ),
     Place(
         "Claude Code",
         ("CLAUDE_CONFIG_DIR",),
@@ -141,6 +151,16 @@ def patterns_of(place: Place, home: Path, variables: Mapping[str, str]) -> list[
     return list(dict.fromkeys(root / pattern for root in roots for pattern in place.patterns))
 
 
+def runs_folder() -> Path:
+    """Return where `contextkit run` records."""
+    return _home() / RUNS
+
+
+def run_files() -> list[str]:
+    """Return what `contextkit run` recorded, of any program."""
+    return _files_in(runs_folder(), JSON_LINES, Faults())
+
+
 def _root(name: str, home: Path, variables: Mapping[str, str]) -> Path | None:
     """A folder of the table; None where it starts with a variable that is not set."""
     if not name.startswith("$"):
@@ -154,14 +174,15 @@ def looked_at(home: Path | None = None, variables: Mapping[str, str] | None = No
     """(program, pattern) of every place, the home folder written as `~`: what an error says was looked at."""
     home, variables = home or _home(), os.environ if variables is None else variables
     shown = [
-        (place.program, _short_path(pattern, home))
+        (place.program, short_path(pattern, home))
         for place in PLACES
         for pattern in patterns_of(place, home, variables)
     ]
     return list(dict.fromkeys(shown))
 
 
-def _short_path(path: Path, home: Path) -> str:
+def short_path(path: Path, home: Path) -> str:
+    """Return a path with the home folder written as `~`."""
     return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
 
 

@@ -17,6 +17,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import BudgetExceeded, UsageError
 from contextkit.ledger.budget import Budget
 from contextkit.providers.paths import wire_of
+from contextkit.proxy.cold import ColdGate, ExpiredCache
 from contextkit.proxy.links import Link, asks_for_websocket, in_words, value_of
 from contextkit.proxy.observer import Observer, Repair, Timeouts
 from contextkit.proxy.other_endpoints import usage_in
@@ -52,6 +53,7 @@ class Proxy:
         budget: Budget | None = None,
         session: str = "proxy",
         allow_unpriced: bool = False,
+        cold: ColdGate | None = None,
         on_report: Callable[[Json], None] = lambda report: None,
     ) -> None:
         """`observer` is told of every model call.
@@ -60,12 +62,13 @@ class Proxy:
         answered with 402, which no SDK retries, and reported as `{"refused": {"path", "text"}}`; so is a request on a
         WebSocket of the Responses API, with an error event. Any other WebSocket is passed on unread and reported at once
         as `{"websocket": {"path", "text"}}`; a budget answers it with 426, at which clients go on over HTTP. `session`
-        spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price.
+        spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price. `cold` holds back once
+        what pays again for an expired cache.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
         """
-        self._timeouts = timeouts
+        self._timeouts, self._cold = timeouts, cold
         self._on_report = on_report
         self._gate = (
             None
@@ -153,9 +156,10 @@ class Proxy:
         if request.method == b"CONNECT":
             _refuse(link, CHAT, 405, "this is no proxy for HTTPS_PROXY: give its address as the base URL of a client")
             return False
+        has_body = request.method != b"HEAD"
         refused = self._hosts.refusal(request.headers)
         if refused is not None:
-            _refuse(link, _codec_of(request), refused.status, refused.text)
+            _refuse(link, _codec_of(request), refused.status, refused.text, has_body=has_body)
             return False
         try:
             upstream, target = self._upstream.chosen(request)
@@ -169,16 +173,17 @@ class Proxy:
                 repair=self._repair,
                 timeouts=self._timeouts,
                 gate=self._gate,
+                cold=self._cold,
                 on_report=self._on_report,
             )
             await relay.run()
-        except BudgetExceeded as exceeded:
-            text, path = exceeded.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
+        except (BudgetExceeded, ExpiredCache) as refused_by_us:
+            text, path = refused_by_us.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
             self._on_report({"refused": {"path": redact_path(path), "text": text}})
             status = UPGRADE_REQUIRED if asks_for_websocket(request.headers) else PAYMENT_REQUIRED
-            _refuse(link, _codec_of(request), status, text)
+            _refuse(link, _codec_of(request), status, text, has_body=has_body)
         except Unreachable as fault:
-            _refuse(link, _codec_of(request), fault.status, str(fault))
+            _refuse(link, _codec_of(request), fault.status, str(fault), has_body=has_body)
         except ClientStalled:
             text = f"no more of the request came for {self._timeouts.idle:g} seconds (--idle-seconds)"
             _refuse(link, _codec_of(request), 408, text)
@@ -195,12 +200,13 @@ def _codec_of(request: h11.Request) -> Codec:
     return MESSAGES if is_anthropic else CHAT
 
 
-def _refuse(link: Link, codec: Codec, status: int, text: str) -> None:
-    """An error of our own in the provider's shape, where a response can still begin."""
+def _refuse(link: Link, codec: Codec, status: int, text: str, *, has_body: bool = True) -> None:
+    """An error of our own in the provider's shape, where a response can still begin; to `HEAD` its head alone."""
     if link.http.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or link.is_lost:
         return
     body = canonical(codec.render_error(codec.error(status, f"contextkit proxy: {text}")))
     headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
     link.send(h11.Response(status_code=status, headers=headers))
-    link.send(h11.Data(data=body))
+    if has_body:
+        link.send(h11.Data(data=body))
     link.send(h11.EndOfMessage())

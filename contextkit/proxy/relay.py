@@ -22,6 +22,7 @@ from contextkit.content_encoding import MOST_BYTES
 from contextkit.providers.client_names import names_in_headers
 from contextkit.providers.paths import wire_of
 from contextkit.proxy.accounts import Account, Pump
+from contextkit.proxy.cold import ColdGate
 from contextkit.proxy.links import (
     Headers,
     Link,
@@ -98,6 +99,7 @@ class Relay:
         repair: Repair | None = None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         gate: BudgetGate | None = None,
+        cold: ColdGate | None = None,
         on_report: Callable[[Json], object] = lambda report: None,
     ) -> None:
         """`target` is what `upstream` is asked for; `numbers` are those of calls; `on_report` is told what a socket leaves
@@ -105,7 +107,7 @@ class Relay:
         """
         self._client, self._request, self._upstream, self._target = client, request, upstream, target
         self._gate, self._observer, self._repair, self._timeouts = gate, observer, repair, timeouts
-        self._numbers, self._on_report = numbers, on_report
+        self._numbers, self._cold, self._on_report = numbers, cold, on_report
         self._method = request.method.decode("ascii")
         self._wire = wire_of(self._method, target.decode("latin-1"))
         self._is_upgrade = asks_for_websocket(request.headers)
@@ -121,7 +123,7 @@ class Relay:
         """Pass it on. The client's link says by its state whether it can go on.
 
         Raises `Unreachable` where no response began, `ClientStalled` where the client sent nothing more for too long,
-        `BudgetExceeded` where a budget has no room for it.
+        `BudgetExceeded` where a budget has no room for it, `ExpiredCache` where its cache has expired.
         """
         body, is_whole = await self._gathered()
         sent = body
@@ -146,8 +148,10 @@ class Relay:
         """Repair a model call, let a budget admit it, and tell that it departs; give what is sent, and its account."""
         repaired = self._repaired(wire, body)
         sent = repaired.body if repaired else body
-        admission = await self._admitted("POST", self._bare_path, sent)
         told = self._departed(wire, body, repaired)
+        if self._cold is not None:
+            await self._cold.check(told)
+        admission = await self._admitted("POST", self._bare_path, sent)
         return sent, Account(self._observer, told, admission=admission)
 
     # The request

@@ -39,8 +39,15 @@ _HOST = re.compile(r"[\w.-]+|[\da-f.]*:[\da-f:.]+(%\w+)?")
 class Upstream:
     """The provider."""
 
-    def __init__(self, url: str, ca: Path | None = None, connect_seconds: float = CONNECT_SECONDS) -> None:
-        """`ca` is a file of certificates trusted beside the system's; `connect_seconds` limits opening a connection.
+    def __init__(
+        self,
+        url: str,
+        ca: Path | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
+        named: str = "--upstream",
+    ) -> None:
+        """`ca` is a file of certificates trusted beside the system's; `connect_seconds` limits opening a connection; `named`
+        says in errors where the address comes from.
 
         Raises `UsageError` for what is no address or no certificate.
         """
@@ -48,16 +55,16 @@ class Upstream:
             parts = urlsplit(url)
             port = parts.port
         except ValueError as fault:
-            raise UsageError(f"--upstream {redact_path(url)!r} is not a URL ({redact_text(str(fault))})") from None
+            raise UsageError(f"{named} {redact_path(url)!r} is not a URL ({redact_text(str(fault))})") from None
         if (
             parts.query or parts.fragment or parts.username or parts.password
         ):  # which may be secret: they are not said again
             raise UsageError(
-                "--upstream takes scheme, host and path alone: keys, names and queries are the client's to send"
+                f"{named} takes scheme, host and path alone: keys, names and queries are the client's to send"
             )
         if parts.scheme not in _PORTS or not parts.hostname or not _HOST.fullmatch(parts.hostname):
             raise UsageError(
-                f"--upstream {redact_path(url)!r}: give scheme and host of a provider, such as https://api.anthropic.com"
+                f"{named} {redact_path(url)!r}: give scheme and host of a provider, such as https://api.anthropic.com"
             )
         self.name, self._port = parts.hostname, port or _PORTS[parts.scheme]
         self._tls = _trust(ca) if parts.scheme == "https" else None
@@ -173,14 +180,14 @@ _VERSION = b"/v1"
 class Routes:
     """Several providers behind one port, told apart by the path and the headers of a request."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        """Of several routes that take a request the first is chosen; where none does, the first of all."""
-        self._routes = tuple(routes)
+    def __init__(self, routes: Sequence[Route], default: int = 0) -> None:
+        """Of several routes that take a request the first is chosen; where none does, the one at `default`."""
+        self._routes, self._default = tuple(routes), routes[default]
 
     def chosen(self, request: h11.Request) -> tuple[Upstream, bytes]:
         """Return who is asked, and for what."""
         target = origin_form(request.target)
-        route = next((route for route in self._routes if route.takes(request, target)), self._routes[0])
+        route = next((route for route in self._routes if route.takes(request, target)), self._default)
         is_call = wire_of("POST", target.decode("latin-1")) in _VERSIONED
         return route.upstream, route.target(target, is_call=is_call)
 
