@@ -54,7 +54,7 @@ class Options:
     is_printed: bool
 
 
-@click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command("run", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND [ARGUMENT]…")
 @click.option(
     "--record",
@@ -65,7 +65,7 @@ class Options:
     "--budget",
     type=click.FloatRange(0.0),
     metavar="USD",
-    help="Send no request that could cost more than is left of so many dollars.",
+    help="Let no request cost more than is left of so many dollars: it asks for less output, or is not sent.",
 )
 @click.option("--budget-allow-unpriced", "allow_unpriced", is_flag=True, help="Pass, uncounted, what has no price.")
 @click.option(
@@ -162,6 +162,7 @@ async def _run(options: Options) -> int:
         budget=_budget(options.budget),
         allow_unpriced=options.allow_unpriced,
         cold=None if options.warn_cold is None else ColdGate(watcher.forecast, options.warn_cold),
+        caps_output=True,
         on_report=session.take,
     )
     folder = Path(mkdtemp(prefix="run-", dir=private_folder()))
@@ -250,6 +251,7 @@ class Session:
         self._summary: Json = None
         self._errors: Counter[str] = Counter()
         self._refusals: list[str] = []
+        self._caps: list[str] = []
         self._notes: Counter[str] = Counter()
 
     def take(self, report: Json) -> None:
@@ -258,6 +260,8 @@ class Session:
             self._summary = report
         elif "refused" in report:
             self._refusals.append(report["refused"]["text"])
+        elif "capped" in report:
+            self._caps.append(report["capped"]["text"])
         elif "websocket" in report:
             self._notes[f"{report['websocket']['path']}: {report['websocket']['text']}"] += 1
         elif "trouble" in report:
@@ -282,6 +286,8 @@ class Session:
         lines = [f"contextkit: {' · '.join(facts)}", *losses[:MOST_LOSSES]]
         if len(losses) > MOST_LOSSES:
             lines[-1] += f"; {len(losses) - MOST_LOSSES} more causes"
+        if self._caps:
+            lines.append(f"  {counted(len(self._caps), 'request')} with a lower output limit: {self._caps[0]}")
         if self._refusals:
             lines.append(f"  {counted(len(self._refusals), 'request')} not sent: {self._refusals[-1]}")
         if self._errors:

@@ -53,6 +53,7 @@ class Proxy:
         budget: Budget | None = None,
         session: str = "proxy",
         allow_unpriced: bool = False,
+        caps_output: bool = False,
         cold: ColdGate | None = None,
         on_report: Callable[[Json], None] = lambda report: None,
     ) -> None:
@@ -62,8 +63,10 @@ class Proxy:
         answered with 402, which no SDK retries, and reported as `{"refused": {"path", "text"}}`; so is a request on a
         WebSocket of the Responses API, with an error event. Any other WebSocket is passed on unread and reported at once
         as `{"websocket": {"path", "text"}}`; a budget answers it with 426, at which clients go on over HTTP. `session`
-        spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price. `cold` holds back once
-        what pays again for an expired cache.
+        spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price; `caps_output` lowers
+        the output limit of a call to what the budget has left before it is refused, reported as
+        `{"capped": {"path", "field", "from", "to", "text"}}`. `cold` holds back once what pays again for an expired
+        cache.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
@@ -73,7 +76,9 @@ class Proxy:
         self._gate = (
             None
             if budget is None
-            else BudgetGate(budget, session, read_response=usage_in, allow_unpriced=allow_unpriced)
+            else BudgetGate(
+                budget, session, read_response=usage_in, allow_unpriced=allow_unpriced, caps_output=caps_output
+            )
         )
         self._upstream, self._observer, self._repair = upstream, observer, repair
         self._server: asyncio.Server | None = None
