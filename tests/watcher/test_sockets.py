@@ -28,6 +28,7 @@ from websockets.sync.server import ServerConnection
 from contextkit import Budget, Ledger, watch
 from contextkit.errors import BudgetExceeded, PrefixBroken
 from contextkit.ledger.calls import Bodies, ModelCall
+from contextkit.server import LocalServer
 from contextkit.watcher import PrefixWarning
 from tests.server.proxied import PATIENCE
 from tests.server.test_proxy_sockets import answering, events
@@ -387,6 +388,29 @@ def test_a_request_queued_before_the_connection_is_refused_where_its_answer_is_a
     assert [asked["max_output_tokens"] for asked in provider.got] == [100]
 
 
+def test_a_request_queued_while_the_sdk_reconnects_is_refused_where_its_answer_is_awaited() -> None:
+    provider, n_sockets = Provider(), [0]
+
+    def talk(wire: ServerConnection) -> None:
+        n_sockets[0] += 1
+        wire.close(1012, "restarting") if n_sockets[0] == 1 else provider(wire)
+
+    async def steps() -> None:
+        client, reconnecting = watch(client_of(url, openai.AsyncOpenAI), budget=Budget(tokens=5_000)), asyncio.Event()
+        async with client.responses.connect(on_reconnecting=lambda event: reconnecting.set()) as connection:
+            awaited = asyncio.create_task(connection.__aiter__().__anext__())
+            await reconnecting.wait()
+            for most in (8_000, 100):
+                await connection.response.create(model="gpt-6.1-sol", input="hi", max_output_tokens=most)
+            with pytest.raises(BudgetExceeded, match="nothing was sent"):
+                await awaited
+            assert await answered(connection) == "response.completed"
+
+    with answering(talk) as url:
+        run(steps)
+    assert n_sockets == [2] and [asked["max_output_tokens"] for asked in provider.got] == [100]
+
+
 def test_a_response_stored_by_the_provider_is_continued(tmp_path: Path) -> None:
     with (
         answering(Provider()) as url,
@@ -497,3 +521,62 @@ def test_without_the_package_the_sdk_says_so(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "websockets", None)
     with pytest.raises(openai.OpenAIError, match=r"openai\[realtime\]"):
         watch(client_of("http://127.0.0.1:9"), budget=Budget(tokens=5_000)).responses.connect().enter()
+
+
+# Against the local provider
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+async def posted(client: Any, asked: list[dict[str, Any]]) -> None:
+    for fields in asked:
+        try:
+            stream = await done(client.responses.create(**fields, stream=True))
+        except openai.APIStatusError:
+            continue
+        if isinstance(stream, openai.Stream):
+            list(stream)
+        else:
+            _ = [event async for event in stream]
+
+
+async def sent(client: Any, asked: list[dict[str, Any]]) -> None:
+    connection = await done(client.responses.connect().enter())
+    for fields in asked:
+        await done(connection.response.create(**fields))
+        await answered(connection)
+    await done(connection.close())
+
+
+@KINDS
+def test_a_conversation_is_the_same_by_post_and_over_a_socket(kind: Any, server: LocalServer, tmp_path: Path) -> None:
+    talk, more = Talk(), {"max_output_tokens": 200}
+    asked = [talk.responses(**more), talk.say().responses(**more)]
+    talk.head = CHANGED
+    asked += [talk.say().responses(**more), talk.say().responses(**more)]
+    asked += [{**talk.responses(**more), "model": "no-such-model"}, talk.say().responses(**more)]
+
+    def watched(way: Any) -> Any:
+        server.reset()
+        path, told, budget = tmp_path / f"{way.__name__}.jsonl", Told(), Budget(tokens=1_000_000)
+        client = watch(client_of(server.url, kind), record=path, on_break=told, hazards=HAZARDS, budget=budget)
+
+        async def steps() -> None:
+            await way(client, asked)
+            await done(client.close())
+
+        run(steps)
+        recorded = rows(path)
+        order = {row.session: n for n, row in enumerate(reversed(recorded))}
+        bodies = [{**body_of(row), "type": None, "stream": None} for row in recorded]
+        return (
+            [(order[row.session], row.model, row.usage, row.error, row.host, row.account) for row in recorded],
+            bodies,
+            [(one.code, one.detector, one.message, one.cost_tokens, one.place.turn) for one in told],  # type: ignore[union-attr]
+            (budget.spent, budget.reserved),
+            [(call.usage, call.error) for call in server.ledger],
+        )
+
+    by_post = watched(posted)
+    assert watched(sent) == by_post
+    assert len(by_post[0]) == len(asked) and [finding[0] for finding in by_post[2]] == ["CKS10"]
+    assert by_post[3][0].tokens > 8_000
