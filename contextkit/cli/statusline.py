@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,12 +24,17 @@ from contextkit.cli.terminal import for_programs
 from contextkit.facts import load
 from contextkit.terminal import echo
 
+if TYPE_CHECKING:
+    from contextkit.report.status import SessionState
+
 MOST_STATUS_BYTES = 1 << 20
 """Read of standard input."""
 MOST_TRANSCRIPT_BYTES = 64 << 20
 """A larger transcript takes too long to be read for each line."""
-UNKNOWN = "cache: unknown"
-"""Printed where nothing can be said."""
+MOST_CALL_SECONDS = 600
+"""A loss that the judge sees so long before a miss without a cause, which has the time of its reply, is that miss."""
+NO_CALL, UNKNOWN = "cache: no call yet", "cache: unknown"
+"""Printed where there is nothing to say, and where nothing can be said."""
 
 
 @click.command("statusline")
@@ -86,30 +91,38 @@ def status_line(now: float) -> str:
 def _line(status: dict[str, Any], now: float) -> str:
     from contextkit.report.status import from_client
 
-    state = from_client(status, at_risk_usd)
-    if state is not None:
-        return state.line(now)
     transcript = status.get("transcript_path")
-    return UNKNOWN if not isinstance(transcript, str) else _line_of_transcript(Path(transcript), now)
+    path = Path(transcript) if isinstance(transcript, str) else None
+    state = from_client(status, at_risk_usd)
+    if state is None:
+        states = [] if path is None else _states(path)
+        return UNKNOWN if states is None else states[-1].line(now) if states else NO_CALL
+    loss = state.last_loss
+    if loss is not None and loss.cause == "unknown" and path is not None:
+        judged = next((one.last_loss for one in reversed(_states(path) or [])), None)
+        if judged is not None and -1 <= (loss.at or 0.0) - (judged.at or 0.0) <= MOST_CALL_SECONDS:
+            state = replace(state, last_loss=judged)  # the judge may know why
+    return state.line(now)
 
 
-def _line_of_transcript(transcript: Path, now: float) -> str:
-    """Say what `contextkit report` says of a session: of its transcript and of those of its sub-agents."""
+def _states(transcript: Path) -> list[SessionState] | None:
+    """Return what `contextkit report` says of a session, by its transcript and those of its sub-agents; None where they
+    are too large.
+    """
     from contextkit.importers.claude_code import read
     from contextkit.importers.collecting import seldom_collecting
     from contextkit.importers.source import Source
     from contextkit.report.status import Sessions
 
     files = [transcript, *sorted(transcript.with_suffix("").glob("subagents/**/*.jsonl"))]
-    sizes = {file: status.st_size for file in files if stat.S_ISREG((status := file.stat()).st_mode)}
-    if sum(sizes.values()) > MOST_TRANSCRIPT_BYTES:
-        return "cache: unknown, the transcript is too large"
+    files = [file for file in files if file.is_file()]
+    if sum(file.stat().st_size for file in files) > MOST_TRANSCRIPT_BYTES:
+        return None
     sessions = Sessions()
     with seldom_collecting():
-        for file in filter(sizes.get, files):
+        for file in files:
             sessions.add(read(Source(str(file))))
-    states = sessions.states(at_risk_usd)
-    return states[-1].line(now) if states else "cache: no call yet"
+    return sessions.states(at_risk_usd)
 
 
 # Prices

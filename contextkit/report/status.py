@@ -124,8 +124,8 @@ def countdown(seconds: float, *, is_recorded: bool) -> str:
 
 
 def _ago(seconds: float) -> str:
-    minutes = max(0, int(seconds)) // 60
-    return f"{minutes // 60:,} h ago" if minutes >= 120 else f"{minutes} min ago"
+    minutes = int(seconds) // 60
+    return "just now" if minutes < 1 else f"{minutes} min ago" if minutes < 120 else f"{minutes // 60:,} h ago"
 
 
 # By judged calls
