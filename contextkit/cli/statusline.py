@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contextkit.cli.terminal import for_programs
+from contextkit.errors import UsageError
 from contextkit.facts import load
 from contextkit.terminal import echo
 
@@ -95,7 +96,7 @@ def _line(status: dict[str, Any], now: float) -> str:
     path = Path(transcript) if isinstance(transcript, str) else None
     state = from_client(status, at_risk_usd)
     if state is None:
-        states = [] if path is None else _states(path)
+        states = None if path is None else _states(path)
         return UNKNOWN if states is None else states[-1].line(now) if states else NO_CALL
     loss = state.last_loss
     if loss is not None and loss.cause == "unknown" and path is not None:
@@ -139,8 +140,11 @@ def at_risk_usd(provider: str, model: str, n_tokens: int, ttl_seconds: int) -> f
     from contextkit.report.status import list_at_risk_usd
 
     model = re.sub(r"\[\w+\]$", "", model)  # [1m] is the client's word for a long context
-    if load.user_facts():  # which may change any time
-        return list_at_risk_usd(provider or _provider_of(model), model, n_tokens, ttl_seconds)
+    try:
+        if load.user_facts():  # which may change any time
+            return list_at_risk_usd(provider or _provider_of(model), model, n_tokens, ttl_seconds)
+    except UsageError:  # a file of the user's that cannot be read
+        return None
     key = f"{provider} {model} {ttl_seconds}"
     kept = _kept_tiers()
     tiers = kept.get(key)
