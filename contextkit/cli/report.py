@@ -705,7 +705,7 @@ class FollowedFiles:
     def __init__(
         self, option: str, paths: Sequence[str], since: float | None, output: tuple[str, str | None] = ("", None)
     ) -> None:
-        """`option` follows them; `output` names an option and the file it writes, which is none of them.
+        """`option`, if any, follows them; `output` names an option and the file it writes, which is none of them.
 
         Raises `click.UsageError` for a path that is no file and no folder.
         """

@@ -46,7 +46,7 @@ def command(paths: tuple[str, ...], is_watched: bool, is_json: bool) -> None:
         raise click.UsageError("status reads files, not standard input: give the file instead of -")
     if is_json:
         for_programs()
-    files = FollowedFiles("status", paths, None)
+    files = FollowedFiles("", paths, None)
     if is_watched:
         _watch(files, is_json=is_json)
     sessions, faults = Sessions(), Faults()

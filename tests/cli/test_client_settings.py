@@ -245,7 +245,9 @@ def test_a_file_of_another_user_is_left_alone(settings: Path, change: Change) ->
 
 
 def test_a_folder_that_is_none_and_a_folder_in_place_of_the_file(run: Run, tmp_path: Path) -> None:
-    refused(run("statusline", "--install", "--settings", tmp_path / "no" / "s.json", "--yes"), "is no folder", "--settings")
+    refused(
+        run("statusline", "--install", "--settings", tmp_path / "no" / "s.json", "--yes"), "is no folder", "--settings"
+    )
     refused(run("statusline", "--install", "--settings", tmp_path, "--yes"), "is a folder")
     assert [*tmp_path.iterdir()] == []
 

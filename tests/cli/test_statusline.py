@@ -93,7 +93,11 @@ def test_causes_are_named_as_the_judge_names_them(line: Line) -> None:
     for name in names.values():
         cause, _, kind = name.partition(".")
         assert cause in WHOSE and (not kind or kind in get_args(Setting))
-    for said, words in (("ttl_expired_1h", "ttl expired"), ("tools_changed", "tools changed"), ("new_cause", "unknown")):
+    for said, words in (
+        ("ttl_expired_1h", "ttl expired"),
+        ("tools_changed", "tools changed"),
+        ("new_cause", "unknown"),
+    ):
         assert f"last miss: {words} (" in line(cache(last_miss_cause={"causes": [said, "unknown"]})).out
     for strange in (None, {}, {"causes": 3}, {"causes": []}, {"causes": [{}]}, "effort_changed"):
         assert "last miss: unknown (" in line(cache(last_miss_cause=strange)).out
@@ -171,7 +175,9 @@ def test_of_a_transcript_it_says_what_the_report_says(line: Line, run: Run, tmp_
     said = line({"transcript_path": str(transcript)}).out
     rate = report["total"]["hit_rate"]
     assert said.startswith(f"cache {rate:.1%}".replace("%", " %") if rate is not None else "cache")
-    losses = sorted((miss for miss in report["misses"] if miss["is_loss"]), key=lambda miss: (miss["at"], miss["index"]))
+    losses = sorted(
+        (miss for miss in report["misses"] if miss["is_loss"]), key=lambda miss: (miss["at"], miss["index"])
+    )
     if not losses:
         assert "last miss" not in said
         return
