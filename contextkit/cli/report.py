@@ -711,7 +711,8 @@ class FollowedFiles:
         """
         other = next((path for path in map(Path, paths) if path.exists() and not path.is_file() | path.is_dir()), None)
         if other is not None:
-            raise click.UsageError(f"{other}: {option} reads files again as they grow, and this is none: give a file")
+            leave = f"leave out {option}, or " if option else ""
+            raise click.UsageError(f"{other}: files are read again as they grow, and this is none: {leave}give a file")
         self._paths, self._named = paths, {path for path in paths if Path(path).is_file()}
         self._since, self._output = since, output
         self.names: list[str] = []

@@ -523,6 +523,13 @@ class LaterEvidence:
                     self._open.discard(number)
         return still
 
+    def copied(self) -> LaterEvidence:
+        """Return another one that holds the same calls and goes on by itself."""
+        ahead = LaterEvidence()
+        ahead._held, ahead._n_gone, ahead._open = self._held.copy(), self._n_gone, set(self._open)
+        ahead._unexplained = {lane: list(numbers) for lane, numbers in self._unexplained.items()}
+        return ahead
+
     def close(self) -> Iterator[AnalyzedCall]:
         """Yield the calls that are left."""
         yield from self._held

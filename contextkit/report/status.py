@@ -8,7 +8,6 @@ there are some: Claude Code asks for a line every few seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -244,8 +243,8 @@ class Sessions:
     def copied(self) -> Sessions:
         """Another one with the same state, that goes on by itself."""
         ahead = Sessions()
-        ahead._analyzer, ahead._later = self._analyzer.copy(), deepcopy(self._later)
-        ahead._tally, ahead._warm = deepcopy(self._tally), dict(self._warm)
+        ahead._analyzer, ahead._later = self._analyzer.copy(), self._later.copied()
+        ahead._tally, ahead._warm = self._tally.copied(), dict(self._warm)
         ahead._losses, ahead._last_at, ahead._titles = dict(self._losses), dict(self._last_at), dict(self._titles)
         return ahead
 

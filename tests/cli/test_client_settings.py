@@ -104,8 +104,14 @@ def test_only_the_entry_is_inserted_in_the_style_of_the_file(settings: Path, cha
         (b'{"a":1}', f'{{"a":1,"statusLine":{{"type":"command","command":{command},"refreshInterval":10}}}}'),
         (
             b'{\r\n\t"a": 1\r\n}',
-            f'{{\r\n\t"a": 1,\r\n\t"statusLine": {{\r\n\t\t"type": "command",\r\n\t\t"command": {command},\r\n'
-            '\t\t"refreshInterval": 10\r\n\t}\r\n}',
+            "\r\n".join(
+                (
+                    '{\r\n\t"a": 1,\r\n\t"statusLine": {',
+                    '\t\t"type": "command",',
+                    f'\t\t"command": {command},',
+                    '\t\t"refreshInterval": 10\r\n\t}\r\n}',
+                )
+            ),
         ),
         (
             b"",
