@@ -34,6 +34,7 @@ COMMANDS = {
     "models": "contextkit.cli.models",
     "proxy": "contextkit.cli.proxy",
     "report": "contextkit.cli.report",
+    "run": "contextkit.cli.run",
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
     "status": "contextkit.cli.status",
@@ -92,6 +93,7 @@ def cli() -> None:
     contextkit demo                              one agent, billed four ways: what keeps the cache and what loses it
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
+    contextkit run -- claude                     start an agent, record its calls, say at its end what was lost
     contextkit status --watch                    how long the caches of running sessions stay warm, and what is at risk
     contextkit statusline --install              the same of a session, as Claude Code's status line
     contextkit explain session.jsonl 31          one of its calls: what it could have read, what it lost and to what

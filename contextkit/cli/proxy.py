@@ -129,17 +129,13 @@ def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
     ANTHROPIC_BASE_URL=http://127.0.0.1:8090 python my_agent.py
     contextkit report runs.jsonl
     """
-    from contextkit.errors import MissingExtra
     from contextkit.proxy.journal import Journal
     from contextkit.server.http.hosts import Hosts
 
-    if find_spec("h11") is None:
-        raise MissingExtra("the proxy", "server")
     Hosts(allowed=options["allow_hosts"])  # raises for a wrong name before anything has started
     if record:
         Journal(record).close()  # what is wrong with it is said before the port opens
-    named = tuple(name.strip() for name in repairs.split(",") if name.strip())
-    settings = Options(upstream=upstream, record=record, repairs=named, **options)
+    settings = Options(upstream=upstream, record=record, repairs=repair_names(repairs), **options)
     # uvloop's where it is installed: half the work for each chunk
     loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
     with suppress(KeyboardInterrupt, asyncio.CancelledError), asyncio.Runner(loop_factory=loop) as runner:
@@ -147,13 +143,18 @@ def command(upstream: str, record: str, repairs: str, **options: Any) -> None:
     raise click.Abort  # it only comes back from Ctrl-C
 
 
+def repair_names(value: str) -> tuple[str, ...]:
+    """Return the names in the value of `--repair`."""
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
 async def _serve(options: Options) -> None:
     from contextkit.cli.proxy_output import ConsoleOutput
     from contextkit.proxy.analysis import Watcher
     from contextkit.proxy.observer import Timeouts
     from contextkit.proxy.proxy import Proxy
-    from contextkit.proxy.relay import Upstream
     from contextkit.proxy.repairs.repairs import Repairs
+    from contextkit.proxy.upstreams import Upstream
 
     upstream = Upstream(options.upstream, options.ca, options.connect_seconds)
     repair = Repairs(options.repairs) if options.repairs else None
@@ -166,7 +167,7 @@ async def _serve(options: Options) -> None:
         if telemetry is not None:
             telemetry.take(report)
 
-    watcher = await Watcher.start(options.record, upstream.url, take, options.queue_mb << 20)
+    watcher = await Watcher.start(options.record, take, options.queue_mb << 20)
     timeouts = Timeouts(options.header_seconds, options.idle_seconds, options.connect_seconds, options.read_seconds)
     proxy = None
     try:

@@ -289,10 +289,20 @@ def command(
 
 
 def _last_session(paths: tuple[str, ...], options: Options) -> tuple[tuple[str, ...], Options]:
-    """Return the files and the options that choose the session that ended last, by the calls in the files written last."""
+    """Return the files and the options that choose the session that ended last, by the calls in the files written last.
+
+    What `contextkit run` recorded is a session of its own, and stands before the log that the program wrote of it.
+    """
+    from contextkit.importers.places import log_files, run_files
     from contextkit.importers.source import Faults
     from contextkit.ledger.calls import ModelCall
 
+    runs = [] if paths else run_files()
+    if runs:
+        others, _ = log_files(options.since, Faults())
+        newest = max((*others, *runs), key=lambda file: _status(file) or (0.0, 0))
+        if newest in runs:
+            return (newest,), options
     files, _ = files_to_read(paths, options.since, Faults())
     written = {file: status[0] for file in files if (status := _status(file))}
     latest = max(written.values(), default=0.0) - RECENT

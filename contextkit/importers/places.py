@@ -37,7 +37,17 @@ class Place:
 
 CCUSAGE = "https://github.com/ryoppippi/ccusage/blob/main/docs/guide/environment-variables.md"
 JSON_LINES = (".jsonl",)
+RUNS = ".contextkit/runs"
+"""Where `contextkit run` records, below the home folder."""
 PLACES = (
+    Place(
+        "contextkit run",
+        (),
+        (RUNS,),
+        ("",),
+        ("-other.jsonl",),  # other programs than "other" keep a log of their own
+        "contextkit/cli/run.py",
+    ),
     Place(
         "Claude Code",
         ("CLAUDE_CONFIG_DIR",),
@@ -139,6 +149,16 @@ def patterns_of(place: Place, home: Path, variables: Mapping[str, str]) -> list[
     else:
         roots = [root for name in place.homes if (root := _root(name, home, variables)) is not None]
     return list(dict.fromkeys(root / pattern for root in roots for pattern in place.patterns))
+
+
+def runs_folder() -> Path:
+    """Return where `contextkit run` records."""
+    return _home() / RUNS
+
+
+def run_files() -> list[str]:
+    """Return what `contextkit run` recorded, of any program."""
+    return _files_in(runs_folder(), JSON_LINES, Faults())
 
 
 def _root(name: str, home: Path, variables: Mapping[str, str]) -> Path | None:

@@ -20,6 +20,15 @@ def dollars(amount: float) -> str:
     return f"{'-' if rounded < 0 else ''}${abs(rounded):,.{digits}f}"
 
 
+def counted(n: int, what: str) -> str:
+    """Format a number of things.
+
+    >>> counted(1, "call"), counted(1_200, "call")
+    ('1 call', '1,200 calls')
+    """
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A number with its text: `unknown` if it is None, behind `≥` if it is a lower bound."""

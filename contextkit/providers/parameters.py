@@ -210,9 +210,12 @@ def is_prewarm(params: Mapping[str, Json]) -> bool:
 
     >>> is_prewarm({"max_tokens": 0}), is_prewarm({"prompt_cache_options": {"prewarm": True}}), is_prewarm({"max_tokens": 1})
     (True, True, False)
+    >>> is_prewarm({"type": "response.create", "generate": False})
+    True
     """
     options = params.get("prompt_cache_options")
-    return params.get("max_tokens") == 0 or (isinstance(options, Mapping) and bool(options.get("prewarm")))
+    is_filling = isinstance(options, Mapping) and bool(options.get("prewarm"))
+    return params.get("max_tokens") == 0 or params.get("generate") is False or is_filling
 
 
 def prewarming(provider: Provider) -> dict[str, Json]:

@@ -65,10 +65,8 @@ class Watcher:
         self._writing = asyncio.create_task(self._write())
 
     @classmethod
-    async def start(
-        cls, record: str, upstream: str, take: Callable[[Json], object], queue_bytes: int = QUEUE_BYTES
-    ) -> Self:
-        """With a process of its own; `upstream` is who is called, `take` is given each report, and at last the summary.
+    async def start(cls, record: str, take: Callable[[Json], object], queue_bytes: int = QUEUE_BYTES) -> Self:
+        """With a process of its own; `take` is given each report, and at last the summary.
 
         It reads from now on: what is handed over is its own, and stays whatever becomes of the proxy. Raises
         `StorageError` where it does not start; why stands on standard error.
@@ -78,7 +76,6 @@ class Watcher:
             "-m",
             "contextkit.proxy.analyzer",
             record,
-            upstream,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             limit=_LINE_BYTES,

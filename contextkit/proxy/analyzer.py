@@ -20,9 +20,9 @@ from contextkit.proxy.journal import Journal
 from contextkit.proxy.observer import Departed, Ended, Passed
 
 
-def main(path: str, upstream: str) -> None:
-    """Analyse calls until standard input ends; `path` names the ledger, empty for none, `upstream` is the provider."""
-    analysis = CallAnalyzer(Journal(path) if path else None, _complain, upstream)
+def main(path: str) -> None:
+    """Analyse calls until standard input ends; `path` names the ledger, empty for none."""
+    analysis = CallAnalyzer(Journal(path) if path else None, _complain)
     _say(canonical({"ready": True}))
     acts: dict[type[Told], Callable[..., bytes | None]] = {
         Departed: analysis.departed,
@@ -63,4 +63,4 @@ def _complain(text: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(sys.argv[1])

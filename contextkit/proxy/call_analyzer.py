@@ -70,9 +70,9 @@ class _Rows(CallRecorder):
 class CallAnalyzer:
     """The calls that passed so far."""
 
-    def __init__(self, journal: Journal | None, complain: Callable[[str], object], upstream: str = "") -> None:
-        """`complain` is told once where the journal can be written no more; `upstream` is who is called."""
-        self._journal, self._complain, self._upstream = journal, complain, upstream
+    def __init__(self, journal: Journal | None, complain: Callable[[str], object]) -> None:
+        """`complain` is told once where the journal can be written no more."""
+        self._journal, self._complain = journal, complain
         self._run = f"proxy-{token_hex(4)}"
         self._now, self._n_passed = 0.0, 0
         self._is_hurried = False
@@ -82,7 +82,7 @@ class CallAnalyzer:
         self._guard = Guard(
             Notifier(self._add_finding, "contextkit"), self._rows, clock=lambda: self._now, conversations=conversations
         )
-        self._others = OtherEndpoints(self._run, upstream)
+        self._others = OtherEndpoints(self._run)
         self._under_way: dict[int, _Open] = {}
         self._credentials: OrderedDict[str, None] = OrderedDict()
         self._analyzer = LedgerAnalyzer()
@@ -193,7 +193,7 @@ class CallAnalyzer:
             if (row.usage is None or row.usage.prompt is None) and call.status < 400:
                 # counters that this vendor of the same wire spells in its own way
                 row = replace(row, usage=bill_of(answer_in(call), row.model) or row.usage)
-            row = replace(row, provider=billed_by(self._upstream, begun.call, row.model, {}) or row.provider)
+            row = replace(row, provider=billed_by(begun.call, row.model, {}) or row.provider)
         else:
             row = self._others.row(watched, begun.call, call, answer_in(call) if call.status < 400 else None)
         names = _names(begun.call)

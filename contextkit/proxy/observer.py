@@ -73,6 +73,8 @@ class Departed:
     """Of its headers and its query, to be covered wherever they stand; never to be stored."""
     names: Sequence[str] = ()
     """The fields of `ClientNames`, as its headers name them; empty where nobody is told."""
+    upstream: str = ""
+    """Address of the provider."""
 
 
 @dataclass(frozen=True, slots=True)

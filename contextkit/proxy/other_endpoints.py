@@ -58,9 +58,9 @@ class OtherCall:
 class OtherEndpoints:
     """The conversations of these calls."""
 
-    def __init__(self, run: str, upstream: str) -> None:
-        """`run` begins the name of each conversation; `upstream` is the provider's address."""
-        self._run, self._upstream = run, upstream
+    def __init__(self, run: str) -> None:
+        """`run` begins the name of each conversation."""
+        self._run = run
         self._conversations: Conversations[ParsedCall] = Conversations(MOST_CONVERSATIONS, most_bytes=MOST_BYTES)
         self._numbers: Counter[str] = Counter()
         self._judge: LiveJudge[None] = LiveJudge()
@@ -69,7 +69,7 @@ class OtherEndpoints:
         """A call was passed on, with this body, decoded and redacted, and these names in its headers."""
         fields = fields_of(body)
         model = requested_model(fields, call.path)
-        provider = billed_by(self._upstream, call, model, fields)
+        provider = billed_by(call, model, fields)
         family = call.wire.partition("_")[0]
         recorded = self._parsed_call(call, body, model, provider, family, names) if named_in(fields) is None else None
         if recorded is None:
@@ -94,7 +94,7 @@ class OtherEndpoints:
         """A call that is recorded and compared with none: a conversation of its own."""
         fields = fields_of(body)
         model = requested_model(fields, call.path)
-        return OtherCall(self._single(), 1, model, billed_by(self._upstream, call, model, fields), ())
+        return OtherCall(self._single(), 1, model, billed_by(call, model, fields), ())
 
     def row(self, other: OtherCall, call: Departed, ended: Ended, answer: ResponseFacts | None) -> ModelCall:
         """The ledger row of a call that is over, without its body."""
@@ -120,12 +120,12 @@ class OtherEndpoints:
             return None
 
 
-def billed_by(upstream: str, call: Departed, model: str, fields: dict[str, Json]) -> str:
+def billed_by(call: Departed, model: str, fields: dict[str, Json]) -> str:
     """The id prices are looked up under: by who is called, then by wire and model; empty where nobody knows."""
     wire = endpoint_of(fields, model.lower()) or call.wire
-    provider = provider_of_request(f"{upstream}{call.path}", fields, wire, model)
+    provider = provider_of_request(f"{call.upstream}{call.path}", fields, wire, model)
     # a router's names have a slash, but so have those of models on a host of one's own
-    return "" if provider == "openrouter" and provider not in upstream else provider
+    return "" if provider == "openrouter" and provider not in call.upstream else provider
 
 
 def usage_in(model: str, content_type: str, encoding: str, body: bytes, is_whole: bool) -> Usage | None:

@@ -1,7 +1,7 @@
 """The proxy on a port: takes connections, hands each request to a `Relay`, answers for a provider that cannot be
 reached.
 
-Takes an address to pass everything on to, an observer and a repair; gives a URL. Keeps no key and adds none.
+Takes providers to pass everything on to, an observer and a repair; gives a URL. Keeps no key and adds none.
 """
 
 from __future__ import annotations
@@ -11,29 +11,17 @@ import logging
 from collections.abc import Callable, Iterable
 from itertools import count
 
+import h11
+
 from contextkit.canonical import Json, canonical
-from contextkit.errors import BudgetExceeded, MissingExtra, UsageError
+from contextkit.errors import BudgetExceeded, UsageError
 from contextkit.ledger.budget import Budget
-
-try:
-    import h11
-except ImportError:
-    raise MissingExtra("the proxy", "server") from None
-
 from contextkit.providers.paths import wire_of
+from contextkit.proxy.links import Link, asks_for_websocket, in_words, value_of
 from contextkit.proxy.observer import Observer, Repair, Timeouts
 from contextkit.proxy.other_endpoints import usage_in
-from contextkit.proxy.relay import (
-    DEFAULT_TIMEOUTS,
-    ClientStalled,
-    Link,
-    Relay,
-    Unreachable,
-    Upstream,
-    asks_for_websocket,
-    in_words,
-    value_of,
-)
+from contextkit.proxy.relay import DEFAULT_TIMEOUTS, ClientStalled, Relay, Unreachable
+from contextkit.proxy.upstreams import Routes, Upstream
 from contextkit.redact import redact_path, redact_text
 from contextkit.server.answer import trace_of
 from contextkit.server.endpoints.codec import Codec
@@ -51,11 +39,11 @@ _BACKLOG = 1024
 
 
 class Proxy:
-    """A pass-through to one provider, on the running event loop."""
+    """A pass-through to one provider, or to several, on the running event loop."""
 
     def __init__(
         self,
-        upstream: Upstream,
+        upstream: Upstream | Routes,
         *,
         observer: Observer | None = None,
         repair: Repair | None = None,
@@ -69,10 +57,10 @@ class Proxy:
         """`observer` is told of every model call.
 
         `repair` may change its body. A call that could cost more than `budget` has left, or that has no known price, is
-        answered with 402, which no SDK retries, and reported as `{"refused": {"path", "text"}}`; a web socket with 426,
-        at which clients go on over HTTP. A web socket that the provider accepts is passed on unread, and reported at
-        once as `{"websocket": {"path", "text"}}`. `session` spends from a budget per session; `allow_unpriced` lets
-        pass, uncounted, what has no price and web sockets.
+        answered with 402, which no SDK retries, and reported as `{"refused": {"path", "text"}}`; so is a request on a
+        WebSocket of the Responses API, with an error event. Any other WebSocket is passed on unread and reported at once
+        as `{"websocket": {"path", "text"}}`; a budget answers it with 426, at which clients go on over HTTP. `session`
+        spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
@@ -106,6 +94,8 @@ class Proxy:
             raise UsageError(
                 f"cannot listen on {host}:{port} ({why}): choose another port, 0 for a free one, or another host"
             ) from None
+        if self._gate is not None:
+            self._warming = loop.run_in_executor(None, self._gate.warm_up)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.sockets[0].getsockname()[1]}"
 
@@ -163,36 +153,38 @@ class Proxy:
         if request.method == b"CONNECT":
             _refuse(link, CHAT, 405, "this is no proxy for HTTPS_PROXY: give its address as the base URL of a client")
             return False
+        has_body = request.method != b"HEAD"
         refused = self._hosts.refusal(request.headers)
         if refused is not None:
-            _refuse(link, _codec_of(request), refused.status, refused.text)
+            _refuse(link, _codec_of(request), refused.status, refused.text, has_body=has_body)
             return False
         try:
+            upstream, target = self._upstream.chosen(request)
             relay = Relay(
-                link, request, self._upstream, self._observer, self._repair, self._timeouts, self._gate, self._unread
+                link,
+                request,
+                upstream,
+                target,
+                numbers=self._numbers,
+                observer=self._observer,
+                repair=self._repair,
+                timeouts=self._timeouts,
+                gate=self._gate,
+                on_report=self._on_report,
             )
-            await relay.run(next(self._numbers))
+            await relay.run()
         except BudgetExceeded as exceeded:
             text, path = exceeded.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
             self._on_report({"refused": {"path": redact_path(path), "text": text}})
             status = UPGRADE_REQUIRED if asks_for_websocket(request.headers) else PAYMENT_REQUIRED
-            _refuse(link, _codec_of(request), status, text)
+            _refuse(link, _codec_of(request), status, text, has_body=has_body)
         except Unreachable as fault:
-            _refuse(link, _codec_of(request), fault.status, str(fault))
+            _refuse(link, _codec_of(request), fault.status, str(fault), has_body=has_body)
         except ClientStalled:
             text = f"no more of the request came for {self._timeouts.idle:g} seconds (--idle-seconds)"
             _refuse(link, _codec_of(request), 408, text)
             return False
         return True
-
-    def _unread(self, path: str) -> None:
-        """Tell of a web socket that was opened."""
-        settings = f'{{name="ck", base_url="{self.url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
-        text = (
-            "a web socket is passed on unread: no call in it is recorded, compared or counted; let the client use HTTP "
-            f"(Codex: -c model_provider=ck -c 'model_providers.ck={settings}')"
-        )
-        self._on_report({"websocket": {"path": redact_path(path), "text": text}})
 
 
 def _codec_of(request: h11.Request) -> Codec:
@@ -204,12 +196,13 @@ def _codec_of(request: h11.Request) -> Codec:
     return MESSAGES if is_anthropic else CHAT
 
 
-def _refuse(link: Link, codec: Codec, status: int, text: str) -> None:
-    """An error of our own in the provider's shape, where a response can still begin."""
+def _refuse(link: Link, codec: Codec, status: int, text: str, *, has_body: bool = True) -> None:
+    """An error of our own in the provider's shape, where a response can still begin; to `HEAD` its head alone."""
     if link.http.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or link.is_lost:
         return
     body = canonical(codec.render_error(codec.error(status, f"contextkit proxy: {text}")))
     headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
     link.send(h11.Response(status_code=status, headers=headers))
-    link.send(h11.Data(data=body))
+    if has_body:
+        link.send(h11.Data(data=body))
     link.send(h11.EndOfMessage())

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
 
 from contextkit.cache.usage import Usage, ttl_name
 from contextkit.ledger.calls import Record, Remark

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from contextkit.ledger.figures import Share, dollars
+from contextkit.ledger.figures import Share, counted, dollars
 from contextkit.report.contents import Contents, Loss, project_names
 from contextkit.whatif.actions import OPERATOR, Action, Step, action_of, actions
 from contextkit.whatif.changes import COMPACT, CURES, MAIN, SUB_AGENTS, TIMED
@@ -74,8 +74,8 @@ class ActionRow:
     def where(self) -> str:
         """The sessions that it concerns."""
         if self.saving is None:
-            return _counted(sum(loss.n for loss in self.losses), "call")
-        sessions = _counted(len(self.saving.sessions), "session")
+            return counted(sum(loss.n for loss in self.losses), "call")
+        sessions = counted(len(self.saving.sessions), "session")
         return f"{self.project}: {sessions}" if 0 < len(self.project) <= SHORT_NAME and self.projects == 1 else sessions
 
     @property
@@ -214,11 +214,11 @@ def _spent(contents: Contents, width: int) -> Iterator[str]:
     programs = list(dict.fromkeys(part.program for part in contents.parts if part.program))
     projects = {part.project for part in contents.parts if part.project}
     facts = [
-        _counted(days, "day") if days > 1 else "",
+        counted(days, "day") if days > 1 else "",
         ", ".join(programs) if len(programs) < 3 else f"{programs[0]} and {len(programs) - 1:,} more",
-        _counted(len(projects), "project") if projects else "",
-        _counted(len(contents.session_rows), "session") if contents.session_rows else "",
-        _counted(total.calls, "call"),
+        counted(len(projects), "project") if projects else "",
+        counted(len(contents.session_rows), "session") if contents.session_rows else "",
+        counted(total.calls, "call"),
     ]
     yield from _wrapped(" · ".join(filter(None, facts)), width)
     n = total.recorded.calls
@@ -308,11 +308,7 @@ def _rest(contents: Contents) -> Iterator[str]:
 
 def _amount(loss: Loss) -> str:
     what = str(loss.cost) if loss.cost_usd is not None else f"{loss.lost_tokens:,} tokens"
-    return f"{what} in {_counted(loss.n, 'call')}"
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'s' * (n != 1)}"
+    return f"{what} in {counted(loss.n, 'call')}"
 
 
 def _rounded(n_tokens: int) -> str:

@@ -60,6 +60,10 @@ class BudgetGate:
         self._stored: OrderedDict[str, int] = OrderedDict()
         """Id of a response → tokens of its prompt and output: what a request that names it continues from."""
 
+    def warm_up(self) -> None:
+        """Load what the first request needs: tokens and prices take seconds."""
+        self._planned("openai_responses", "/v1/responses", b'{"model":"gpt-6.1-sol","input":"hello"}', "")
+
     def is_unpriced(self, method: str, path: str, *, is_upgrade: bool = False) -> bool:
         """Return whether a request is refused whatever the budget has left: it may be billed, and nobody knows what."""
         return not self._allow_unpriced and (is_upgrade or not (wire_of(method, path) or is_free(method, path)))

@@ -111,11 +111,11 @@ def test_a_web_socket_is_told_at_once_and_summed_up() -> None:
         wire.exactly(3)
 
     with provider(answer) as upstream, proxied(upstream) as proxy, wire_to(proxy.url) as wire:
-        wire.say(b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        wire.say(b"GET /v1/realtime HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
         assert b" 101 " in wire.head() and wire.exactly(5) == b"hello"
         assert proxy.process.stdout
         said = [proxy.process.stdout.readline() for _ in range(2)][-1]  # while the web socket is open
-        assert "/v1/responses" in said and "no call in it is recorded" in said and "model_provider" in said
+        assert "/v1/realtime" in said and "no call in it is recorded" in said
         wire.say(b"end")
         _, lines = proxy.end()
     assert "not read: 1 web socket, whose calls are in none of these figures" in lines

@@ -13,7 +13,7 @@ from typing import Any
 
 from contextkit.proxy.observer import Departed, Ended, Passed
 from contextkit.proxy.proxy import Proxy
-from contextkit.proxy.relay import Upstream
+from contextkit.proxy.upstreams import Upstream
 
 PATIENCE = 10.0
 

@@ -119,21 +119,21 @@ def test_the_proxy_refuses_what_it_cannot_price_and_says_what_lets_it_pass() -> 
         assert reached == UNPRICED
 
 
-def test_a_web_socket_is_refused_under_a_budget_only() -> None:
+def test_a_web_socket_that_is_not_read_is_refused_under_a_budget_only() -> None:
     upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n"
     with (
         recording() as (upstream, reached),
         passing(upstream, budget=Budget(tokens=10_000)) as url,
         client(url) as wire,
     ):
-        code, text = status(wire, "GET", "/v1/responses", upgrade)
+        code, text = status(wire, "GET", "/v1/realtime", upgrade)
         assert code == 426 and b"send them as POST over HTTP" in text and not reached
         for more in ("", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"):
             assert status(wire, "GET", "/v1/models", more)[0] == 200
     unlimited: list[dict[str, Any]] = [{}, {"budget": Budget(tokens=10_000), "allow_unpriced": True}]
     for named in unlimited:
         with recording() as (upstream, reached), passing(upstream, **named) as url, client(url) as wire:
-            assert status(wire, "GET", "/v1/responses", upgrade)[0] == 200 and reached == ["/v1/responses"]
+            assert status(wire, "GET", "/v1/realtime", upgrade)[0] == 200 and reached == ["/v1/realtime"]
 
 
 def test_a_watched_client_refuses_the_same() -> None:

@@ -62,9 +62,13 @@ def _watched(folder: Path) -> ModelCall:
 
 
 def _proxied(folder: Path) -> ModelCall:
-    analyzer = CallAnalyzer(Journal(folder / "proxied.jsonl"), lambda text: None, "https://api.anthropic.com")
+    analyzer = CallAnalyzer(Journal(folder / "proxied.jsonl"), lambda text: None)
     raw = json.dumps(BODY).encode()
-    analyzer.departed(Departed(1, "anthropic_messages", "/v1/messages", "", raw, None, (), (), 1000.0))
+    analyzer.departed(
+        Departed(
+            1, "anthropic_messages", "/v1/messages", "", raw, None, (), (), 1000.0, upstream="https://api.anthropic.com"
+        )
+    )
     analyzer.ended(Ended(1, 200, "text/event-stream", "", SENT, 1001.0, 1002.0, "cut"))
     list(analyzer.close(1003.0))
     return _only(list(Ledger.read(folder / "proxied.jsonl")))

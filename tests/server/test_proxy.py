@@ -280,9 +280,6 @@ def test_another_protocol_is_tunnelled() -> None:
         wire.say(b"GET /v1/realtime?key=k HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
         assert b" 101 " in wire.head() and wire.exactly(5) == b"hello"
         assert [report["websocket"]["path"] for report in told] == ["/v1/realtime"]  # while it is open
-        assert (
-            "no call in it is recorded" in told[0]["websocket"]["text"]
-            and f'base_url="{url}/v1"' in told[0]["websocket"]["text"]
-        )
+        assert "no call in it is recorded" in told[0]["websocket"]["text"]
         wire.say(b"abcd")
         assert wire.everything() == b"dcba"

@@ -47,8 +47,8 @@ class Judged:
     """A judge in this process."""
 
     def __init__(self, folder: Path, upstream: str) -> None:
-        self.path, self.troubles = folder / "runs.jsonl", list[str]()
-        self.analysis = CallAnalyzer(Journal(self.path), self.troubles.append, upstream)
+        self.path, self.troubles, self.upstream = folder / "runs.jsonl", list[str](), upstream
+        self.analysis = CallAnalyzer(Journal(self.path), self.troubles.append)
         self.n, self.now = 0, 1_780_000_000.0
         OPEN.append(self)
 
@@ -61,7 +61,7 @@ class Judged:
         heard = said if isinstance(said, bytes) else json.dumps(said).encode()
         wire = wire_of("POST", path)
         assert wire
-        self.analysis.departed(Departed(self.n, wire, path, "", raw, None, (), (), self.now))
+        self.analysis.departed(Departed(self.n, wire, path, "", raw, None, (), (), self.now, upstream=self.upstream))
         ended = {"first_byte_at": self.now + 1, "ended_at": self.now + 2, "error": "", "encoding": "", **more}
         line = self.analysis.ended(Ended(self.n, status, kind, body=heard, **ended))
         return parse(line)

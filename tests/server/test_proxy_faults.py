@@ -13,7 +13,8 @@ import openai
 import pytest
 
 from contextkit.errors import UsageError
-from contextkit.proxy.relay import CLOSED_AT_ONCE_SECONDS, Upstream
+from contextkit.proxy.relay import CLOSED_AT_ONCE_SECONDS
+from contextkit.proxy.upstreams import Upstream
 from contextkit.server import LocalServer
 from tests.server.conftest import CLAUDE, GPT
 from tests.server.proxied import PATIENCE, Seen, Wire, client, passing, provider

@@ -1,0 +1,290 @@
+"""`contextkit run`: starts a program whose model calls pass through a proxy of its own, and says at its end what was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from contextkit.cli.proxy import REPAIR_HELP, repair_names
+from contextkit.ledger.figures import Dollars, Share, counted, dollars
+from contextkit.terminal import echo, echo_error, sanitize
+
+if TYPE_CHECKING:
+    from contextkit.canonical import Json
+
+NOT_FOUND, NOT_STARTED = 127, 126
+"""Exit codes of a command that is not there, and of one that cannot be started, as a shell gives them."""
+MOST_LOSSES, MOST_NOTES = 3, 3
+"""Causes, and other remarks, that are named at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for."""
+
+    command: tuple[str, ...]
+    record: Path
+    port: int
+    budget: float | None
+    allow_unpriced: bool
+    repairs: tuple[str, ...]
+    ca: Path | None
+    is_printed: bool
+
+
+@click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND [ARGUMENT]…")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The ledger that calls are appended to, secrets covered.  [default: a new file in ~/.contextkit/runs]",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(0.0),
+    metavar="USD",
+    help="Send no request that could cost more than is left of so many dollars.",
+)
+@click.option("--budget-allow-unpriced", "allow_unpriced", is_flag=True, help="Pass, uncounted, what has no price.")
+@click.option("--repair", "repairs", default="", metavar="NAMES", help=REPAIR_HELP)
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the proxy.  [default: a free one]")
+@click.option(
+    "--ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Certificates trusted beside the system's.",
+)
+@click.option(
+    "--print-env",
+    "is_printed",
+    is_flag=True,
+    help="Start nothing: print the variables for a program started elsewhere, and record until Ctrl-C.",
+)
+def command(command: tuple[str, ...], record: Path | None, repairs: str, **options: Any) -> None:
+    """Start a program, record its model calls, and say at its end what its prompt cache lost.
+
+    Nothing of the program's configuration is changed: its calls are redirected by variables and arguments of this one
+    process. The terminal, signals and the exit code are the program's. Calls go to the providers that
+    ANTHROPIC_BASE_URL, OPENAI_BASE_URL and GOOGLE_GEMINI_BASE_URL name where they are set.
+
+    \b
+    contextkit run -- claude
+    contextkit run --budget 5 -- codex exec "fix the failing test"
+    contextkit run -- python my_agent.py
+    contextkit report --last
+    """
+    from contextkit.proxy.launch import row_of
+
+    if not command and not options["is_printed"]:
+        raise click.UsageError("name the program to start, as in: contextkit run -- claude")
+    named = repair_names(repairs)
+    client = row_of(command[0])["name"] if command else row_of("")["name"]
+    settings = Options(command, record or _new_recording(client), repairs=named, **options)
+    # Ctrl-C is the program's; the default handling of a signal would not be handed on to it
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, _left_to_the_program)
+    loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
+    with asyncio.Runner(loop_factory=loop) as runner:
+        code = runner.run(_run(settings))
+    raise click.exceptions.Exit(code)
+
+
+def _left_to_the_program(number: int, frame: object) -> None:
+    return None
+
+
+def _new_recording(client: str) -> Path:
+    """Return a file that is not there yet: the time, and the program."""
+    from contextkit.importers.places import runs_folder
+
+    folder = runs_folder()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    name = f"{datetime.now().astimezone():%Y-%m-%dT%H-%M-%S}-{{}}{client}.jsonl"
+    return next(path for n in range(1, 1_000) if not (path := folder / name.format(f"{n}-" if n > 1 else "")).exists())
+
+
+async def _run(options: Options) -> int:
+    from contextkit.proxy.analysis import Watcher
+    from contextkit.proxy.journal import Journal
+    from contextkit.proxy.launch import arguments_of, routes, row_of, variables_of
+    from contextkit.proxy.proxy import Proxy
+    from contextkit.proxy.relay import DEFAULT_TIMEOUTS
+    from contextkit.proxy.repairs.repairs import Repairs
+
+    row = row_of(options.command[0] if options.command else "")
+    program = shutil.which(options.command[0]) if options.command else ""
+    if program is None:
+        echo_error(f"contextkit: {options.command[0]}: not found; is it installed, and on the PATH?")
+        return NOT_FOUND
+    upstreams = routes(row, os.environ, options.ca, DEFAULT_TIMEOUTS.connect)
+    repair = Repairs(options.repairs) if options.repairs else None
+    is_new = not options.record.exists()
+    Journal(options.record).close()  # what is wrong with it is said before anything starts
+    session = Session(str(options.record))
+    watcher = await Watcher.start(str(options.record), session.take)
+    proxy = Proxy(
+        upstreams,
+        observer=watcher,
+        repair=repair,
+        budget=_budget(options.budget),
+        allow_unpriced=options.allow_unpriced,
+        on_report=session.take,
+    )
+    try:
+        await proxy.start(port=options.port)
+        variables = variables_of(row, proxy.url, os.environ)
+        arguments = arguments_of(row, proxy.url)
+        if options.is_printed:
+            _print_environment(variables, arguments)
+            code = await _interrupted()
+        else:
+            code = await _program([program, *arguments, *options.command[1:]], variables)
+    finally:
+        await proxy.stop()
+        n_lost = await watcher.close()
+    if n_lost:
+        session.take({"trouble": f"{n_lost} calls were not confirmed as recorded"})
+    for line in session.lines():
+        echo_error(sanitize(line))
+    if is_new and not options.record.stat().st_size:
+        options.record.unlink()
+    return code
+
+
+async def _program(command: list[str], variables: Mapping[str, str]) -> int:
+    """Run a program with this terminal until it ends; give its exit code, as a shell does for one that a signal ended."""
+    try:
+        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **variables})
+    except OSError as fault:
+        echo_error(f"contextkit: {command[0]}: cannot be started ({fault.strerror or fault})")
+        return NOT_STARTED
+    _hand_on(process.send_signal)
+    code = await process.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _hand_on(send: Callable[[int], None]) -> None:
+    """Hand the signals on that end a program and do not come from the terminal, which sends them to both."""
+    loop = asyncio.get_running_loop()
+
+    def handed_on(number: int) -> None:
+        with suppress(ProcessLookupError):
+            send(number)
+
+    for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
+        if hasattr(signal, name) and os.name != "nt":
+            loop.add_signal_handler(getattr(signal, name), handed_on, getattr(signal, name))
+
+
+async def _interrupted() -> int:
+    """Wait for Ctrl-C or SIGTERM."""
+    over, loop = asyncio.Event(), asyncio.get_running_loop()
+    if os.name == "nt":
+        signal.signal(signal.SIGINT, lambda number, frame: loop.call_soon_threadsafe(over.set))
+    else:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, over.set)
+    await over.wait()
+    return 130
+
+
+def _print_environment(variables: Mapping[str, str], arguments: list[str]) -> None:
+    """Print what a shell sets the variables with."""
+    for name, value in variables.items():
+        echo(f'set "{name}={value}"' if os.name == "nt" else f"export {name}={shlex.quote(value)}")
+    if arguments:
+        echo(f"# arguments: {shlex.join(arguments)}")
+    echo("# recording until Ctrl-C")
+    sys.stdout.flush()
+
+
+def _budget(usd: float | None) -> Any:
+    if usd is None:
+        return None
+    from contextkit.ledger.budget import Budget
+
+    return Budget(usd=usd)
+
+
+class Session:
+    """What the proxy reports of a session, until it is over: the terminal is the program's meanwhile."""
+
+    def __init__(self, record: str) -> None:
+        self._record = record
+        self._summary: Json = None
+        self._errors: Counter[str] = Counter()
+        self._refusals: list[str] = []
+        self._notes: Counter[str] = Counter()
+
+    def take(self, report: Json) -> None:
+        """Take one report of the proxy, or of the process that judges."""
+        if "summary" in report:
+            self._summary = report
+        elif "refused" in report:
+            self._refusals.append(report["refused"]["text"])
+        elif "websocket" in report:
+            self._notes[f"{report['websocket']['path']}: {report['websocket']['text']}"] += 1
+        elif "trouble" in report:
+            self._notes[report["trouble"]] += 1
+        elif "call" in report and report["call"]["error"]:
+            self._errors[report["call"]["error"]] += 1
+
+    def lines(self) -> list[str]:
+        """Say in at most ten lines what the session came to."""
+        if self._summary is None:
+            return [f"contextkit: recorded in {self._record}"]
+        total, losses = self._summary["summary"]["total"], _losses(self._summary["summary"]["misses"])
+        rate, cost = total["hit_rate"], Dollars(total["cost_usd"], total["cost_is_lower_bound"])
+        facts = [
+            counted(total["calls"], "call"),
+            *([str(cost)] if cost.value is not None else ["price unknown"] if total["calls"] else []),
+            *([f"{Share(rate).spaced} read from cache"] if rate is not None else []),
+            f"recorded in {self._record}",
+        ]
+        lines = [f"contextkit: {' · '.join(facts)}", *losses[:MOST_LOSSES]]
+        if len(losses) > MOST_LOSSES:
+            lines[-1] += f"; {len(losses) - MOST_LOSSES} more causes"
+        if self._refusals:
+            lines.append(f"  {counted(len(self._refusals), 'request')} not sent: {self._refusals[-1]}")
+        if self._errors:
+            kinds = ", ".join(f"{kind} × {n}" for kind, n in self._errors.most_common(3))
+            lines.append(f"  {counted(self._errors.total(), 'call')} failed: {kinds}")
+        lines += [f"  {note}" for note, _ in self._notes.most_common(MOST_NOTES)]
+        if not total["calls"]:
+            return ["contextkit: no call was recorded", *lines[1:], f"  {_NO_CALLS}"]
+        return [*lines, "  contextkit report --last   for details"]
+
+
+_NO_CALLS = "none came through: a settings file or a login may name another address; `contextkit run --help` says which are read"
+
+
+def _losses(misses: list[Json]) -> list[str]:
+    """Return a line for each cause, the dearest first: how many calls, what they cost, where the first one was."""
+    by_cause: dict[str, list[Json]] = {}
+    for miss in misses:
+        if miss["lost_tokens"]:
+            by_cause.setdefault(miss["cause"], []).append(miss)
+    told = []
+    for cause, lost in by_cause.items():
+        usd = None if any(miss["cost_usd"] is None for miss in lost) else sum(miss["cost_usd"] for miss in lost)
+        tokens = sum(miss["lost_tokens"] for miss in lost)
+        amount = f"{tokens:,} tokens" if usd is None else dollars(usd)
+        dearest = max(lost, key=lambda miss: miss["lost_tokens"])
+        where = f" ({dearest['where']})" if dearest["where"] else ""
+        n = f"{len(lost)} miss{'es' * (len(lost) > 1)}"
+        told.append((usd or 0.0, tokens, f"  {n}, {amount}: {cause} at call {dearest['index'] + 1}{where}"))
+    return [line for _, _, line in sorted(told, reverse=True)]
