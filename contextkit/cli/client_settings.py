@@ -1,6 +1,6 @@
 """Puts the status line into the settings of Claude Code, and takes it out again: no byte changes but those of the entry.
 
-The file is JSON, with a byte order mark or without: Claude Code 2.1.332 refuses comments and a comma behind the last
+The file is JSON, with a byte order mark or without: Claude Code (2.1.197, 2.1.332) refuses comments and a comma behind the last
 entry, and of two entries of one name it takes the last. What stood there is kept beside it until the entry is taken out.
 """
 

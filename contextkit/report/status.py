@@ -7,6 +7,7 @@ there are some: Claude Code asks for a line every few seconds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,8 @@ class LastLoss:
     kind: str
     """What changed, as in `Gap.kind`; empty where that is unknown."""
     call: int | None
-    """Number of the call in the recording, from 1; None where only its time is known."""
+    """Number of the call among those of its session in the order of the recording, from 1; None where only its time is
+    known."""
     at: float | None
     """When it was, seconds since 1970."""
 
@@ -209,8 +211,10 @@ class Sessions:
         self._analyzer, self._later, self._tally = LedgerAnalyzer(is_priced=False), LaterEvidence(), Tally("session")
         self._warm: dict[str, tuple[str, WarmLane]] = {}
         """Session → its main lane and what that left; the lane with the latest call where none is called so."""
-        self._losses: dict[str, AnalyzedCall] = {}
-        """Session → its last call that lost something."""
+        self._calls = Counter[str]()
+        """Session → its calls so far."""
+        self._losses: dict[str, tuple[int, AnalyzedCall]] = {}
+        """Session → its last call that lost something, and its number."""
         self._last_at: dict[str, float] = {}
         self._titles: dict[str, str] = {}
 
@@ -232,20 +236,22 @@ class Sessions:
         if analyzed.usage is not None and (lane == MAIN or warm_of != MAIN):
             self._warm[session] = lane, warm_lane(analyzed, warm if warm_of == lane else None)
         self._last_at[session] = max(at, self._last_at.get(session, at))
-        before = self._losses.get(session)
+        self._calls[session] += 1
+        _, before = self._losses.get(session, (0, None))
         if analyzed.miss is not None and analyzed.miss.is_loss and (before is None or at >= before.call.at):
-            self._losses[session] = analyzed
+            self._losses[session] = self._calls[session], analyzed
         for settled in self._later.feed(analyzed):  # a later call may have shown why it missed
-            loss = self._losses.get(settled.call.session)
+            number, loss = self._losses.get(settled.call.session, (0, None))
             if loss is not None and loss.index == settled.index:
-                self._losses[settled.call.session] = settled
+                self._losses[settled.call.session] = number, settled
 
     def copied(self) -> Sessions:
         """Another one with the same state, that goes on by itself."""
         ahead = Sessions()
         ahead._analyzer, ahead._later = self._analyzer.copy(), self._later.copied()
         ahead._tally, ahead._warm = self._tally.copied(), dict(self._warm)
-        ahead._losses, ahead._last_at, ahead._titles = dict(self._losses), dict(self._last_at), dict(self._titles)
+        ahead._losses, ahead._calls = dict(self._losses), self._calls.copy()
+        ahead._last_at, ahead._titles = dict(self._last_at), dict(self._titles)
         return ahead
 
     def states(self, price: Price = list_at_risk_usd) -> list[SessionState]:
@@ -265,14 +271,14 @@ class Sessions:
             warm.expires_at if warm else None,
             bool(warm and warm.is_ttl_recorded),
             price(warm.provider, warm.model, warm.n_tokens, warm.ttl_seconds) if warm else None,
-            _last_loss(loss) if loss else None,
+            _last_loss(*loss) if loss else None,
         )
 
 
-def _last_loss(analyzed: AnalyzedCall) -> LastLoss:
+def _last_loss(number: int, analyzed: AnalyzedCall) -> LastLoss:
     main = analyzed.verdict.main if analyzed.verdict else None
     cause = analyzed.miss.cause if analyzed.miss else ""
-    return LastLoss(cause, main.kind if main else "", analyzed.index + 1, analyzed.call.at)
+    return LastLoss(cause, main.kind if main else "", number, analyzed.call.at)
 
 
 # By what Claude Code says

@@ -48,12 +48,12 @@ def test_the_last_session_of_a_recording(run: Run, tmp_path: Path) -> None:
     text = run("status", ledger).out
     assert (
         text
-        == "Fix\\x1b the checkout: cache 31.5 % · cold · $0.26 more for the next call · last miss: unknown (call 5)\n"
+        == "Fix\\x1b the checkout: cache 31.5 % · cold · $0.26 more for the next call · last miss: unknown (call 3)\n"
     )
     state = json.loads(run("status", ledger, "--json").out)
     report = json.loads(run("report", ledger, "--session", "session-a", "--json").out)
     assert state["hit_rate"] == report["total"]["hit_rate"] and not state["is_warm"]
-    assert state["last_loss"]["call"] == report["misses"][-1]["index"] + 1
+    assert state["last_loss"]["call"] == 3 and report["misses"][-1]["cause"] == state["last_loss"]["cause"]
     assert state["expires_at"] == state["last_at"] + 300 and state["cached_tokens"] == 45_000
 
 

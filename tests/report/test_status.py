@@ -38,7 +38,8 @@ def check(records: Sequence[Record]) -> Sessions:
         assert state.hit_rate == row.hit_rate
         lost = [miss for miss in summary.losses if names[miss.index] == row.name]
         last = max(lost, key=lambda miss: (miss.at, miss.index), default=None)
-        assert (loss and (loss.call, loss.cause, loss.at)) == (last and (last.index + 1, last.cause, last.at))
+        number = last and names[: last.index + 1].count(row.name)
+        assert (loss and (loss.call, loss.cause, loss.at)) == (last and (number, last.cause, last.at))
     return sessions
 
 
