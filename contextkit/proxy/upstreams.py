@@ -12,6 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -129,6 +130,7 @@ def origin_form(target: bytes) -> bytes:
     return b"/" + rest.partition(b"/")[2] if is_absolute else target
 
 
+@lru_cache(maxsize=4)
 def _trust(ca: Path | None) -> ssl.SSLContext:
     """The system's certificates, those of certifi where it is there (Python on macOS has no others), and `ca`."""
     context = ssl.create_default_context()
@@ -164,17 +166,16 @@ class Route:
         has_header = any(name in self.headers for name, _ in request.headers)
         return has_header or wire_of(method, target.decode("latin-1")) in self.wires or target.startswith(self.paths)
 
-    def target(self, target: bytes, *, is_call: bool) -> bytes:
-        """Return what the provider is asked for: with the version of the API once, whether the client gave it or not."""
-        bare = target.removeprefix(_VERSION)
-        if bare is not target and not bare.startswith(b"/"):
-            return target
+    def target(self, target: bytes) -> bytes:
+        """Return what the provider is asked for: with the version of its API once, whether the client gave it or not."""
         if self.is_versioned:
-            return bare
-        return _VERSION + bare if is_call else target
+            return target.removeprefix(_VERSION) if target.startswith(_VERSION + b"/") else target
+        return _VERSION + target if target.startswith(_BARE) else target
 
 
 _VERSION = b"/v1"
+_BARE = b"/messages"
+"""What clients of Anthropic's ask for that want the version in the address (AI SDK)."""
 
 
 class Routes:
@@ -188,14 +189,9 @@ class Routes:
         """Return who is asked, and for what."""
         target = origin_form(request.target)
         route = next((route for route in self._routes if route.takes(request, target)), self._default)
-        is_call = wire_of("POST", target.decode("latin-1")) in _VERSIONED
-        return route.upstream, route.target(target, is_call=is_call)
+        return route.upstream, route.target(target)
 
     def close(self) -> None:
         """Close every idle connection."""
         for route in self._routes:
             route.upstream.close()
-
-
-_VERSIONED = frozenset({"anthropic_messages", "openai_chat", "openai_responses", "openai_completions"})
-"""Endpoints whose paths begin with the version."""
