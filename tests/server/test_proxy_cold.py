@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import anthropic
@@ -43,7 +44,8 @@ def said(turns: int) -> list[Any]:
     return [{"role": ("user", "assistant")[n % 2], "content": f"turn {n}"} for n in range(2 * turns - 1)]
 
 
-def test_a_pause_that_outlives_the_cache_is_told_before_it_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pause", [400, 4_000], ids=["its own lifetime", "any lifetime"])
+def test_a_pause_that_outlives_the_cache_is_told_before_it_is_paid(pause: int, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_780_000_000.0]
     monkeypatch.setattr("contextkit.proxy.relay.time.time", lambda: now[0])
     judge, told = Analyzed(), list[Any]()
@@ -70,17 +72,21 @@ def test_a_pause_that_outlives_the_cache_is_told_before_it_is_paid(monkeypatch: 
         ask(3, 200)
         assert judge.n_asked == n_asked  # no lifetime is that short
         with pytest.raises(anthropic.APIStatusError) as held:
-            ask(4, 4_000)
+            ask(4, pause)
         assert held.value.status_code == 402
         text = str(held.value)
         assert "its cache" not in text and "has expired" in text and "tokens again, for $0.0" in text
         assert ask(4, 10).usage.cache_read_input_tokens == 0  # sent again it passes, and pays
         assert ask(5, 10).usage.cache_read_input_tokens > 0
-        ask(1, 4_000, "s2")  # another conversation, which shares the head and had never been warm by itself
-    assert [list(report) for report in told][0] == ["refused"] and len(server.ledger) >= 5
+        ask(1, 4_000, "s2")  # another conversation, which shares the head: there is nothing to decide
+    assert list(told[0]) == ["refused"] and len(server.ledger) >= 5
 
 
-async def test_what_costs_little_or_cannot_be_told_passes() -> None:
+def test_what_costs_little_or_cannot_be_told_passes() -> None:
+    asyncio.run(_what_costs_little_passes())
+
+
+async def _what_costs_little_passes() -> None:
     asked = list[Asked]()
 
     def gate(said: Json | None) -> ColdGate:
@@ -95,15 +101,20 @@ async def test_what_costs_little_or_cannot_be_told_passes() -> None:
         return Departed(1, "anthropic_messages", "/v1/messages", "", b"{}", None, (), (), at, (), given)
 
     for passes in (None, {"tokens": 0, "usd": None}, {"tokens": 9, "usd": 0.49}):
-        await gate(passes).check(call(1e9))
+        one = gate(passes)
+        await one.check(call(1e9 - 900))
+        await one.check(call(1e9))
     for held in ({"tokens": 9, "usd": 0.5}, {"tokens": 9, "usd": None}):
         one = gate(held)
+        await one.check(call(1e9 - 900))
         with pytest.raises(ExpiredCache, match="9 tokens again"):
             await one.check(call(1e9))
         await one.check(call(1e9 + 299))
         with pytest.raises(ExpiredCache):
             await one.check(call(1e9 + 700))
     one = gate({"tokens": 9, "usd": 9.0})
+    for agent in "ab":
+        await one.check(call(1e9 - 900, ClientNames("s", agent)))
     with pytest.raises(ExpiredCache):
         await one.check(call(1e9, ClientNames("s", "a")))
     with pytest.raises(ExpiredCache):  # another agent of the session has its own
