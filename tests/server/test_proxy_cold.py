@@ -67,7 +67,13 @@ def test_a_pause_that_outlives_the_cache_is_told_before_it_is_paid(pause: int, m
         ask(1, 0)
         ask(2, 60)
         ask(3, 200)
-        ask(1, pause - 30)  # a small request beside it, as clients make for a title, says nothing of its cache
+        now[0] += pause - 30
+        client.messages.create(  # a small request beside it, as clients make for a title, says nothing of its cache
+            model="claude-haiku-4-5",
+            max_tokens=50,
+            messages=[{"role": "user", "content": "a title"}],
+            extra_headers={"x-claude-code-session-id": "s1"},
+        )
         with pytest.raises(anthropic.APIStatusError) as held:
             ask(4, 30)
         assert held.value.status_code == 402
