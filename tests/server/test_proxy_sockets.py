@@ -339,3 +339,22 @@ def test_the_sdk_of_openai_works_through_it() -> None:
                     if event.type == "response.completed":
                         break
     assert [observer.last(n).status for n in (1, 2)] == [200, 200]
+
+
+def test_a_budget_knows_how_long_a_prepared_prompt_is() -> None:
+    def talk(wire: ServerConnection) -> None:
+        for number, _ in enumerate(wire, 1):
+            for event in events(f"r{number}"):
+                if number == 1 and "usage" in event.get("response", {}):
+                    event["response"]["usage"] |= {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+                wire.send(json.dumps(event))
+
+    budget = Budget(tokens=40_000)
+    with answering(talk) as upstream, passing(upstream, budget=budget) as url, socket_of(url) as wire:
+        wire.send(create("word " * 9_000, generate=False))
+        heard(wire, 3)
+        wire.send(create("hi", previous_response_id="r1", max_output_tokens=500))
+        assert [event["type"] for event in heard(wire, 3)][-1] == "response.completed"
+        wire.send(create("hi", previous_response_id="r1", max_output_tokens=25_000))
+        (refused,) = heard(wire, 1)
+        assert refused["status"] == 402 and "(9,0" in refused["error"]["message"]
