@@ -122,7 +122,7 @@ def test_the_proxy_refuses_what_it_cannot_price_and_says_what_lets_it_pass() -> 
 
 @pytest.mark.parametrize("body", [b'{"model":"nobody-lists-this","max_tokens":5}', b"\x28\xb5\x2f\xfd not JSON", b"{}"])
 def test_dollars_that_nobody_can_count_are_refused(body: bytes) -> None:
-    limits: list[dict[str, Any]] = [{"usd": 9.0}, {"usd": 9.0, "tokens": 1_000_000}, {"tokens": 1_000_000}]
+    limits: list[dict[str, Any]] = [{"usd": 9.0}, {"usd": 9.0, "tokens": 10_000_000}, {"tokens": 10_000_000}]
     for limit in limits:
         gate = BudgetGate(Budget(**limit), "s")
         if "usd" in limit:
