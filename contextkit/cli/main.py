@@ -37,14 +37,16 @@ COMMANDS = {
     "run": "contextkit.cli.run",
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
+    "status": "contextkit.cli.status",
+    "statusline": "contextkit.cli.statusline",
     "template": "contextkit.cli.template",
     "validate": "contextkit.cli.validate",
     "whatif": "contextkit.cli.whatif",
 }
 """Command → module that holds a `command`; imported when it is called. The text of `cli` lists them, but for `validate`,
 which is for work on the cache rules."""
-WITHOUT_MODELS = ("explain-edit", "kv-size", "template")
-"""Commands that know neither models nor prices."""
+WITHOUT_MODELS = ("explain-edit", "kv-size", "statusline", "template")
+"""Commands that know neither models nor prices, and the one that goes on without yours where they cannot be read."""
 
 
 class _Group(click.Group):
@@ -65,6 +67,10 @@ class _Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] == "watch":
+            ctx.fail(
+                "watch is no command: in Python it is client = contextkit.watch(client); for a program, contextkit run"
+            )
         if args[0] not in COMMANDS and (near := get_close_matches(args[0], COMMANDS, n=1)):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
@@ -92,6 +98,8 @@ def cli() -> None:
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
     contextkit run -- claude                     start an agent, record its calls, say at its end what was lost
+    contextkit status --watch                    how long the caches of running sessions stay warm, and what is at risk
+    contextkit statusline --install              the same of a session, as Claude Code's status line
     contextkit explain session.jsonl 31          one of its calls: what it could have read, what it lost and to what
     contextkit export --out calls.parquet        a row a call, for DuckDB, Spark or pandas
     contextkit whatif session.jsonl              what it would have cost with one thing changed

@@ -26,6 +26,7 @@ import click
 from contextkit.cli.proxy import REPAIR_HELP, repair_names
 from contextkit.importers.places import runs_folder, short_path
 from contextkit.ledger.figures import Dollars, Share, counted, dollars
+from contextkit.proxy.repairs.splices import CAPPED
 from contextkit.terminal import echo, echo_error, sanitize
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 NOT_FOUND, NOT_STARTED = 127, 126
 """Exit codes of a command that is not there, and of one that cannot be started, as a shell gives them."""
-MOST_LOSSES, MOST_NOTES = 3, 3
+MOST_LOSSES, MOST_NOTES = 3, 1
 """Causes, and other remarks, that are named at the end."""
 
 
@@ -185,7 +186,7 @@ async def _run(options: Options) -> int:
         await proxy.start(port=options.port)
         variables, arguments = launch.variables(proxy.url, folder), launch.arguments(proxy.url, folder)
         if program is None or options.is_printed:
-            _print_environment(variables, arguments)
+            _print_environment(options.command[0] if options.command else "…", variables, arguments)
             code = await _interrupted()
         else:
             code = await _program([program, *arguments, *options.command[1:]], variables)
@@ -260,12 +261,12 @@ async def _interrupted() -> int:
     return 130
 
 
-def _print_environment(variables: Mapping[str, str], arguments: list[str]) -> None:
+def _print_environment(name: str, variables: Mapping[str, str], arguments: list[str]) -> None:
     """Print what a shell sets the variables with."""
     for name, value in variables.items():
         echo(f'set "{name}={value}"' if os.name == "nt" else f"export {name}={shlex.quote(value)}")
     if arguments:
-        echo(f"# arguments: {shlex.join(arguments)}")
+        echo(f"# start it as: {shlex.join([name, *arguments])}")
     echo("# recording until Ctrl-C")
     sys.stdout.flush()
 
@@ -301,6 +302,8 @@ class Session:
         self._errors: Counter[str] = Counter()
         self._refusals: list[str] = []
         self._caps: list[str] = []
+        self._repairs: Counter[str] = Counter()
+        self._n_repaired = 0
         self._notes: Counter[str] = Counter()
 
     def take(self, report: Json) -> None:
@@ -317,6 +320,9 @@ class Session:
             self._notes[report["trouble"]] += 1
         elif "call" in report:
             self.has_calls = True
+            repairs = [name for name in report["repairs"] if name != CAPPED]
+            self._repairs.update(repairs)
+            self._n_repaired += bool(repairs)
             if error := report["call"]["error"]:
                 self._errors[f"{error} at {report['call']['host']}" if error in UNANSWERED else error] += 1
 
@@ -331,7 +337,6 @@ class Session:
             counted(total["calls"], "call"),
             *([str(cost)] if cost.value is not None else ["price unknown"] if total["calls"] else []),
             *([f"{Share(rate).spaced} read from cache"] if rate is not None else []),
-            f"recorded in {self._record}",
         ]
         lines = [f"contextkit: {' · '.join(facts)}", *losses[:MOST_LOSSES]]
         if len(losses) > MOST_LOSSES:
@@ -339,17 +344,21 @@ class Session:
         if self._caps:
             lines.append(f"  {counted(len(self._caps), 'request')} with a lower output limit: {self._caps[0]}")
         if self._refusals:
-            lines.append(f"  {counted(len(self._refusals), 'request')} not sent: {self._refusals[-1]}")
+            why = self._refusals[-1].partition("; nothing was sent")[0]
+            lines.append(f"  {counted(len(self._refusals), 'request')} not sent: {why}")
         if self._errors:
             kinds = ", ".join(f"{kind} × {n}" for kind, n in self._errors.most_common(3))
             lines.append(f"  {counted(self._errors.total(), 'call')} failed: {kinds}")
         lines += notes
         if not total["calls"]:
-            return ["contextkit: no call was recorded", *lines[1:], f"  {_NO_CALLS}"]
-        return [*lines, "  contextkit report --last   for details"]
+            return ["contextkit: no call was recorded", *lines[1:], *([] if self._refusals else [f"  {_NO_CALLS}"])]
+        if self._repairs:
+            kinds = ", ".join(f"{name} × {n}" for name, n in self._repairs.most_common())
+            lines.append(f"  {counted(self._n_repaired, 'request')} repaired: {kinds}")
+        return [*lines, f"  contextkit report {self._record}   for details"]
 
 
-_NO_CALLS = "none came through: a settings file or a login may name another address; `contextkit run --help` says which are read"
+_NO_CALLS = "if it made some, its settings or its login name another address (docs/guides/run.md lists which are read)"
 
 
 def _losses(misses: list[Json]) -> list[str]:
@@ -366,5 +375,6 @@ def _losses(misses: list[Json]) -> list[str]:
         dearest = max(lost, key=lambda miss: miss["lost_tokens"])
         where = f" ({dearest['where']})" if dearest["where"] else ""
         n = f"{len(lost)} miss{'es' * (len(lost) > 1)}"
-        told.append((usd or 0.0, tokens, f"  {n}, {amount}: {cause} at call {dearest['index'] + 1}{where}"))
+        at = f"{', the dearest' * (len(lost) > 1)} at call {dearest['index'] + 1}"
+        told.append((usd or 0.0, tokens, f"  {n}, {amount}: {cause}{at}{where}"))
     return [line for _, _, line in sorted(told, reverse=True)]

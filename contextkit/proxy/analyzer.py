@@ -6,6 +6,7 @@ Ends when its input does, so that whatever kills the proxy, the calls that had e
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -22,6 +23,7 @@ from contextkit.proxy.observer import Asked, Departed, Ended, Passed
 
 def main(path: str) -> None:
     """Analyse calls until standard input ends; `path` names the ledger, empty for none."""
+    logging.getLogger("contextkit").addHandler(_Told())
     analysis = CallAnalyzer(Journal(path) if path else None, _complain)
     _say(canonical({"ready": True}))
     acts: dict[type[Told], Callable[..., bytes | None]] = {
@@ -42,6 +44,14 @@ def main(path: str) -> None:
             _say(line)
     for line in analysis.close(time.time()):
         _say(line)
+
+
+class _Told(logging.Handler):
+    """Hands log lines to the proxy: the terminal may be another program's."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say the first line."""
+        _complain(record.getMessage().partition("\n")[0])
 
 
 def _say(line: bytes) -> None:

@@ -174,10 +174,13 @@ class BudgetGate:
             raise as_sdk_error(exceeded, self._sdk) from None
         return Admission(self, hold, wire, None if wire in FOLLOWED else self._read_response, planned.model, cap)
 
-    def answered(self, name: str, usage: Usage | None, items: Iterable[Json] = ()) -> None:
-        """Remember how long the conversation is that a response ends, and its items are."""
+    def answered(self, name: str, usage: Usage | None, n_planned: int, items: Iterable[Json] = ()) -> None:
+        """Remember how long the conversation is that a response ends, and its items are.
+
+        A request that only prepares state may be billed nothing: what it prepared is as long as was planned.
+        """
         n_output = (usage.output or 0) if usage else 0
-        n_tokens = (usage.with_unknown_writes_as_zero().prompt or 0) + n_output if usage else 0
+        n_tokens = (usage.with_unknown_writes_as_zero().prompt or n_planned) + n_output if usage else 0
         if name and n_tokens:
             self._stored[name] = n_tokens
             ids = (item.get("id") for item in items if isinstance(item, Mapping))
@@ -316,7 +319,7 @@ class Admission:
         usage = summary.usage
         if usage is not None and not summary.is_complete:
             usage = replace(usage, output=None)
-        self._gate.answered(summary.id, usage, summary.items or ())
+        self._gate.answered(summary.id, usage, self._hold.call.prompt_tokens, summary.items or ())
         return usage
 
     def release(self) -> None:

@@ -80,8 +80,9 @@ def test_a_program_is_recorded_judged_and_summed_up(server: LocalServer, environ
     (path,) = recorded(environment)
     assert path.name.endswith("-other.jsonl") and stat.S_IMODE(path.stat().st_mode) == 0o600
     first, *rest = ended.err.splitlines()
-    assert first.startswith("contextkit: 3 calls · $") and first.endswith(f"recorded in ~/.contextkit/runs/{path.name}")
+    assert first.startswith("contextkit: 3 calls · $")
     assert rest[0].startswith("  1 miss, $") and "system_changed at call 2" in rest[0] and len(rest) == 2
+    assert rest[1] == f"  contextkit report ~/.contextkit/runs/{path.name}   for details"
     calls = [row for row in Ledger.read(path) if isinstance(row, ModelCall)]
     assert [row.usage for row in calls] == [row.usage for row in server.ledger]
     assert [row.provider for row in calls] == ["anthropic", "anthropic", "openai"]
