@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -109,17 +110,21 @@ def command(command: tuple[str, ...], record: Path | None, repairs: str, **optio
     named = repair_names(repairs)
     client = row_of(command[0])["name"] if command else row_of("")["name"]
     settings = Options(command, record or _new_recording(client), repairs=named, **options)
-    # Ctrl-C is the program's; the default handling of a signal would not be handed on to it
-    with suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGINT, _left_to_the_program)
+    _fill_standard_streams()
     loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
     with asyncio.Runner(loop_factory=loop) as runner:
         code = runner.run(_run(settings))
     raise click.exceptions.Exit(code)
 
 
-def _left_to_the_program(number: int, frame: object) -> None:
-    return None
+def _fill_standard_streams() -> None:
+    """Put the null device where standard input, output or error is closed: else a connection of ours gets its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.set_inheritable(null, True)
 
 
 def private_folder() -> Path:
@@ -138,6 +143,8 @@ def _new_recording(client: str) -> Path:
 
 
 async def _run(options: Options) -> int:
+    ended_by = list[int]()
+    _take_signals(_ending(ended_by))  # until the program is there
     from contextkit.proxy.analysis import Watcher
     from contextkit.proxy.cold import ColdGate
     from contextkit.proxy.journal import Journal
@@ -157,7 +164,13 @@ async def _run(options: Options) -> int:
     Journal(options.record).close()  # what is wrong with it is said before anything starts
     session = Session(options.record)
     logging.getLogger("contextkit").addHandler(_Noted(session))
-    watcher = await Watcher.start(str(options.record), session.take)
+    try:
+        watcher = await Watcher.start(str(options.record), session.take)
+    except asyncio.CancelledError:
+        if is_new:
+            options.record.unlink(missing_ok=True)
+        return 128 + ended_by[0]
+    gone = asyncio.create_task(watcher.gone())
     proxy = Proxy(
         upstreams,
         observer=watcher,
@@ -177,41 +190,63 @@ async def _run(options: Options) -> int:
             code = await _interrupted()
         else:
             code = await _program([program, *arguments, *options.command[1:]], variables)
+    except asyncio.CancelledError:
+        code = 128 + ended_by[0]
     finally:
         await proxy.stop()
+        if gone.done():
+            session.take({"trouble": f"the process that records ended before its time, with {gone.result()}"})
         if n_lost := await watcher.close():
-            session.take({"trouble": f"{n_lost} calls were not confirmed as recorded"})
-        if is_new and not session.has_calls:
+            session.take({"trouble": f"{n_lost} call{'s were' if n_lost > 1 else ' was'} not confirmed as recorded"})
+        if is_new and not session.has_calls and not n_lost:
             options.record.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
-    for line in session.lines():
-        echo_error(sanitize(line))
+    with suppress(OSError):  # nobody reads it: the exit code is still the program's
+        for line in session.lines():
+            echo_error(sanitize(line))
     return code
 
 
 async def _program(command: list[str], variables: Mapping[str, str]) -> int:
-    """Run a program with this terminal until it ends; give its exit code, as a shell does for one that a signal ended."""
+    """Run a program with this terminal until it ends; give its exit code, as a shell does for one that a signal ended.
+
+    It gets the signals that are ignored and the files that are open here, as it would without us.
+    """
     try:
-        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **variables})
+        process = subprocess.Popen(command, env={**os.environ, **variables}, close_fds=False)  # noqa: ASYNC220, S603 - what was asked for
     except OSError as fault:
         echo_error(f"contextkit: {command[0]}: cannot be started ({fault.strerror or fault})")
         return NOT_STARTED
-    _hand_on(process.send_signal)
-    code = await process.wait()
+
+    def handed_on(number: int) -> None:
+        if number != signal.SIGINT:  # the terminal sends it to both
+            process.send_signal(number)
+
+    _take_signals(handed_on)
+    code = await asyncio.to_thread(process.wait)
     return code if code >= 0 else 128 - code
 
 
-def _hand_on(send: Callable[[int], None]) -> None:
-    """Hand the signals on that end a program and do not come from the terminal, which sends them to both."""
-    loop = asyncio.get_running_loop()
+def _ending(ended_by: list[int]) -> Callable[[int], None]:
+    """Return what ends the current task at a signal, which it then finds in the list."""
+    task = asyncio.current_task()
 
-    def handed_on(number: int) -> None:
-        with suppress(ProcessLookupError):
-            send(number)
+    def ended(number: int) -> None:
+        ended_by.append(number)
+        if task is not None:
+            task.cancel()
 
-    for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
-        if hasattr(signal, name) and os.name != "nt":
-            loop.add_signal_handler(getattr(signal, name), handed_on, getattr(signal, name))
+    return ended
+
+
+def _take_signals(take: Callable[[int], None]) -> None:
+    """Call `take` for signals that end a program, from now on; not for one that is ignored here, as under `nohup`."""
+    if os.name == "nt":
+        signal.signal(signal.SIGINT, lambda number, frame: None)  # the console sends it to both
+        return
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, take, number)
 
 
 async def _interrupted() -> int:
@@ -293,8 +328,9 @@ class Session:
 
     def lines(self) -> list[str]:
         """Say in at most ten lines what the session came to."""
+        notes = [f"  {note}" for note, _ in self._notes.most_common(MOST_NOTES)]
         if self._summary is None:
-            return [f"contextkit: recorded in {self._record}"]
+            return [f"contextkit: recorded in {self._record}", *notes]
         total, losses = self._summary["summary"]["total"], _losses(self._summary["summary"]["misses"])
         rate, cost = total["hit_rate"], Dollars(total["cost_usd"], total["cost_is_lower_bound"])
         facts = [
@@ -313,7 +349,7 @@ class Session:
         if self._errors:
             kinds = ", ".join(f"{kind} × {n}" for kind, n in self._errors.most_common(3))
             lines.append(f"  {counted(self._errors.total(), 'call')} failed: {kinds}")
-        lines += [f"  {note}" for note, _ in self._notes.most_common(MOST_NOTES)]
+        lines += notes
         if not total["calls"]:
             return ["contextkit: no call was recorded", *lines[1:], *([] if self._refusals else [f"  {_NO_CALLS}"])]
         if self._repairs:

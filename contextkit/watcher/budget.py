@@ -165,6 +165,8 @@ class BudgetGate:
             claimed = self._budget.claim(planned)  # a context has set it aside, and charges it
             if claimed is not None:
                 return Claimed(self, claimed, wire)
+            if self._budget.usd is not None and not planned.has_price and not self._allow_unpriced:
+                raise _without_price(planned.model)
             planned = self._with_history(planned, asked)
             is_open = encoding.lower() in ("", "identity") and not is_signed and _NO_LIMIT not in path
             hold, cap = self._held(planned, asked if self._caps_output and is_open else None)
@@ -416,6 +418,16 @@ def unpriced(method: str, path: str, *, is_upgrade: bool) -> BudgetExceeded:
         f"{what} {why}, so a budget does not let it pass; nothing was sent",
         in_code="watch(client, budget=…, allow_unpriced=True) lets such requests pass uncounted",
         in_shell="--budget-allow-unpriced lets such requests pass uncounted",
+    )
+
+
+def _without_price(model: str) -> BudgetExceeded:
+    """Return the refusal of a call whose dollars nobody can count; `model` is empty where its body cannot be read."""
+    what = f"no price is known of {sanitize(model)!r}" if model else "a call's body cannot be read, or names no model"
+    return BudgetExceeded(
+        f"{what}, so a budget of dollars does not let it pass; nothing was sent",
+        in_code="register_price(…), or watch(client, budget=…, allow_unpriced=True) lets such requests pass uncounted",
+        in_shell="give the model a row (contextkit proxy --models), or --budget-allow-unpriced lets such requests pass uncounted",
     )
 
 
