@@ -344,7 +344,8 @@ class Session:
         if self._caps:
             lines.append(f"  {counted(len(self._caps), 'request')} with a lower output limit: {self._caps[0]}")
         if self._refusals:
-            why = self._refusals[-1].partition("; nothing was sent")[0]
+            call, _, limit = self._refusals[-1].partition("; nothing was sent")[0].partition(") and ")
+            why = f"{call.partition(' (')[0]}; {limit}" if limit else call
             lines.append(f"  {counted(len(self._refusals), 'request')} not sent: {why}")
         if self._errors:
             kinds = ", ".join(f"{kind} × {n}" for kind, n in self._errors.most_common(3))
