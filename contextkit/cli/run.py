@@ -328,9 +328,9 @@ class Session:
 
     def lines(self) -> list[str]:
         """Say in at most ten lines what the session came to."""
-        notes = [f"  {note}" for note, _ in self._notes.most_common(MOST_NOTES)]
+        notes = [f"  {note}" for note, _ in self._notes.most_common()]
         if self._summary is None:
-            return [f"contextkit: recorded in {self._record}", *notes]
+            return [f"contextkit: recorded in {self._record}", *notes[:MOST_LOSSES]]
         total, losses = self._summary["summary"]["total"], _losses(self._summary["summary"]["misses"])
         rate, cost = total["hit_rate"], Dollars(total["cost_usd"], total["cost_is_lower_bound"])
         facts = [
@@ -350,7 +350,7 @@ class Session:
         if self._errors:
             kinds = ", ".join(f"{kind} × {n}" for kind, n in self._errors.most_common(3))
             lines.append(f"  {counted(self._errors.total(), 'call')} failed: {kinds}")
-        lines += notes
+        lines += notes[:MOST_NOTES]
         if not total["calls"]:
             return ["contextkit: no call was recorded", *lines[1:], *([] if self._refusals else [f"  {_NO_CALLS}"])]
         if self._repairs:
