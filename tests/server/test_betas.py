@@ -23,6 +23,9 @@ IN_BETA: dict[str, dict[str, Any]] = {
     "field": {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}},
     "display": {"thinking": {"type": "adaptive", "display": "updates"}},
     "effort of a message": {"messages": [*BODY["messages"], EFFORT]},
+    "field of a breakpoint": {
+        "system": [{"type": "text", "text": "Answer.", "cache_control": {"type": "ephemeral", "scope": "global"}}]
+    },
     "tool change": {
         "tools": [{**TOOL, "name": "first"}],
         "messages": [*BODY["messages"], {"role": "system", "content": [ADDED]}],
