@@ -76,6 +76,8 @@ class Model:
     tool_prompt_tokens: int = 0
     """Tokens of the system prompt that the provider adds to a request with tools; measured, without the one sentence
     that a forced choice adds."""
+    max_output_tokens: int = 0
+    """Largest output limit that a request may set; 0 where it is not known."""
     accepts_tool_search: bool = False
     """Whether the model can ask the caller for tools (SEARCH)."""
     retired_on: str = ""

@@ -78,6 +78,7 @@ _COLUMNS = (
     ("ttls_seconds", "lifetimes that can be asked for"),
     ("default_ttl_seconds", "lifetime when none is asked for"),
     ("window_tokens", "largest prompt plus output"),
+    ("max_output_tokens", "largest output limit of a request"),
     ("tokenizer", ""),
     ("bytes_per_token", "average, where tokens are estimated"),
     ("tool_prompt_tokens", "system prompt that the provider adds to a request with tools"),

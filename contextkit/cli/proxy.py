@@ -48,6 +48,7 @@ class Options:
     budget_tokens: int | None
     budget_per: str | None
     allow_unpriced: bool
+    caps_output: bool
     is_json: bool
     is_quiet: bool
 
@@ -98,7 +99,7 @@ DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0
     "--budget-usd",
     type=click.FloatRange(0.0),
     metavar="USD",
-    help="Calls that could cost more than is left of so many dollars are answered with 402 and not passed on.",
+    help="Calls that could cost more than is left of so many dollars ask for less output, or are answered with 402.",
 )
 @click.option("--budget-tokens", type=click.IntRange(0), metavar="N", help="The same for tokens, input and output.")
 @click.option(
@@ -111,6 +112,13 @@ DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0
     "allow_unpriced",
     is_flag=True,
     help="Pass, uncounted, what a budget cannot price: batches, unknown endpoints, web sockets. Else it is answered with 402.",
+)
+@click.option(
+    "--budget-cap/--no-budget-cap",
+    "caps_output",
+    default=True,
+    show_default=True,
+    help="Lower the output limit of a call to what a budget has left, to no less than 1,024 tokens; else answer 402.",
 )
 @click.option("--otel", "has_otel", is_flag=True, help="GenAI spans and metrics, exported as OTEL_* variables say.")
 @click.option(
@@ -179,6 +187,7 @@ async def _serve(options: Options) -> None:
             timeouts=timeouts,
             budget=budget,
             allow_unpriced=options.allow_unpriced,
+            caps_output=options.caps_output,
             on_report=take,
         )
         await proxy.start(options.host, options.port)

@@ -61,6 +61,8 @@ def summary_of(report: Json) -> Iterator[str]:
     yield f"{calls} call{'' if calls == 1 else 's'} · {report['text']}"
     if refused := report.get("refused"):
         yield f"refused, as the budget had no room: {refused} call{'' if refused == 1 else 's'}"
+    if n_capped := report.get("capped"):
+        yield f"output limit lowered to what the budget had left: {n_capped} call{'' if n_capped == 1 else 's'}"
     if sockets := report.get("websockets"):
         yield f"not read: {sockets} web socket{'' if sockets == 1 else 's'}, whose calls are in none of these figures"
     if passed:
@@ -73,14 +75,17 @@ def summary_of(report: Json) -> Iterator[str]:
         yield f"breaks: {breaks}"
 
 
+_COUNTED = {"refused": "refused", "websocket": "websockets", "capped": "capped"}
+"""Kind of report that the summary adds up → its field there."""
+
+
 class ConsoleOutput:
     """Standard output, written elsewhere."""
 
     def __init__(self, *, is_json: bool, is_quiet: bool) -> None:
         """Everything as JSON, or nothing but the first and the last word."""
         self._is_json, self._is_quiet, self._has_begun = is_json, is_quiet, False
-        self._counts = {"refused": 0, "websocket": 0}
-        """How many the summary adds up."""
+        self._counts = dict.fromkeys(_COUNTED, 0)
         self._texts: SimpleQueue[str | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="contextkit-terminal", daemon=True)
         self._thread.start()
@@ -102,8 +107,7 @@ class ConsoleOutput:
         if kind in self._counts:
             self._counts[kind] += 1
         elif kind == "summary":
-            counted = {"refused": self._counts["refused"], "websockets": self._counts["websocket"]}
-            report = {**report, **{name: n for name, n in counted.items() if n}}
+            report = {**report, **{_COUNTED[name]: n for name, n in self._counts.items() if n}}
         if "skipped" in report and kind == "call":
             return  # the summary tells how many they were
         if kind == "trouble":
@@ -112,6 +116,8 @@ class ConsoleOutput:
             return  # it never listened: there is nothing to sum up
         elif self._is_json:
             self._texts.put(sanitize_json(canonical(report).decode()))
+        elif kind == "capped" and self._counts[kind] > 1:
+            return  # told once; the line of each call and the summary tell the rest
         elif kind == "summary" or not self._is_quiet:
             self._texts.put("\n".join(sanitize(line, keep="") for line in _PLAIN[kind](report)))
 
@@ -133,6 +139,7 @@ _PLAIN: dict[str, Callable[[Json], Iterator[str]]] = {
     "summary": summary_of,
     "passed": lambda report: iter([f"  passed on unread: {report['passed']['text']}"]),
     "refused": lambda report: iter([f"  refused: {report['refused']['path']}: {report['refused']['text']}"]),
+    "capped": lambda report: iter([f"  {report['capped']['path']}: {report['capped']['text']}; said once"]),
     "websocket": lambda report: iter([f"  not read: {report['websocket']['path']}: {report['websocket']['text']}"]),
     "call": lines_of,
 }

@@ -16,11 +16,13 @@ from datetime import datetime
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from contextkit.cli.proxy import REPAIR_HELP, repair_names
+from contextkit.importers.places import runs_folder, short_path
 from contextkit.ledger.figures import Dollars, Share, counted, dollars
 from contextkit.terminal import echo, echo_error, sanitize
 
@@ -33,6 +35,10 @@ MOST_LOSSES, MOST_NOTES = 3, 3
 """Causes, and other remarks, that are named at the end."""
 
 
+UNANSWERED = ("unreachable", "timeout")
+"""Errors of calls that nobody answered: the host is named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What was asked for."""
@@ -42,6 +48,7 @@ class Options:
     port: int
     budget: float | None
     allow_unpriced: bool
+    warn_cold: float | None
     repairs: tuple[str, ...]
     ca: Path | None
     is_printed: bool
@@ -58,9 +65,15 @@ class Options:
     "--budget",
     type=click.FloatRange(0.0),
     metavar="USD",
-    help="Send no request that could cost more than is left of so many dollars.",
+    help="Let no request cost more than is left of so many dollars: it asks for less output, or is not sent.",
 )
 @click.option("--budget-allow-unpriced", "allow_unpriced", is_flag=True, help="Pass, uncounted, what has no price.")
+@click.option(
+    "--warn-cold",
+    type=click.FloatRange(0.0),
+    metavar="USD",
+    help="Answer a request whose cache has expired, at so much to pay again, once with an error that says so; sent again it passes.",
+)
 @click.option("--repair", "repairs", default="", metavar="NAMES", help=REPAIR_HELP)
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the proxy.  [default: a free one]")
 @click.option(
@@ -107,34 +120,40 @@ def _left_to_the_program(number: int, frame: object) -> None:
     return None
 
 
+def private_folder() -> Path:
+    """Return the folder of recordings and of what a program needs while it runs; it is made if it is not there."""
+    folder = runs_folder().parent
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
 def _new_recording(client: str) -> Path:
     """Return a file that is not there yet: the time, and the program."""
-    from contextkit.importers.places import runs_folder
-
-    folder = runs_folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = private_folder() / "runs"
+    folder.mkdir(mode=0o700, exist_ok=True)
     name = f"{datetime.now().astimezone():%Y-%m-%dT%H-%M-%S}-{{}}{client}.jsonl"
     return next(path for n in range(1, 1_000) if not (path := folder / name.format(f"{n}-" if n > 1 else "")).exists())
 
 
 async def _run(options: Options) -> int:
     from contextkit.proxy.analysis import Watcher
+    from contextkit.proxy.cold import ColdGate
     from contextkit.proxy.journal import Journal
-    from contextkit.proxy.launch import arguments_of, routes, row_of, variables_of
+    from contextkit.proxy.launch import Launch
     from contextkit.proxy.proxy import Proxy
     from contextkit.proxy.relay import DEFAULT_TIMEOUTS
     from contextkit.proxy.repairs.repairs import Repairs
 
-    row = row_of(options.command[0] if options.command else "")
-    program = shutil.which(options.command[0]) if options.command else ""
-    if program is None:
+    program = shutil.which(options.command[0]) if options.command else None
+    if program is None and not options.is_printed:
         echo_error(f"contextkit: {options.command[0]}: not found; is it installed, and on the PATH?")
         return NOT_FOUND
-    upstreams = routes(row, os.environ, options.ca, DEFAULT_TIMEOUTS.connect)
+    launch = Launch(options.command, os.environ, Path.home())
+    upstreams = launch.routes(options.ca, DEFAULT_TIMEOUTS.connect)
     repair = Repairs(options.repairs) if options.repairs else None
     is_new = not options.record.exists()
     Journal(options.record).close()  # what is wrong with it is said before anything starts
-    session = Session(str(options.record))
+    session = Session(options.record)
     watcher = await Watcher.start(str(options.record), session.take)
     proxy = Proxy(
         upstreams,
@@ -142,26 +161,28 @@ async def _run(options: Options) -> int:
         repair=repair,
         budget=_budget(options.budget),
         allow_unpriced=options.allow_unpriced,
+        cold=None if options.warn_cold is None else ColdGate(watcher.forecast, options.warn_cold),
+        caps_output=True,
         on_report=session.take,
     )
+    folder = Path(mkdtemp(prefix="run-", dir=private_folder()))
     try:
         await proxy.start(port=options.port)
-        variables = variables_of(row, proxy.url, os.environ)
-        arguments = arguments_of(row, proxy.url)
-        if options.is_printed:
+        variables, arguments = launch.variables(proxy.url, folder), launch.arguments(proxy.url, folder)
+        if program is None or options.is_printed:
             _print_environment(variables, arguments)
             code = await _interrupted()
         else:
             code = await _program([program, *arguments, *options.command[1:]], variables)
     finally:
         await proxy.stop()
-        n_lost = await watcher.close()
-    if n_lost:
-        session.take({"trouble": f"{n_lost} calls were not confirmed as recorded"})
+        if n_lost := await watcher.close():
+            session.take({"trouble": f"{n_lost} calls were not confirmed as recorded"})
+        if is_new and not session.has_calls:
+            options.record.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
     for line in session.lines():
         echo_error(sanitize(line))
-    if is_new and not options.record.stat().st_size:
-        options.record.unlink()
     return code
 
 
@@ -223,11 +244,14 @@ def _budget(usd: float | None) -> Any:
 class Session:
     """What the proxy reports of a session, until it is over: the terminal is the program's meanwhile."""
 
-    def __init__(self, record: str) -> None:
-        self._record = record
+    def __init__(self, record: Path) -> None:
+        self._record = short_path(record.absolute(), Path.home())
+        self.has_calls = False
+        """Whether a call was recorded."""
         self._summary: Json = None
         self._errors: Counter[str] = Counter()
         self._refusals: list[str] = []
+        self._caps: list[str] = []
         self._notes: Counter[str] = Counter()
 
     def take(self, report: Json) -> None:
@@ -236,12 +260,16 @@ class Session:
             self._summary = report
         elif "refused" in report:
             self._refusals.append(report["refused"]["text"])
+        elif "capped" in report:
+            self._caps.append(report["capped"]["text"])
         elif "websocket" in report:
             self._notes[f"{report['websocket']['path']}: {report['websocket']['text']}"] += 1
         elif "trouble" in report:
             self._notes[report["trouble"]] += 1
-        elif "call" in report and report["call"]["error"]:
-            self._errors[report["call"]["error"]] += 1
+        elif "call" in report:
+            self.has_calls = True
+            if error := report["call"]["error"]:
+                self._errors[f"{error} at {report['call']['host']}" if error in UNANSWERED else error] += 1
 
     def lines(self) -> list[str]:
         """Say in at most ten lines what the session came to."""
@@ -258,6 +286,8 @@ class Session:
         lines = [f"contextkit: {' · '.join(facts)}", *losses[:MOST_LOSSES]]
         if len(losses) > MOST_LOSSES:
             lines[-1] += f"; {len(losses) - MOST_LOSSES} more causes"
+        if self._caps:
+            lines.append(f"  {counted(len(self._caps), 'request')} with a lower output limit: {self._caps[0]}")
         if self._refusals:
             lines.append(f"  {counted(len(self._refusals), 'request')} not sent: {self._refusals[-1]}")
         if self._errors:

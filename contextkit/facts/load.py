@@ -267,6 +267,7 @@ _MODEL: dict[str, Kind] = {
     "ttls_seconds": _lifetimes,
     "default_ttl_seconds": _seconds,
     "window_tokens": _tokens,
+    "max_output_tokens": _tokens,
     "tokenizer": _one_of("o200k_base", "bytes"),
     "bytes_per_token": _positive,
     "accepts_prefill": _flag,

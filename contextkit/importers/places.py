@@ -174,14 +174,15 @@ def looked_at(home: Path | None = None, variables: Mapping[str, str] | None = No
     """(program, pattern) of every place, the home folder written as `~`: what an error says was looked at."""
     home, variables = home or _home(), os.environ if variables is None else variables
     shown = [
-        (place.program, _short_path(pattern, home))
+        (place.program, short_path(pattern, home))
         for place in PLACES
         for pattern in patterns_of(place, home, variables)
     ]
     return list(dict.fromkeys(shown))
 
 
-def _short_path(path: Path, home: Path) -> str:
+def short_path(path: Path, home: Path) -> str:
+    """Return a path with the home folder written as `~`."""
     return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
 
 

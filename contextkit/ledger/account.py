@@ -349,7 +349,7 @@ class Account:
 
         The fewest tokens that are of use are asked for where there is room for less: whoever reserves them refuses.
         """
-        call = planned_call(provider.name, provider.model, prompt, params, self._clock())
+        call = planned_call(provider.name, provider.model, prompt, params, self._clock(), wire=provider.wire)
         room, tightest = min(
             ((budget.output_room(call, session, n_attempts), budget) for budget, session in self.limits),
             key=lambda one: one[0],
@@ -657,7 +657,9 @@ class Account:
         return hold.settle(usage) if is_answered else hold.forfeit()
 
     def _planned(self, request: Request) -> PlannedCall:
-        return planned_call(request.provider, request.model, request._prompt, request.params, self._clock())
+        return planned_call(
+            request.provider, request.model, request._prompt, request.params, self._clock(), wire=request.wire
+        )
 
     def _free_name(self) -> str:
         """An id for a call without a response, that no other row has: rows may be missing before it."""

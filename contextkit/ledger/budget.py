@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import product
 from threading import Lock
 from typing import Final, Literal, get_args
 
@@ -29,7 +30,7 @@ from contextkit.ledger.calls import ModelCall
 from contextkit.ledger.ledger import Ledger
 from contextkit.models import Model, model_named
 from contextkit.prices import bills_writes, cost_usd
-from contextkit.providers.parameters import is_prewarm, output_tokens, whole_number
+from contextkit.providers.parameters import is_prewarm, output_tokens, value_at, whole_number
 from contextkit.terminal import sanitize
 
 Period = Literal["session", "day"]
@@ -87,8 +88,15 @@ class PlannedCall:
     """Fewest tokens of output with which it is of use, all answers together."""
     is_least: bool = False
     """Whether it asks for these, since the budget has no room for more."""
+    is_prompt_known: bool = True
+    """Whether the prompt was seen: the server may keep a part of it, and its tokens are those of the window then."""
     prompt: object = None
     """What tells its prompt from every other."""
+
+    def times(self, n: int) -> PlannedCall:
+        """The call with so many times its answers."""
+        n_output, n_answers, least = (one * n for one in (self.output_tokens, self.n_answers, self.least_output))
+        return replace(self, output_tokens=n_output, n_answers=n_answers, least_output=least)
 
     def worst(self, prompt_tokens: int) -> Amount:
         """The most it can cost with a prompt of so many tokens: nothing is read from the cache, all output is used."""
@@ -152,19 +160,28 @@ def _is_doubtful(usage: Usage, names: Iterable[str]) -> bool:
     return any((values[name] or 0) < 0 or usage.quality(name) == "partial" for name in names)  # type: ignore[arg-type]
 
 
-def planned_call(provider: str, model: Model, prompt: Prompt, params: Mapping[str, Json], at: float) -> PlannedCall:
-    """The call that sends `prompt` with these parameters.
+def planned_call(
+    provider: str,
+    model: Model,
+    prompt: Prompt,
+    params: Mapping[str, Json],
+    at: float,
+    *,
+    wire: str = "",
+    min_output: int = MIN_OUTPUT,
+) -> PlannedCall:
+    """The call that sends `prompt` with these parameters, of `wire` or of any.
 
     Its output is what the parameters allow, times the number of answers asked for; where they do not say, or not in a
-    form that can be read, the rest of the model's window.
+    form that can be read, the rest of the model's window. `min_output`: the fewest tokens an answer is of use with.
     """
     n_tokens = prompt.n_tokens
-    limit = output_tokens(params) or (0 if is_prewarm(params) else None)
+    limit = 0 if is_prewarm(params, wire) else output_tokens(params, wire) or None
     n_output = max(model.window_tokens - n_tokens, 0) if limit is None else limit
     ttls = {mark.ttl_seconds for mark in prompt.breakpoints if mark.is_written} | {model.default_ttl_seconds}
     tier = tier_named(_named_tier(params), params.get("speed"), params.get("inference_geo"))
     n_answers = _n_answers(params)
-    least = min(n_output, MIN_OUTPUT + _thinking_tokens(params))
+    least = min(n_output, min_output + _thinking_tokens(params))
     return PlannedCall(
         provider,
         model.name,
@@ -194,12 +211,8 @@ def _thinking_tokens(params: Mapping[str, Json]) -> int:
 
 
 def _n_answers(params: Mapping[str, Json]) -> int:
-    nested = params.get("generationConfig")
-    counts = (
-        params.get("n"),
-        params.get("best_of"),
-        nested.get("candidateCount") if isinstance(nested, Mapping) else None,
-    )
+    outer, inner = ("generationConfig", "generation_config"), ("candidateCount", "candidate_count")
+    counts = [value_at(params, path) for path in (("n",), ("best_of",), *product(outer, inner))]
     return max(1, *(whole_number(n) or 1 for n in counts))
 
 
@@ -273,17 +286,31 @@ class Budget:
         it cost at most; then what is left has room for. Negative where that is none.
         """
         with self._lock:
-            scope = self._scope(call.at, session)
-            prompt_tokens = self._most_prompt_tokens(call.prompt_tokens)
-            used = scope.spent + scope.reserved
-
-            def is_too_much(n_output: int, used: Amount = used) -> bool:
-                worst = replace(call, output_tokens=n_output).worst(prompt_tokens)
-                return self._exceeding(used + worst * n_attempts) is not None
-
-            if not is_too_much(call.output_tokens, Amount()):
+            worst = call.worst(self._most_prompt_tokens(call.prompt_tokens))
+            if self._exceeding(worst * n_attempts) is None:
                 return call.output_tokens
-            return bisect_left(range(call.output_tokens + 1), True, key=is_too_much) - 1
+            return self._room(call, session, n_attempts)
+
+    def _room(self, call: PlannedCall, session: str, n_attempts: int) -> int:
+        """Tokens of output, up to its own, that what is left has room for; negative where that is none."""
+        scope = self._scope(call.at, session)
+        prompt_tokens = self._most_prompt_tokens(call.prompt_tokens)
+
+        def is_too_much(n_output: int) -> bool:
+            worst = replace(call, output_tokens=n_output).worst(prompt_tokens)
+            return self._exceeding(scope.spent + scope.reserved + worst * n_attempts) is not None
+
+        return bisect_left(range(call.output_tokens + 1), True, key=is_too_much) - 1
+
+    def _capped(self, call: PlannedCall, session: str, n_attempts: int) -> PlannedCall:
+        """The call with as much output as half of what is left has room for, so that others find room beside it, or as all
+        of it has where that is of no use.
+        """
+        rooms = (self._room(call, session, share * n_attempts) for share in (2, 1))
+        n_output = next((room for room in rooms if room >= call.least_output), -1) // call.n_answers * call.n_answers
+        is_least = n_output < call.least_output < call.output_tokens
+        n_output = max(n_output, call.least_output)
+        return call if n_output >= call.output_tokens else replace(call, output_tokens=n_output, is_least=is_least)
 
     def warn_capped(self, limit: str, capped: int) -> None:
         """Say once that the output of requests is capped."""
@@ -296,14 +323,18 @@ class Budget:
             )
             warnings.warn(sanitize(text), stacklevel=5)
 
-    def reserve(self, call: PlannedCall, session: str, *, is_sent: bool = False, n_attempts: int = 1) -> Reservation:
+    def reserve(
+        self, call: PlannedCall, session: str, *, is_sent: bool = False, n_attempts: int = 1, is_capped: bool = False
+    ) -> Reservation:
         """Set aside what so many attempts to send the call may cost at most.
 
         Raises `BudgetExceeded` where that could exceed the limit; `is_sent` says that the call was made already, so
-        that it counts whatever the limit is.
+        that it counts whatever the limit is. `is_capped`: its output is lowered to what is left, which the call of the
+        reservation says; it is refused where that is less than is of use.
         """
         self._warn_unpriced(call)
         with self._lock:
+            call = self._capped(call, session, n_attempts) if is_capped else call
             worst, prompt_tokens, scope = self._worst(call, session, is_checked=not is_sent, n_attempts=n_attempts)
             scope.reserved, scope.n_open = scope.reserved + worst * n_attempts, scope.n_open + 1
             reservation = Reservation(self, scope, call, worst, prompt_tokens, n_attempts)
@@ -396,6 +427,11 @@ class Budget:
             rest += (
                 " (the request sets no limit)" if rest else ": the rest of the window, since the request sets no limit"
             )
+        known = (
+            ""
+            if call.is_prompt_known
+            else ", the whole window, since a part is kept by the server and was not seen here"
+        )
         limiting = "lower" if call.has_output_limit else "set"
         limiting += " max_tokens (Responses: max_output_tokens) of the request"
         times = times_advice = ""
@@ -403,10 +439,10 @@ class Budget:
             times = f", {n_attempts} times where the SDK tries again by itself,"
             times_advice = "send it with request.send(client), which counts attempts as they leave, "
         text = (
-            f"a call to {call.model} could cost up to {_written(unit, most)} ({call.prompt_tokens:,} tokens of prompt, nothing of it read "
-            f"from the cache, and {call.output_tokens:,} of output{rest}){times} and the budget is {_written(unit, limit)} per {self.per}: "
-            f"{written['spent']} are spent and {written['reserved']} reserved by calls in flight, so that would be up to "
-            f"{written['would_be']}; nothing was sent"
+            f"a call to {call.model} could cost up to {_written(unit, most)} ({call.prompt_tokens:,} tokens of prompt{known}, "
+            f"nothing of it read from the cache, and {call.output_tokens:,} of output{rest}){times} and the budget is "
+            f"{_written(unit, limit)} per {self.per}: {written['spent']} are spent and {written['reserved']} reserved by calls in "
+            f"flight, so that would be up to {written['would_be']}; nothing was sent"
         )
         option = "--budget-usd" if unit == "usd" else "--budget-tokens"
         return BudgetExceeded(
@@ -531,18 +567,31 @@ Limit = tuple[Budget, str]
 class Hold:
     """The reservations of one call in every budget that limits it."""
 
-    __slots__ = ("_lost", "_reservations")
+    __slots__ = ("_lost", "_reservations", "call")
 
     def __init__(
-        self, limits: Sequence[Limit], call: PlannedCall, *, is_sent: bool = False, n_attempts: int = 1
+        self,
+        limits: Sequence[Limit],
+        call: PlannedCall,
+        *,
+        is_sent: bool = False,
+        n_attempts: int = 1,
+        is_capped: bool = False,
     ) -> None:
-        """Reserve in all of `limits`, or in none. Raises `BudgetExceeded`."""
+        """Reserve in all of `limits`, or in none. Raises `BudgetExceeded`. `is_capped`: as much output as there is room
+        for, as `call` says then.
+        """
+        self.call = call
+        """The call that is reserved."""
         self._lost = Amount()
         """What earlier attempts to send the call were charged, whose fate is not known."""
         self._reservations: list[Reservation] = []
         try:
             for budget, session in limits:
-                self._reservations.append(budget.reserve(call, session, is_sent=is_sent, n_attempts=n_attempts))
+                self._reservations.append(
+                    budget.reserve(self.call, session, is_sent=is_sent, n_attempts=n_attempts, is_capped=is_capped)
+                )
+                self.call = self._reservations[-1].call
         except BaseException:
             self.release()
             raise

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from contextkit.canonical import Json, canonical, parse
+from contextkit.providers.parameters import value_at
 
 PREVIOUS, CONVERSATION = "previous_response_id", "conversation"
 """The two fields that name what the server keeps (responses/response_create_params.py:59,152); a request has one of
@@ -158,6 +159,31 @@ def named_in(body: Mapping[str, Json]) -> Unknown | None:
     conversation = body.get(CONVERSATION)
     name = conversation.get("id") if isinstance(conversation, dict) else conversation
     return Unknown(CONVERSATION, name) if isinstance(name, str) and name else None
+
+
+def all_named_in(body: Mapping[str, Json]) -> list[Unknown]:
+    """Return everything that a body puts into its prompt by name: the state it continues, items of its input, a stored
+    prompt (responses/response_prompt_param.py), Gemini's cached content.
+
+    >>> [one.field for one in all_named_in({"previous_response_id": "resp_1", "input": [{"id": "msg_1"}], "prompt": {"id": "p"}})]
+    ['previous_response_id', 'input[0].id', 'prompt.id']
+    """
+    continued, items = named_in(body), body.get("input")
+    listed = items if isinstance(items, list) else []
+    nested = {".".join(path): value_at(body, path) for path in _STORED_PROMPTS}
+    return [
+        *([continued] if continued else []),
+        *(Unknown(f"input[{at}].id", str(item.get("id"))) for at, item in enumerate(listed) if _is_reference(item)),
+        *(Unknown(field, str(name)) for field, name in nested.items() if name),
+    ]
+
+
+_STORED_PROMPTS = (
+    ("prompt", "id"),
+    ("cachedContent",),
+    ("cached_content",),
+    ("extra_body", "google", "cached_content"),
+)
 
 
 def _is_reference(item: Json) -> bool:

@@ -275,6 +275,11 @@ class ResponseBytes:
         else:
             self._chunks.append(text)
 
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the last event of a stream has come; bytes may follow."""
+        return self._has_ended
+
     def summary(self, *, is_closed: bool) -> ResponseSummary:
         """The facts of all that came; `is_closed` where the connection said that there is no more."""
         if not self.is_stream and is_closed and self._chunks:

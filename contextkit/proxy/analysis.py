@@ -19,12 +19,14 @@ from typing import Self
 from contextkit.canonical import Json, parse
 from contextkit.errors import StorageError
 from contextkit.proxy.frames import Hurry, Told, framed
-from contextkit.proxy.observer import UNREADABLE, Departed, Ended, Passed
+from contextkit.proxy.observer import UNREADABLE, Asked, Departed, Ended, Passed
 
 QUEUE_BYTES, QUEUE_ENTRIES = 1 << 28, 1 << 15
 """What may wait to be analysed."""
 STOP_SECONDS = 5.0
 """How long stopping may take: calls are analysed for half of it, what is left is recorded without analysis."""
+FORECAST_SECONDS = 3.0
+"""How long a call waits for its forecast before it is passed on without one."""
 _LINE_BYTES = 1 << 24
 _OWN_GROUP = (
     {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
@@ -59,6 +61,7 @@ class Watcher:
         self._queue: deque[bytes] = deque()
         self._n_bytes = self._n_skipped = self._n_skipped_bytes = self._n_open = 0
         self._skipping: dict[int, Passed] = {}
+        self._asked: dict[int, asyncio.Future[Json]] = {}
         self._is_closing = False
         self._news = asyncio.Event()
         self._reading = asyncio.create_task(self._read())
@@ -85,6 +88,18 @@ class Watcher:
             raise StorageError("the process that records and judges did not start: see what it said above")
         _widen(process)
         return cls(process, take, queue_bytes)
+
+    async def forecast(self, call: Asked) -> Json | None:
+        """Return what the judge says of a call that waits: `{"tokens", "usd"}`; None where it does not say so in time."""
+        answer = self._asked[call.number] = asyncio.get_running_loop().create_future()
+        self._put(call)
+        try:
+            async with asyncio.timeout(FORECAST_SECONDS):
+                return await answer
+        except TimeoutError:
+            return None
+        finally:
+            del self._asked[call.number]
 
     def departed(self, call: Departed) -> None:
         """Hand over, or skip where the queue is full."""
@@ -188,6 +203,11 @@ class Watcher:
         assert self._process.stdout is not None  # noqa: S101 - it was asked for
         while line := await self._process.stdout.readline():
             report = parse(line)
+            if "forecast" in report:
+                answer = self._asked.get(report["forecast"]["number"])
+                if answer is not None and not answer.done():
+                    answer.set_result(report["forecast"])
+                continue
             self._n_open -= "call" in report
             if "summary" in report and self._n_skipped:
                 report["skipped"] = {"calls": self._n_skipped, "bytes": self._n_skipped_bytes}

@@ -17,7 +17,7 @@ from contextkit.canonical import canonical
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.frames import Hurry, Told, calls
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.observer import Departed, Ended, Passed
+from contextkit.proxy.observer import Asked, Departed, Ended, Passed
 
 
 def main(path: str) -> None:
@@ -25,6 +25,7 @@ def main(path: str) -> None:
     analysis = CallAnalyzer(Journal(path) if path else None, _complain)
     _say(canonical({"ready": True}))
     acts: dict[type[Told], Callable[..., bytes | None]] = {
+        Asked: analysis.asked,
         Departed: analysis.departed,
         Ended: analysis.ended,
         Passed: analysis.passed,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, BinaryIO
 
 from contextkit.canonical import Json, canonical, parse
-from contextkit.proxy.observer import Departed, Ended, Passed
+from contextkit.proxy.observer import Asked, Departed, Ended, Passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,15 @@ class Hurry:
     """From here on calls are recorded and not analysed: the proxy is about to stop."""
 
 
-Told = Departed | Ended | Passed | Hurry
+Told = Asked | Departed | Ended | Passed | Hurry
 """What is told."""
-_KINDS: dict[str, Callable[..., Told]] = {"departed": Departed, "ended": Ended, "passed": Passed, "hurry": Hurry}
+_KINDS: dict[str, Callable[..., Told]] = {
+    "asked": Asked,
+    "departed": Departed,
+    "ended": Ended,
+    "passed": Passed,
+    "hurry": Hurry,
+}
 _BODIES = ("body", "before")
 """Fields that follow the line."""
 
@@ -49,4 +55,4 @@ def calls(pipe: BinaryIO) -> Iterator[Told]:
 
 def _missing(kind: Callable[..., Told]) -> dict[str, Any]:
     """A departed call that was not repaired has no body before."""
-    return {"before": None} if kind is Departed else {}
+    return {"before": None} if kind in (Asked, Departed) else {}

@@ -1,24 +1,30 @@
 """How a program is told to call the proxy instead of its providers, and which providers those are.
 
-Takes the name of a program and the environment, gives arguments, variables and routes; the rows are in
-`facts/clients.toml`. Reads no configuration of a program and changes none.
+Takes a command and the environment, gives arguments, variables and routes; the rows are in `facts/clients.toml`, which
+says what each key means. Of a user's configuration only the addresses are read, and nothing is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import urlsplit
 
+from contextkit.canonical import Json, parse
+from contextkit.errors import NotSerialisable
 from contextkit.facts.load import built_in_table
+from contextkit.private_files import replacing
 from contextkit.proxy.upstreams import Route, Routes, Upstream
 
-OTHER = "other"
-"""Name of the row for programs that have none of their own."""
 _LOOPBACK = "127.0.0.1,localhost,::1"
-_PROXIES = ("NO_PROXY", "no_proxy")
+_DIRECT = ("NO_PROXY", "no_proxy")
 """Variables with the hosts that a program calls directly, where it calls others through an HTTP proxy."""
+_ENDINGS = (".exe", ".cmd", ".bat", ".ps1")
 
 
 def row_of(command: str) -> Mapping[str, Any]:
@@ -28,46 +34,137 @@ def row_of(command: str) -> Mapping[str, Any]:
     ('codex', 'claude-code', 'other')
     """
     name = PurePath(command).name.lower()
-    for ending in (".exe", ".cmd", ".bat", ".ps1"):
+    for ending in _ENDINGS:
         name = name.removesuffix(ending)
     rows = built_in_table("clients.toml")["redirects"]
     row: Mapping[str, Any] = next((row for row in rows if name in row["commands"]), rows[-1])
     return row
 
 
-def variables_of(row: Mapping[str, Any], origin: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a program is started with, beside those of the environment."""
-    said = {name: _filled(value, origin) for name, value in row.get("variables", {}).items()}
-    for name in _PROXIES:
-        before = environment.get(name, "")
-        said[name] = f"{before},{_LOOPBACK}" if before else _LOOPBACK
-    return said
+class Launch:
+    """A program that is about to be started."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], home: Path) -> None:
+        """`command` is the program and its arguments, empty for one that is started elsewhere."""
+        self.row = row_of(command[0] if command else "")
+        """How it is redirected."""
+        self._command, self._environment, self._home = command, environment, home
+
+    def routes(self, ca: Path | None, connect_seconds: float) -> Routes:
+        """Return the providers that its calls go to: those of its configuration, those of the environment, the vendors'.
+
+        Raises `UsageError` naming the variable whose value is no address.
+        """
+        rows = built_in_table("clients.toml")["upstreams"]
+        default = next(i for i, row in enumerate(rows) if row["name"] == self.row["upstream"])
+        return Routes([self._route(row, ca, connect_seconds) for row in rows], default)
+
+    def variables(self, origin: str, folder: Path) -> dict[str, str]:
+        """Return the variables that it is started with beside those of the environment; `folder` may get a file."""
+        row, environment = self.row, self._environment
+        said = dict(row.get("variables", {}))
+        if self._is_vendors:
+            said |= row.get("vendor_variables", {})
+        for name, more in row.get("if_set", {}).items():
+            said |= more if environment.get(name) else {}
+        if content := self._content():
+            said[row["content_variable"]] = content
+        for name in _DIRECT:
+            said[name] = ",".join(filter(None, (environment.get(name), _LOOPBACK)))
+        return {name: self._filled(value, origin, folder) for name, value in said.items()}
+
+    def arguments(self, origin: str, folder: Path) -> list[str]:
+        """Return the arguments that it is started with before its own; `folder` may get a file."""
+        if self._command[1:2] and self._command[1] in self.row.get("unless", ()):
+            return []
+        name, url = self._configured
+        more = self.row.get("configured_arguments", []) if url and (name or "provider_key" not in self.row) else []
+        return [self._filled(value, origin, folder) for value in (*self.row.get("arguments", ()), *more)]
+
+    def _route(self, row: Mapping[str, Any], ca: Path | None, connect_seconds: float) -> Route:
+        variable = next((name for name in row.get("variables", ()) if self._environment.get(name)), "")
+        url, named = self._environment[variable] if variable else row["url"], variable
+        if row["name"] == self.row["upstream"] and self._configured[1]:
+            url, named = self._configured[1], f"the configuration of {self.row['name']}:"
+        upstream = Upstream(url, ca, connect_seconds, named)
+        is_versioned = row.get("is_versioned", False) or urlsplit(upstream.url).path.endswith("/v1")
+        headers = frozenset(name.encode() for name in row.get("headers", ()))
+        paths = tuple(path.encode() for path in row.get("paths", ()))
+        return Route(upstream, frozenset(row.get("endpoints", ())), headers, paths, is_versioned)
+
+    @cached_property
+    def _configured(self) -> tuple[str, str]:
+        """The provider's name and address in the last file of its configuration that has one; empty where none has."""
+        found = "", ""
+        for fields in self._read(self.row.get("configured", ())):
+            name = fields.get(self.row.get("provider_key", ""))
+            for key in self.row["urls"]:
+                url: Json = fields
+                for part in key.replace("{name}", str(name)).split("."):
+                    url = url.get(part) if isinstance(url, dict) else None
+                if isinstance(url, str) and url:
+                    found = str(name) if "{name}" in key else "", url
+                    break
+        return found
+
+    @property
+    def _is_vendors(self) -> bool:
+        """Whether its calls go to the vendor's own host."""
+        row = next(row for row in built_in_table("clients.toml")["upstreams"] if row["name"] == self.row["upstream"])
+        named = [self._configured[1], *(self._environment.get(name, "") for name in row.get("variables", ()))]
+        host = urlsplit(row["url"]).hostname
+        return all(urlsplit(url).hostname == host for url in named if url)
+
+    def _content(self) -> str:
+        """The configuration in a variable, with the user's own in that variable: an address for each provider with a key."""
+        providers, variable = self.row.get("providers", {}), self.row.get("content_variable", "")
+        logins = {name for fields in self._read(self.row.get("logins", ())) for name in fields}
+        chosen = {name: one for name, one in providers.items() if self._environment.get(one["key"]) or name in logins}
+        if not chosen:
+            return ""
+        own = _object(self._environment.get(variable, "").encode() or b"{}")
+        if own is None:
+            return ""
+        listed = own.setdefault("provider", {})
+        for name, one in chosen.items():
+            listed.setdefault(name, {}).setdefault("options", {})["baseURL"] = one["url"]
+        return json.dumps(own)
+
+    def _read(self, paths: Sequence[str]) -> Iterator[dict[str, Json]]:
+        """Yield what files of the user hold; one that is not there or cannot be read holds nothing."""
+        for path in paths:
+            file = self._place(path)
+            try:
+                raw = file.read_bytes() if file is not None else b""
+                fields = tomllib.loads(raw.decode()) if path.endswith(".toml") else _object(raw)
+            except (OSError, ValueError):
+                continue
+            if fields:
+                yield fields
+
+    def _place(self, path: str) -> Path | None:
+        """A path of the table; None where it begins with a variable that is not set."""
+        first, _, rest = path.partition("/")
+        if first == "~":
+            return self._home / rest
+        if not first.startswith("$"):
+            return Path(path)
+        value = self._environment.get(first[1:])
+        return Path(value, rest) if value else None
+
+    def _filled(self, value: str, origin: str, folder: Path) -> str:
+        if "{file}" in value:
+            file = folder / self.row["file"]["name"]
+            with replacing(file) as out:
+                out.write(self._filled(self.row["file"]["text"], origin, folder).encode())
+            value = value.replace("{file}", os.fspath(file))
+        return value.replace("{origin}", origin).replace("{name}", self._configured[0])
 
 
-def arguments_of(row: Mapping[str, Any], origin: str) -> list[str]:
-    """Return the arguments that a program is started with, before its own."""
-    return [_filled(value, origin) for value in row.get("arguments", ())]
-
-
-def _filled(value: str, origin: str) -> str:
-    return value.replace("{origin}", origin)
-
-
-def routes(row: Mapping[str, Any], environment: Mapping[str, str], ca: Path | None, connect_seconds: float) -> Routes:
-    """Return the providers that calls of a program go to: those that the environment names, else the vendors'.
-
-    Raises `UsageError` naming the variable whose value is no address.
-    """
-    return Routes(
-        [_route(row, environment, ca, connect_seconds) for row in built_in_table("clients.toml")["upstreams"]]
-    )
-
-
-def _route(row: Mapping[str, Any], environment: Mapping[str, str], ca: Path | None, connect_seconds: float) -> Route:
-    variable = next((name for name in row["variables"] if environment.get(name)), "")
-    url = environment[variable] if variable else row["url"]
-    upstream = Upstream(url, ca, connect_seconds, variable)
-    is_versioned = row["is_versioned"] or urlsplit(upstream.url).path.endswith("/v1")
-    headers = frozenset(name.encode() for name in row["headers"])
-    paths = tuple(path.encode() for path in row["paths"])
-    return Route(upstream, frozenset(row["endpoints"]), headers, paths, is_versioned)
+def _object(raw: bytes) -> dict[str, Json] | None:
+    """Parse a JSON object; None for anything else."""
+    try:
+        fields = parse(raw)
+    except NotSerialisable:
+        return None
+    return fields if isinstance(fields, dict) else None

@@ -78,6 +78,11 @@ class Departed:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked(Departed):
+    """A model call that waits to be passed on: what it will lose is asked first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The end of that call."""
 

@@ -17,6 +17,7 @@ from contextkit.canonical import Json, canonical
 from contextkit.errors import BudgetExceeded, UsageError
 from contextkit.ledger.budget import Budget
 from contextkit.providers.paths import wire_of
+from contextkit.proxy.cold import ColdGate, ExpiredCache
 from contextkit.proxy.links import Link, asks_for_websocket, in_words, value_of
 from contextkit.proxy.observer import Observer, Repair, Timeouts
 from contextkit.proxy.other_endpoints import usage_in
@@ -52,6 +53,8 @@ class Proxy:
         budget: Budget | None = None,
         session: str = "proxy",
         allow_unpriced: bool = False,
+        caps_output: bool = False,
+        cold: ColdGate | None = None,
         on_report: Callable[[Json], None] = lambda report: None,
     ) -> None:
         """`observer` is told of every model call.
@@ -60,17 +63,22 @@ class Proxy:
         answered with 402, which no SDK retries, and reported as `{"refused": {"path", "text"}}`; so is a request on a
         WebSocket of the Responses API, with an error event. Any other WebSocket is passed on unread and reported at once
         as `{"websocket": {"path", "text"}}`; a budget answers it with 426, at which clients go on over HTTP. `session`
-        spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price.
+        spends from a budget per session; `allow_unpriced` lets pass, uncounted, what has no price; `caps_output` lowers
+        the output limit of a call to what the budget has left before it is refused, reported as
+        `{"capped": {"path", "field", "from", "to", "text"}}`. `cold` holds back once what pays again for an expired
+        cache.
 
         `allow_hosts` are names it answers to besides `localhost`, loopback addresses and the host it listens on.
         Raises `UsageError` for one that is not a host name.
         """
-        self._timeouts = timeouts
+        self._timeouts, self._cold = timeouts, cold
         self._on_report = on_report
         self._gate = (
             None
             if budget is None
-            else BudgetGate(budget, session, read_response=usage_in, allow_unpriced=allow_unpriced)
+            else BudgetGate(
+                budget, session, read_response=usage_in, allow_unpriced=allow_unpriced, caps_output=caps_output
+            )
         )
         self._upstream, self._observer, self._repair = upstream, observer, repair
         self._server: asyncio.Server | None = None
@@ -170,11 +178,12 @@ class Proxy:
                 repair=self._repair,
                 timeouts=self._timeouts,
                 gate=self._gate,
+                cold=self._cold,
                 on_report=self._on_report,
             )
             await relay.run()
-        except BudgetExceeded as exceeded:
-            text, path = exceeded.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
+        except (BudgetExceeded, ExpiredCache) as refused_by_us:
+            text, path = refused_by_us.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
             self._on_report({"refused": {"path": redact_path(path), "text": text}})
             status = UPGRADE_REQUIRED if asks_for_websocket(request.headers) else PAYMENT_REQUIRED
             _refuse(link, _codec_of(request), status, text, has_body=has_body)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from contextkit.content_encoding import MOST_BYTES
 from contextkit.providers.client_names import names_in_headers
 from contextkit.providers.paths import wire_of
 from contextkit.proxy.accounts import Account, Pump
+from contextkit.proxy.cold import ColdGate
 from contextkit.proxy.links import (
     Headers,
     Link,
@@ -33,6 +34,7 @@ from contextkit.proxy.links import (
     value_of,
 )
 from contextkit.proxy.observer import Departed, Observer, Passed, Repair, Repaired, Timeouts
+from contextkit.proxy.repairs.splices import capped
 from contextkit.proxy.sockets import SocketRelay, offered
 from contextkit.proxy.upstreams import Upstream
 from contextkit.redact import credentials_of, redact_path
@@ -98,14 +100,15 @@ class Relay:
         repair: Repair | None = None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         gate: BudgetGate | None = None,
+        cold: ColdGate | None = None,
         on_report: Callable[[Json], object] = lambda report: None,
     ) -> None:
         """`target` is what `upstream` is asked for; `numbers` are those of calls; `on_report` is told what a socket leaves
-        unread, and of its requests that a budget refuses.
+        unread, of its requests that a budget refuses, and of requests whose output limit a budget lowers.
         """
         self._client, self._request, self._upstream, self._target = client, request, upstream, target
         self._gate, self._observer, self._repair, self._timeouts = gate, observer, repair, timeouts
-        self._numbers, self._on_report = numbers, on_report
+        self._numbers, self._cold, self._on_report = numbers, cold, on_report
         self._method = request.method.decode("ascii")
         self._wire = wire_of(self._method, target.decode("latin-1"))
         self._is_upgrade = asks_for_websocket(request.headers)
@@ -121,7 +124,7 @@ class Relay:
         """Pass it on. The client's link says by its state whether it can go on.
 
         Raises `Unreachable` where no response began, `ClientStalled` where the client sent nothing more for too long,
-        `BudgetExceeded` where a budget has no room for it.
+        `BudgetExceeded` where a budget has no room for it, `ExpiredCache` where its cache has expired.
         """
         body, is_whole = await self._gathered()
         sent = body
@@ -146,9 +149,18 @@ class Relay:
         """Repair a model call, let a budget admit it, and tell that it departs; give what is sent, and its account."""
         repaired = self._repaired(wire, body)
         sent = repaired.body if repaired else body
+        departed = self._departed(wire, body, repaired)
+        if self._cold is not None:
+            await self._cold.check(departed)
         admission = await self._admitted("POST", self._bare_path, sent)
-        told = self._departed(wire, body, repaired)
-        return sent, Account(self._observer, told, admission=admission)
+        cap = admission.cap if admission is not None else None
+        if cap is not None:
+            repaired = capped(body, repaired, cap.splices)
+            sent, names, shared = repaired.body, repaired.names, repaired.shared
+            departed = replace(departed, body=sent, before=body, repairs=names, shared=shared)
+            told = {"path": self._path, "field": cap.field, "from": cap.before, "to": cap.after, "text": str(cap)}
+            self._on_report({"capped": told})
+        return sent, Account(self._observer, departed, admission=admission)
 
     # The request
     # ----------------------------------------------------------------------------------------------------------
@@ -175,9 +187,11 @@ class Relay:
         if self._gate is None:
             return None
         is_upgrade = self._is_upgrade and not self._is_socket
-        encoding = encoding_of(self._request.headers)
+        encoding, path = encoding_of(self._request.headers), self._upstream.prefix.decode("latin-1") + path
         admitting = asyncio.ensure_future(
-            asyncio.to_thread(self._gate.admit, method, path, body, encoding, is_upgrade=is_upgrade)
+            asyncio.to_thread(
+                self._gate.admit, method, path, body, encoding, is_upgrade=is_upgrade, is_signed=self._is_signed
+            )
         )
         try:
             return await asyncio.shield(admitting)
@@ -187,9 +201,14 @@ class Relay:
 
     def _repaired(self, wire: str, body: bytes) -> Repaired | None:
         """None also for a body that is compressed, or that a signature covers (Amazon's SigV4)."""
-        encoding, proof = encoding_of(self._request.headers), value_of(self._request.headers, b"authorization")
-        is_open = encoding.lower() in ("", "identity") and not proof.startswith(b"AWS4-")
+        is_open = encoding_of(self._request.headers).lower() in ("", "identity") and not self._is_signed
         return self._repair(wire, body) if self._repair is not None and is_open else None
+
+    @property
+    def _is_signed(self) -> bool:
+        """Whether a signature covers the body (Amazon's SigV4, in a header or in the query)."""
+        proof = value_of(self._request.headers, b"authorization")
+        return proof.startswith(b"AWS4-") or b"x-amz-signature=" in self._target.lower()
 
     def _departed(self, wire: str, body: bytes, repaired: Repaired | None) -> Departed:
         encoding, client_names = encoding_of(self._request.headers), tuple[str, ...]()

@@ -31,6 +31,7 @@ from contextkit.providers.openai.response_socket import (
     stream_of,
 )
 from contextkit.proxy.accounts import Account
+from contextkit.proxy.cold import ExpiredCache
 from contextkit.proxy.links import Headers, Link, value_of
 
 REFUSED = 402
@@ -84,7 +85,7 @@ class SocketRelay:
         path: str,
     ) -> None:
         """`agreed`: headers of the provider's handshake. `opened` takes a request, and gives what is sent in its place
-        and its account; `admitted` takes the type of any other message. Both raise `BudgetExceeded`. `path` is shown.
+        and its account; `admitted` takes the type of any other message. Both raise `BudgetExceeded`, `ExpiredCache`. `path` is shown.
 
         Raises `ConnectionResetError` for a compression that cannot be read.
         """
@@ -155,10 +156,13 @@ class SocketRelay:
                 self._send(self._far, event)
                 return
             sent, account = await self._opened(body)
-        except BudgetExceeded as exceeded:
-            text = exceeded.for_shell()
+        except (BudgetExceeded, ExpiredCache) as refused:
+            text, code = (
+                refused.for_shell(),
+                "budget_exceeded" if isinstance(refused, BudgetExceeded) else "cache_expired",
+            )
             self._on_report({"refused": {"path": self._path, "text": text}})
-            error = {"type": "invalid_request_error", "code": "budget_exceeded", "message": f"contextkit proxy: {text}"}
+            error = {"type": "invalid_request_error", "code": code, "message": f"contextkit proxy: {text}"}
             self._send(self._near, TextMessage(error_message(stream, REFUSED, error).decode()))
             return
         self._requests.sent(stream, account)

@@ -16,6 +16,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from secrets import token_hex
 from threading import Lock
 from typing import NamedTuple
@@ -32,8 +33,9 @@ from contextkit.errors import (
 from contextkit.ledger.calls import Bodies, ModelCall, Remark
 from contextkit.ledger.failure_names import CUT
 from contextkit.ledger.ledger import Ledger
+from contextkit.ledger.misses import list_cost_usd
 from contextkit.ledger.parsed_call import ParsedCall, parse_call
-from contextkit.ledger.verdict import Verdict
+from contextkit.ledger.verdict import Verdict, gap_costs_usd
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.requests.checks import CAUSES_BEFORE_SENDING, CHECKS_BEFORE_SENDING, failed_checks
@@ -296,6 +298,22 @@ class Guard:
         return WatchedCall(
             self, conversation, sent_request, outgoing, self._whole(outgoing), ticket=self._judge.sent(at)
         )
+
+    def forecast_expired(self, wire: str, body: bytes, at: float, names: ClientNames) -> tuple[int, float | None]:
+        """Return the tokens that a request would pay again since their cache has expired, and what that costs more.
+
+        0 where its endpoint is not followed or its prompt cannot be read. Nothing is noted of the request.
+        """
+        if wire not in FOLLOWED:
+            return 0, 0.0
+        call = _call_of(wire, str(fields_of(body).get("model") or ""), "forecast", 1, at, names)
+        verdict = self._judge.forecast(call, self._whole(body))
+        expired = [gap for gap in verdict.gaps if gap.cause == "ttl_expired"] if verdict else []
+        if verdict is None or not expired:
+            return 0, 0.0
+        costs = gap_costs_usd(expired, verdict.quote, partial(list_cost_usd, call))
+        known = [usd for usd in costs if usd is not None]
+        return sum(gap.tokens for gap in expired), sum(known) if len(known) == len(costs) else None
 
     def _whole(self, body: bytes) -> bytes:
         with self._lock:

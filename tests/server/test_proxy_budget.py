@@ -14,10 +14,15 @@ import pytest
 from contextkit import Budget, Ledger
 from contextkit.cache.usage import Usage
 from contextkit.cli.proxy import Options, _budget
+from contextkit.cli.proxy_output import ConsoleOutput
 from contextkit.ledger.calls import ModelCall
+from contextkit.prices import cost_usd
+from contextkit.proxy.repairs.repairs import Repairs
+from contextkit.proxy.repairs.splices import undo_of, undone
 from contextkit.server import LocalServer
+from contextkit.watcher.budget import Cap
 from tests.server.conftest import CLAUDE, GPT
-from tests.server.proxied import client, passing, provider
+from tests.server.proxied import Seen, client, passing, provider
 from tests.server.test_proxy_endpoints import CONVERSE, GEMINI
 
 ASKED = [{"role": "user", "content": "Hello " * 500}]
@@ -118,3 +123,97 @@ def test_a_day_counts_what_was_recorded_and_a_session_does_not(tmp_path: Path) -
     fields = dict.fromkeys(Options.__dataclass_fields__, None) | {"record": str(path), "budget_usd": 1.0}
     spent = {per: _budget(Options(**{**fields, "budget_per": per})).spent.tokens for per in ("day", "session")}  # type: ignore[union-attr, arg-type]
     assert spent == {"day": 105, "session": 0}
+
+
+# Output limits that are lowered
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def usd_of(server: LocalServer) -> float:
+    bills = [
+        cost_usd(call.provider, call.model, call.usage, call.at) for call in server.ledger if call.usage is not None
+    ]
+    return sum(bill or 0.0 for bill in bills)
+
+
+@pytest.mark.parametrize("wire", ["messages", "chat", "responses"])
+def test_a_loop_of_an_agent_ends_in_a_refusal_within_its_budget(server: LocalServer, wire: str) -> None:
+    """Each call asks for more output than the whole budget buys."""
+    server.script([{"parts": [{"type": "text", "text": "word " * 150}]}] * 200)
+    budget, reports = Budget(usd=0.01), list[Any]()
+    with (
+        passing(server.url, budget=budget, caps_output=True, on_report=reports.append) as url,
+        anthropic.Anthropic(base_url=url, api_key="any") as claude,
+        openai.OpenAI(base_url=f"{url}/v1", api_key="any") as gpt,
+    ):
+        ask: Any = {
+            "messages": lambda: claude.messages.create(
+                model="claude-haiku-4-5", max_tokens=32_000, messages=[{"role": "user", "content": "Hello"}], timeout=60
+            ),
+            "chat": lambda: gpt.chat.completions.create(model="gpt-5-mini", messages=ASKED[:1], n=1),  # type: ignore[arg-type]
+            "responses": lambda: gpt.responses.create(model="gpt-5-mini", input="Hello", max_output_tokens=128_000),
+        }[wire]
+
+        def ask_on() -> None:
+            for _ in range(200):
+                ask()
+                settled(budget)
+
+        with pytest.raises((anthropic.APIStatusError, openai.APIStatusError), match="the fewest that are of") as caught:
+            ask_on()
+    assert caught.value.status_code == 402 and len(list(server.ledger)) > 1
+    assert 0 < usd_of(server) <= budget.spent.usd <= 0.01 and budget.reserved.tokens == 0
+    lowered = [report["capped"] for report in reports if "capped" in report]
+    assert lowered and all(report["from"] is None or report["to"] < report["from"] for report in lowered)
+    assert [report["to"] for report in lowered] == sorted((report["to"] for report in lowered), reverse=True)
+    assert lowered[0]["text"].endswith(": the budget's worst case")
+
+
+def test_a_lowered_request_is_recorded_as_it_was_sent_and_with_what_came() -> None:
+    reached, seen = list[bytes](), Seen()
+    answer = json.dumps(
+        {"id": "m", "usage": {"input_tokens": 9, "output_tokens": 1}, "stop_reason": "end_turn"}
+    ).encode()
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("b", "a")]
+    fields = {"tools": tools, "max_tokens": 64_000, "model": CLAUDE, "messages": [{"role": "user", "content": "hï"}]}
+    body = json.dumps(fields, indent=1, ensure_ascii=False).encode()
+
+    def replies(wire: Any) -> None:
+        while (asked := wire.request())[0]:
+            reached.append(asked[1])
+            wire.say(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+                % (len(answer), answer)
+            )
+
+    named: dict[str, Any] = {"observer": seen, "budget": Budget(tokens=20_000), "caps_output": True}
+    with (
+        provider(replies) as upstream,
+        passing(upstream, **named, repair=Repairs(["sort-tools"])) as url,
+        client(url) as wire,
+    ):
+        for more, status in ((b"", b"200"), (b"Authorization: AWS4-HMAC-SHA256 x\r\n", b"402")):
+            head = b"POST /v1/messages HTTP/1.1\r\nHost: x\r\n%bContent-Length: %d\r\n\r\n" % (more, len(body))
+            wire.say(head + body)
+            assert wire.request()[0].split()[1] == status
+    [sent], [departed] = reached, seen.left
+    assert departed.body == sent and departed.before == body and departed.repairs == ("sort-tools", "output-limit")
+    assert undone(sent, undo_of(body, departed.shared, departed.repairs)) == body
+    now = json.loads(sent)
+    assert [tool["name"] for tool in now["tools"]] == ["a", "b"] and 15_000 < now["max_tokens"] < 20_000
+    assert {**now, "tools": tools, "max_tokens": 64_000} == fields
+
+
+def test_the_output_says_it_once_and_counts_it(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = ConsoleOutput(is_json=False, is_quiet=False)
+    shown.began("http://here", "https://there")
+    for to in (8_100, 7_000):
+        text = str(Cap("max_tokens", 32_000, to))
+        shown.report(
+            {"capped": {"path": "/v1/messages", "field": "max_tokens", "from": 32_000, "to": to, "text": text}}
+        )
+    shown.report({"summary": {"total": {"calls": 2}}, "text": "$0.01", "breaks": {}})
+    shown.close()
+    out = capsys.readouterr().out
+    assert out.count("max_tokens lowered from 32,000 to 8,100: the budget's worst case") == 1 and "7,000" not in out
+    assert "output limit lowered to what the budget had left: 2 calls" in out

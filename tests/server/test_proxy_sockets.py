@@ -270,6 +270,31 @@ def test_a_budget_refuses_on_the_socket() -> None:
     assert len(reached) == 2 and [list(report) for report in told] == [["refused"], ["refused"]]
 
 
+def test_a_budget_lowers_the_limit_of_a_frame() -> None:
+    reached, told = list[str](), list[Any]()
+
+    def talk(wire: ServerConnection) -> None:
+        for message in wire:
+            reached.append(str(message))
+            for event in events(f"r{len(reached)}", stream_id="one"):
+                wire.send(json.dumps(event))
+
+    named: dict[str, Any] = {"budget": Budget(tokens=12_000), "caps_output": True, "on_report": told.append}
+    with answering(talk) as upstream, passing(upstream, **named) as url, socket_of(url) as wire:
+        asked = create("hi", stream_id="one")  # billed 2,010 tokens, its prompt many more than estimated
+        for previous in ({}, {"previous_response_id": "r1"}):
+            wire.send(create("hi", stream_id="one", **previous))
+            heard(wire, 3)
+        wire.send(create("hi", previous_response_id="r_of_yesterday"))
+        (refused,) = heard(wire, 1)
+        assert refused["status"] == 402 and "the whole window" in refused["error"]["message"]
+    capped = [report["capped"] for report in told[:2]]
+    assert all((one["field"], one["from"]) == ("max_output_tokens", None) for one in capped)
+    assert reached[0] == f'{asked[:-1]},"max_output_tokens":{capped[0]["to"]}}}'
+    assert 11_900 < capped[0]["to"] < 12_000 and 5_000 < capped[1]["to"] < 6_000
+    assert json.loads(reached[1])["max_output_tokens"] == capped[1]["to"]
+
+
 def test_repairs_change_frames() -> None:
     got = list[Any]()
 

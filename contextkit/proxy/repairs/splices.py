@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from contextkit.canonical import canonical, parse
-from contextkit.proxy.observer import Run
+from contextkit.proxy.observer import Repaired, Run
 
 _NEW = -1
 
@@ -62,6 +62,23 @@ class Rope:
             runs += [(place, at, len(text))] if place != _NEW else []
             at += len(text)
         return tuple(sorted(runs))
+
+
+CAPPED = "output-limit"
+"""Stands among the repairs of a request whose output limit a budget has lowered."""
+
+
+def capped(before: bytes, repaired: Repaired | None, splices: Iterable[tuple[int, int, bytes]]) -> Repaired:
+    """The client's body, as it was repaired, with other text at some places."""
+    rope, names = Rope.of(before), tuple[str, ...]()
+    if repaired is not None:
+        pieces, at, names = list[tuple[int, bytes]](), 0, repaired.names
+        for place, offset, length in sorted(repaired.shared, key=lambda run: run[1]):
+            new, same = repaired.body[at:offset], repaired.body[offset : offset + length]
+            pieces, at = [*pieces, (_NEW, new), (place, same)], offset + length
+        rope = Rope((*pieces, (_NEW, repaired.body[at:])))
+    rope = rope.replaced((start, end, Rope.new(text)) for start, end, text in splices)
+    return Repaired(bytes(rope), (*names, CAPPED), rope.shared())
 
 
 def undo_of(before: bytes, shared: Sequence[Run], names: Sequence[str]) -> str:
