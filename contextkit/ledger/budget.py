@@ -303,11 +303,10 @@ class Budget:
         return bisect_left(range(call.output_tokens + 1), True, key=is_too_much) - 1
 
     def _capped(self, call: PlannedCall, session: str, n_attempts: int) -> PlannedCall:
-        """The call with as much output as half of what is left has room for, so that others find room beside it, or as all
-        of it has where that is of no use.
+        """The call with as much output as half of what is left has room for, so that others fit beside it, and no less than
+        is of use.
         """
-        rooms = (self._room(call, session, share * n_attempts) for share in (2, 1))
-        n_output = next((room for room in rooms if room >= call.least_output), -1) // call.n_answers * call.n_answers
+        n_output = self._room(call, session, 2 * n_attempts) // call.n_answers * call.n_answers
         is_least = n_output < call.least_output < call.output_tokens
         n_output = max(n_output, call.least_output)
         return call if n_output >= call.output_tokens else replace(call, output_tokens=n_output, is_least=is_least)

@@ -200,7 +200,7 @@ def test_a_lowered_request_is_recorded_as_it_was_sent_and_with_what_came() -> No
     assert departed.body == sent and departed.before == body and departed.repairs == ("sort-tools", "output-limit")
     assert undone(sent, undo_of(body, departed.shared, departed.repairs)) == body
     now = json.loads(sent)
-    assert [tool["name"] for tool in now["tools"]] == ["a", "b"] and 15_000 < now["max_tokens"] < 20_000
+    assert [tool["name"] for tool in now["tools"]] == ["a", "b"] and 7_000 < now["max_tokens"] < 10_000
     assert {**now, "tools": tools, "max_tokens": 64_000} == fields
 
 

@@ -122,17 +122,21 @@ def test_a_limit_is_lowered_to_what_fits_and_nothing_else_changes(wire: str) -> 
         admission = admitted(gate_of(budget), path, body)
         assert admission.cap is not None
         assert admission.cap.field == ".".join(place) and admission.cap.before == 64_000
-        assert 15_000 < admission.cap.after < 20_000
+        assert 9_000 < admission.cap.after < 10_000  # half of what is left, its prompt included
         assert limit_in(json.loads(admission.cap.body), place) == admission.cap.after
         differs_in_its_limit_alone(body, admission.cap.body, place)
         assert (
             str(admission.cap)
             == f"{admission.cap.field} lowered from 64,000 to {admission.cap.after:,}: the budget's worst case"
         )
-        assert 19_000 < budget.reserved.tokens <= 20_000
-        with pytest.raises(BudgetExceeded, match=r"1,024 of output, the fewest that are of use"):
-            gate_of(budget).admit("POST", path, body)
-        admission.release()
+        assert 9_500 < budget.reserved.tokens <= 10_000
+        beside = [admission]
+        with pytest.raises(BudgetExceeded, match=r"1,024 of output, the fewest that are of use"):  # noqa: PT012
+            while len(beside) < 20:
+                beside.append(admitted(gate_of(budget), path, body))
+        assert 3 <= len(beside) < 20 and budget.reserved.tokens <= 20_000
+        for one in beside:
+            one.release()
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -208,14 +212,14 @@ def test_a_limit_stays_above_what_claude_may_think() -> None:
 
 
 @pytest.mark.parametrize("more", [{"n": 4}, {"n": "4"}, {"best_of": 4}])
-def test_answers_share_what_is_left(more: dict[str, Any]) -> None:
+def test_answers_share_half_of_what_is_left(more: dict[str, Any]) -> None:
     budget = Budget(tokens=20_000)
     path, fields, _ = WIRES["openai_chat"]
     cap = admitted(gate_of(budget), path, {**fields, "max_completion_tokens": 64_000, **more}).cap
-    assert cap is not None and 4_500 < cap.after < 5_000 and budget.reserved.tokens <= 20_000
+    assert cap is not None and 2_200 < cap.after < 2_500 and budget.reserved.tokens <= 20_000
 
 
-def test_candidates_and_prompts_share_what_is_left() -> None:
+def test_candidates_and_prompts_share_half_of_what_is_left() -> None:
     path, fields, _ = WIRES["gemini"]
     for config in (
         {"candidateCount": 3, "maxOutputTokens": 60_000},
@@ -223,10 +227,10 @@ def test_candidates_and_prompts_share_what_is_left() -> None:
     ):
         for name in ("generationConfig", "generation_config"):
             cap = admitted(gate_of(Budget(tokens=20_000)), path, {**fields, name: config}).cap
-            assert cap is not None and 6_000 < cap.after < 6_700
+            assert cap is not None and 3_000 < cap.after < 3_350
     path, fields, _ = WIRES["openai_completions"]
     cap = admitted(gate_of(Budget(tokens=10_000)), path, {**fields, "prompt": ["a", "b", "c"], "max_tokens": 9_000}).cap
-    assert cap is not None and 3_000 < cap.after <= 3_333
+    assert cap is not None and 1_500 < cap.after <= 1_666
 
 
 def test_of_two_limits_the_lower_one_stays() -> None:
@@ -484,5 +488,5 @@ def test_threads_that_ask_at_once_never_exceed_the_budget_together() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(limits)[1:] == [32_000] * 3 and 1_024 <= min(limits) < 32_000
+    assert 1_024 <= min(limits) and len(limits) >= 3
     assert sum(limits) < budget.reserved.tokens <= 100_000
