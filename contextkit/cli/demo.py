@@ -85,30 +85,31 @@ def run(way: str, model: str, turns: int, show_progress: Callable[[str], None]) 
     """Bill one run with a local provider of its own; `show_progress` takes a line for each call."""
     import anthropic
 
-    from contextkit.server.local import LocalServer
+    from contextkit.server.in_process import http_client
+    from contextkit.server.state import Clock, State
 
-    with LocalServer(replies=replies(turns), is_frozen=True) as server:
-        context = _context(way, model, server.clock.now)
-        context.user(TASK)
-        with anthropic.Anthropic(base_url=server.url, api_key="local", max_retries=0) as client:
-            for turn in range(turns):
-                request = context.request()
-                is_changed = way == "changed byte" and turn >= turns // 2
-                body = request.body.replace(b"Today is Monday", b"Today is Tuesday") if is_changed else request.body
-                try:
-                    reply = client.messages.create(**parse(body))
-                except anthropic.BadRequestError as error:  # the prompt no longer fits the window
-                    message = error.body["error"]["message"]  # type: ignore[index]
-                    raise UsageError(f"call {turn + 1} was refused ({message}): ask for fewer --turns") from None
-                context.receive(reply, request)
-                usage = server.ledger[-1].usage or ZERO
-                show_progress(f"{way} {turn + 1}/{turns}: read {usage.read or 0:,}, written {usage.written or 0:,}")
-                for call in context.calls:
-                    context.result(call, call.run())
-                following = phase_at(min(turn + 1, turns - 1), turns)
-                if way == "tools removed" and following != phase_at(turn, turns):
-                    context.retool(tools_of(following))
-        return summarise(server.ledger)
+    state = State(Clock(is_frozen=True), replies(turns))
+    context = _context(way, model, state.clock.now)
+    context.user(TASK)
+    with anthropic.Anthropic(api_key="local", max_retries=0, http_client=http_client(state)) as client:
+        for turn in range(turns):
+            request = context.request()
+            is_changed = way == "changed byte" and turn >= turns // 2
+            body = request.body.replace(b"Today is Monday", b"Today is Tuesday") if is_changed else request.body
+            try:
+                reply = client.messages.create(**parse(body))
+            except anthropic.BadRequestError as error:  # the prompt no longer fits the window
+                message = error.body["error"]["message"]  # type: ignore[index]
+                raise UsageError(f"call {turn + 1} was refused ({message}): ask for fewer --turns") from None
+            context.receive(reply, request)
+            usage = state.ledger[-1].usage or ZERO
+            show_progress(f"{way} {turn + 1}/{turns}: read {usage.read or 0:,}, written {usage.written or 0:,}")
+            for call in context.calls:
+                context.result(call, call.run())
+            following = phase_at(min(turn + 1, turns - 1), turns)
+            if way == "tools removed" and following != phase_at(turn, turns):
+                context.retool(tools_of(following))
+    return summarise(state.ledger)
 
 
 def _context(way: str, model: str, clock: Any) -> Context:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from contextkit.canonical import Json, canonical, parse
 from contextkit.providers.parameters import value_at
@@ -95,6 +96,9 @@ class Histories:
         """Nothing stands under `name`; what went on from it stays."""
         self._named.pop(name, None)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._named
+
     def items(self, name: str) -> list[Json] | None:
         """Everything under `name`, in order; None where it is not known, or a part of it went."""
         said, parts = self._named.get(name), list[bytes]()
@@ -113,13 +117,16 @@ class Histories:
         held = [] if place is None or place.raw is None else parse(place.raw)
         return next((item for item in held if isinstance(item, dict) and item.get("id") == name), None)
 
-    def whole(self, body: Mapping[str, Json]) -> dict[str, Json] | Unknown:
-        """`body` with its whole input, and without the name of what it goes on from.
+    def whole(
+        self, body: Mapping[str, Json], beside: Mapping[str, list[Json]] = MappingProxyType({})
+    ) -> dict[str, Json] | Unknown:
+        """`body` with its whole input, and without the name of what it goes on from; `beside` holds items of names that
+        are not kept here.
 
         Itself, copied, where it leans on nothing.
         """
         before = named_in(body)
-        held = [] if before is None else self.items(before.name)
+        held = [] if before is None else beside[before.name] if before.name in beside else self.items(before.name)
         if before is not None and held is None:
             return before
         said = self.new_input(body)

@@ -36,8 +36,11 @@ class LedgerConversations:
         conversation = self._conversations.place(call, n_bytes=n_bytes).conversation
         if conversation.name is None:
             session = call.session or _digest_of_first_message(parsed)
-            self._n_lanes[session, call.agent] += 1
-            conversation.name = session, lane_name(call.agent, self._n_lanes[session, call.agent])
+            is_begun = (
+                parsed.layout.n > 0
+            )  # a WebSocket is warmed up with an empty prompt, which begins no conversation
+            self._n_lanes[session, call.agent] += is_begun
+            conversation.name = session, lane_name(call.agent, self._n_lanes[session, call.agent] if is_begun else 0)
         return conversation.name
 
 

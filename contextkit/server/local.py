@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from contextkit.content_encoding import MOST_BYTES
 from contextkit.engines.registry import Engine, engine
 from contextkit.errors import MissingExtra, UsageError
 from contextkit.ledger.ledger import Ledger
@@ -176,7 +177,6 @@ def serve(
 
 def _server(state: State, hosts: Hosts, started: Callable[[], None] = lambda: None) -> Listening:
     try:
-        import h11  # noqa: F401  # what uvicorn is told to speak; it looks for it only when it runs, in a thread
         import uvicorn
     except ImportError:
         raise MissingExtra("the local server", "server") from None
@@ -190,7 +190,9 @@ def _server(state: State, hosts: Hosts, started: Callable[[], None] = lambda: No
         lifespan="off",
         loop="asyncio",
         http=HalfClosable,
-        ws="none",
+        ws="wsproto",
+        ws_max_size=MOST_BYTES,
+        ws_ping_interval=None,  # a client may read nothing while it runs a tool, and then answers no ping
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
         server_header=False,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from contextkit.canonical import Json
 from contextkit.server.answer import Outcome, answered, missing_key, read_body, refused
-from contextkit.server.endpoints.openai_stored import Conversation, Stored, missing
+from contextkit.server.endpoints.openai_stored import Conversation, Stored, listed_item, missing
 from contextkit.server.endpoints.openai_validation import invalid, items_shape
 from contextkit.server.endpoints.table import RESPONSES
 from contextkit.server.endpoints.validation import Refusal, first
@@ -114,7 +114,7 @@ def item(request: StoredRequest) -> StoredAnswer:
     if stored_value is None:
         return missing("Item", request.item)
     if request.method == "GET":
-        return stored_value
+        return listed_item(stored_value)
     request.stored.histories.keep(request.name, [item for item in stored_items if item is not stored_value])
     return _conversation_json(request.stored, request.name)
 
@@ -160,17 +160,17 @@ def _page(items: list[Json], query: Mapping[str, str]) -> StoredAnswer:
     limit = query.get("limit", str(_DEFAULT_LIMIT))
     if not limit.isdecimal() or not 1 <= int(limit) <= _MAX_LIMIT:
         return invalid(f"Invalid 'limit': expected a number from 1 to {_MAX_LIMIT}.", "limit", "invalid_value")
-    listed = [{"id": f"item_{place:020d}", **item} for place, item in enumerate(items)]
-    listed = listed if query.get("order", "desc") == "asc" else listed[::-1]
-    start = next((place + 1 for place, item in enumerate(listed) if item["id"] == query.get("after")), 0)
-    page = listed[start : start + int(limit)]
+    ordered = [{"id": f"item_{place:020d}", **listed_item(item)} for place, item in enumerate(items)]
+    ordered = ordered if query.get("order", "desc") == "asc" else ordered[::-1]
+    start = next((place + 1 for place, item in enumerate(ordered) if item["id"] == query.get("after")), 0)
+    page = ordered[start : start + int(limit)]
     ids = [item["id"] for item in page] or [""]
     return {
         "object": "list",
         "data": page,
         "first_id": ids[0],
         "last_id": ids[-1],
-        "has_more": start + len(page) < len(listed),
+        "has_more": start + len(page) < len(ordered),
     }
 
 

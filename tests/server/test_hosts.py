@@ -165,7 +165,9 @@ def test_websocket_upgrades_are_checked_alike(url: str) -> None:
         ("sec-websocket-version", "13"),
         ("sec-websocket-key", "a" * 22 + "=="),
     )
-    assert asked(url, "GET", "/v1/responses", ("host", "evil.com"), *upgrade)[0] == 403
+    for host in (*FOREIGN, *ODD, "xn--a", "x\xff", "xn--\xff", ".." * 99):
+        assert asked(url, "GET", "/v1/responses", ("host", host), *upgrade)[0] in (400, 403), host
+    assert asked(url, "POST", "/v1/responses", ("host", "localhost"), *upgrade)[0] == 426
     assert asked(url, "GET", "/v1/responses", ("host", "localhost"), ("origin", "http://evil.com"), *upgrade)[0] == 403
 
 

@@ -49,6 +49,14 @@ def test_a_response_that_names_the_one_before_is_billed_as_the_whole_prompt(
     assert counts(short)[1] == counts(first)[0]
 
 
+def test_a_stored_conversation_is_one_conversation_of_the_ledger(server: LocalServer, gpt: openai.OpenAI) -> None:
+    server.script([saying("one"), {"parts": ALL_PARTS[:2]}, saying("three")])
+    answer = ask(gpt, "hello", instructions=HEAD)
+    for text in ("and?", "more"):
+        answer = ask(gpt, text, instructions=HEAD, previous_response_id=answer.id)
+    assert [call.lane for call in server.ledger] == ["main"] * 3
+
+
 def test_responses_branch(gpt: openai.OpenAI) -> None:
     first = ask(gpt, HEADED)
     one, other = (ask(gpt, text, previous_response_id=first.id) for text in ("left", "right"))

@@ -120,16 +120,10 @@ def test_a_retired_model_is_served_with_a_warning_from_that_day_on() -> None:
         assert [finding.kind for finding in server.findings] == ([] if is_strict else ["retired_model"])
 
 
-def test_a_websocket_upgrade_is_refused_with_a_reason_and_http_goes_on(http: httpx2.Client) -> None:
-    upgrade = {
-        **HEADERS,
-        "connection": "Upgrade",
-        "upgrade": "WebSocket",
-        "sec-websocket-version": "13",
-        "sec-websocket-key": "x",
-    }
-    for path in ("/v1/responses", "/v1/realtime", "/v1/messages"):
-        answer = http.get(path, headers=upgrade)
+def test_a_websocket_upgrade_elsewhere_is_refused_with_a_reason_and_http_goes_on(http: httpx2.Client) -> None:
+    upgrade = {**HEADERS, "upgrade": "WebSocket", "sec-websocket-version": "13", "sec-websocket-key": "a" * 22 + "=="}
+    for path, connection in (("/v1/realtime", "Upgrade"), ("/v1/messages", "Upgrade"), ("/v1/responses", "keep-alive")):
+        answer = http.get(path, headers={**upgrade, "connection": connection})
         assert answer.status_code == 426 and "POST over HTTP" in answer.json()["error"]["message"]
     assert http.post("/v1/responses", json={"model": GPT, "input": "hi"}, headers=HEADERS).status_code == 200
 

@@ -25,8 +25,8 @@ from contextkit.server.endpoints.engine_choices import CHOICES, engine_usage
 from contextkit.server.endpoints.openai_validation import (
     chat_shape,
     invalid,
+    message_shape,
     one_choice,
-    responses_shape,
     stream_options,
 )
 from contextkit.server.endpoints.validation import ReceivedRequest, Refusal, RequestCheck
@@ -156,6 +156,6 @@ def _without_field_checks(check: RequestCheck) -> RequestCheck:
 
 _CHECKS: Mapping[str, tuple[RequestCheck, ...]] = {
     wire: (lambda received: iter(()), _without_field_checks(shape), one_choice, stream_options)
-    for wire, shape in ((CHAT_WIRE, chat_shape), (RESPONSES_WIRE, responses_shape))
+    for wire, shape in ((CHAT_WIRE, chat_shape), (RESPONSES_WIRE, message_shape))
 }
-"""Endpoint → checks of its bodies; the first, of a key, accepts every request."""
+"""Endpoint → checks of its bodies, posted or sent over a WebSocket; the first, of a key, accepts every request."""

@@ -24,6 +24,7 @@ from contextkit.server.endpoints.openai_validation import (
     COMPACT_TYPE,
     INPUT_TOKENS_CHECKS,
     INPUT_TOKENS_TYPE,
+    MESSAGE_TYPE,
     RESPONSES_TYPE,
     STATUS_BY_ERROR_TYPE,
     render_error,
@@ -340,6 +341,21 @@ COMPACT_CODEC = replace(
     store_response=lambda stored, request, answer: None,
     declared_fields=COMPACT_TYPE,
 )
+
+
+def render_error_message(status: int, error: Json) -> dict[str, Json]:
+    """An error as a message over a WebSocket (responses/responses_server_event.py, `ResponseWsError`)."""
+    return {"type": "error", "status": status, "error": error}
+
+
+MESSAGE_CODEC = replace(
+    CODEC,
+    request_checks=refusals.MESSAGE_CHECKS,
+    prewarm_ending=lambda body: "done" if body.get("generate") is False else CODEC.prewarm_ending(body),
+    render_error_event=lambda refusal: event(render_error_message(refusal.status, render_error(refusal)["error"])),
+    declared_fields=MESSAGE_TYPE,
+)
+"""`response.create` over a WebSocket at `/v1/responses`."""
 INPUT_TOKENS_CODEC = replace(
     CODEC,
     request_checks=INPUT_TOKENS_CHECKS,

@@ -15,6 +15,7 @@ import base64
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from contextkit.canonical import Json, canonical
 from contextkit.providers.histories import CONVERSATION, PREVIOUS, Histories, Unknown, named_in
@@ -26,6 +27,8 @@ MAX_STORED = 4096
 """Responses, and conversations, that are stored; the oldest are evicted first."""
 _PREFIXES: Mapping[str, str] = {"message": "msg", "function_call_output": "fco", "custom_tool_call_output": "ctco"}
 """Type of an item of users and tools → prefix of its id."""
+_OURS = "_said_"
+"""Part of the ids that items of users and tools are given."""
 _BOTH = "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Ensure you are only providing one of them."
 
 
@@ -51,8 +54,13 @@ class Stored:
         """Conversations by their id."""
         self._n_items = 0
 
-    def resolved(self, received: ReceivedRequest) -> ReceivedRequest | Refusal:
-        """A request with its whole input, `body_as_sent` being its own; a refusal where it names something not stored."""
+    def resolved(
+        self, received: ReceivedRequest, held: Mapping[str, list[Json]] = MappingProxyType({})
+    ) -> ReceivedRequest | Refusal:
+        """A request with its whole input, `body_as_sent` being its own; a refusal where it names something not stored.
+
+        `held` are items by the name of a response that is not stored: a WebSocket's own.
+        """
         if received.body.get(PREVIOUS) is not None and received.body.get(CONVERSATION) is not None:
             return invalid(_BOTH, None, "mutually_exclusive_parameters")
         before = named_in(received.body)
@@ -62,8 +70,12 @@ class Stored:
             )
         if before is not None and before.field == CONVERSATION and before.name not in self.conversations:
             return unknown(before)
-        body = self.histories.whole(received.body)
-        return unknown(body) if isinstance(body, Unknown) else replace(received, body=body, body_as_sent=received.body)
+        body = self.histories.whole(received.body, held)
+        if isinstance(body, Unknown):
+            return unknown(body)
+        if body.get("input") is not received.body.get("input"):
+            body["input"] = [_as_sent(item) for item in body["input"]]
+        return replace(received, body=body, body_as_sent=received.body)
 
     def keep(self, received: ReceivedRequest, response: Mapping[str, Json]) -> None:
         """Store the input of a request and its response, unless the request opts out."""
@@ -72,6 +84,8 @@ class Stored:
         conversation = before.name if before is not None and before.field == CONVERSATION else None
         if body.get("store") is False and conversation is None:
             return
+        if before is not None and before.name not in self.histories:  # it goes on from a response that is not stored
+            body, before = received.body, None
         new = self.histories.new_input(body)
         listed = [{"role": "user", "content": new}] if isinstance(new, str) else [] if isinstance(new, Unknown) else new
         items = [*self.identified(listed), *response["output"]]
@@ -87,23 +101,35 @@ class Stored:
         self.histories.keep(name, self.identified(items))
 
     def identified(self, items: Iterable[Json]) -> list[Json]:
-        """Items as they are listed: those of users and tools get an id and a status; neither is part of a prompt."""
+        """Items with an id each; one that is given to an item of users and tools is no part of a prompt."""
         return [self._identified(item) for item in items]
 
     def _identified(self, item: Mapping[str, Json]) -> Json:
-        kind = item.get("type") or "message"
-        if not (kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")):
+        if not _is_callers(item):
             return dict(item)
         self._n_items += 1
-        text = item.get("content")
-        parts = {"content": [{"type": "input_text", "text": text}]} if isinstance(text, str) else {}
-        return {
-            "type": kind,
-            "id": f"{_PREFIXES[kind]}_said_{self._n_items:020d}",
-            "status": "completed",
-            **item,
-            **parts,
-        }
+        return {"id": f"{_PREFIXES[item.get('type') or 'message']}{_OURS}{self._n_items:020d}", **item}
+
+
+def listed_item(item: Mapping[str, Json]) -> dict[str, Json]:
+    """An item as it is listed: one of users and tools has a type, a status and its text as a part."""
+    if not _is_callers(item):
+        return dict(item)
+    text = item.get("content")
+    parts = {"content": [{"type": "input_text", "text": text}]} if isinstance(text, str) else {}
+    return {"type": item.get("type") or "message", "status": "completed", **item, **parts}
+
+
+def _is_callers(item: Mapping[str, Json]) -> bool:
+    kind = item.get("type") or "message"
+    return kind in OUTPUTS or (kind == "message" and item.get("role") != "assistant")
+
+
+def _as_sent(item: Json) -> Json:
+    """An item without the id it was given: a conversation is recognised by what its client sends."""
+    if isinstance(item, dict) and _OURS in str(item.get("id")):
+        return {name: value for name, value in item.items() if name != "id"}
+    return item
 
 
 def unknown(named: Unknown) -> Refusal:

@@ -140,6 +140,8 @@ CHAT_TYPE = SdkType(_chat_type, Rules(closed=_CLOSED, shallow=frozenset({"tool_c
 """The body of `POST /v1/chat/completions`."""
 RESPONSES_TYPE = SdkType(_responses_type, _RESPONSES_RULES)
 """The body of `POST /v1/responses`."""
+MESSAGE_TYPE = replace(RESPONSES_TYPE, beside=frozenset({"generate"}))
+"""The body of a `response.create` message (responses/responses_client_event_param.py), its `type` and `stream_id` aside."""
 COMPACT_TYPE = SdkType(_compact_type, _RESPONSES_RULES)
 """The body of `POST /v1/responses/compact`."""
 INPUT_TOKENS_TYPE = SdkType(_input_tokens_type, _RESPONSES_RULES)
@@ -156,6 +158,16 @@ def responses_shape(received: ReceivedRequest) -> Iterator[Refusal]:
     """The fields of a Responses body, its items and tools."""
     yield from cache_options(received, ("30m", "12h"))
     yield from _shape(received, RESPONSES_TYPE, "input")
+
+
+def message_shape(received: ReceivedRequest) -> Iterator[Refusal]:
+    """The fields of a `response.create` message, whose input may be empty where it generates nothing."""
+    body = received.body
+    if not isinstance(body.get("generate"), bool | None):
+        yield _refusal(Mismatch("generate", "type", "a valid boolean"))
+    yield from cache_options(received, ("30m", "12h"))
+    is_empty = body.get("generate") is False and body.get("input") == []
+    yield from _shape(replace(received, body={**body, "input": ""}) if is_empty else received, MESSAGE_TYPE, "input")
 
 
 def compact_shape(received: ReceivedRequest) -> Iterator[Refusal]:
@@ -227,6 +239,13 @@ def stream_options(received: ReceivedRequest) -> Iterator[Refusal]:
     """`stream_options` beside a stream."""
     if received.body.get("stream_options") and not received.body.get("stream"):
         yield invalid("The 'stream_options' parameter is only allowed when 'stream' is enabled.", "stream_options")
+
+
+def in_foreground(received: ReceivedRequest) -> Iterator[Refusal]:
+    """A message over a WebSocket may not ask for `background`."""
+    if received.body.get("background"):
+        text = "Unsupported parameter: 'background' is not supported over a WebSocket."
+        yield invalid(text, "background", "unsupported_parameter")
 
 
 # Tool choice (chat/chat_completion_allowed_tools_param.py, responses/tool_choice_*_param.py)
@@ -423,6 +442,7 @@ RESPONSES_CHECKS: tuple[RequestCheck, ...] = (
     stream_options,
     responses_calls,
 )
+MESSAGE_CHECKS: tuple[RequestCheck, ...] = (_authenticated, message_shape, in_foreground, *RESPONSES_CHECKS[2:])
 COMPACT_CHECKS: tuple[RequestCheck, ...] = (_authenticated, compact_shape, responses_calls)
 INPUT_TOKENS_CHECKS: tuple[RequestCheck, ...] = (_authenticated, input_tokens_shape, responses_choice, responses_calls)
 PROMPT_CHECKS: tuple[PromptCheck, ...] = (cache_fields, require_fit(TOO_LONG))

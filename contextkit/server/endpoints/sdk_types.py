@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any, Literal
 
 from contextkit.canonical import Json
@@ -70,21 +70,21 @@ class SdkType(Collection[str]):
     """Imports it."""
     rules: Rules = Rules()
     """Where the API is more lenient."""
+    beside: frozenset[str] = frozenset()
+    """Fields of the endpoint that the type does not declare: they are listed, and not checked."""
 
-    @cached_property
+    @property
     def _schema(self) -> _Schema:
-        from pydantic import TypeAdapter
-
-        return _Schema(TypeAdapter(self.load()).core_schema, self.rules)
+        return _schema_of(self.load, self.rules)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._schema.fields
+        return name in self._schema.fields or name in self.beside
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._schema.fields)
+        return iter((*self._schema.fields, *self.beside))
 
     def __len__(self) -> int:
-        return len(self._schema.fields)
+        return len(self._schema.fields) + len(self.beside)
 
     def mismatches(self, value: Json) -> Iterator[Mismatch]:
         """The places of `value` that do not fit, in the order of the type's fields."""
@@ -95,6 +95,13 @@ class SdkType(Collection[str]):
         except ValidationError as error:
             for row in _closest(error.errors(include_url=False), 0):
                 yield _mismatch(row)
+
+
+@cache
+def _schema_of(load: Callable[[], Any], rules: Rules) -> _Schema:
+    from pydantic import TypeAdapter
+
+    return _Schema(TypeAdapter(load()).core_schema, rules)
 
 
 class _Schema:

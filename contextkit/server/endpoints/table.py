@@ -20,3 +20,4 @@ CODECS = {codec.name: codec for codec in (MESSAGES, CHAT, RESPONSES, CONVERSE, G
 COUNT, COUNTED = anthropic_rendering.COUNT, anthropic_rendering.COUNTED
 INVOKE, MANTLE, PREDICT = anthropic_rendering.INVOKE, anthropic_rendering.MANTLE, anthropic_rendering.PREDICT
 COMPACT, INPUT_TOKENS = openai_responses_rendering.COMPACT_CODEC, openai_responses_rendering.INPUT_TOKENS_CODEC
+MESSAGE = openai_responses_rendering.MESSAGE_CODEC

@@ -15,7 +15,7 @@ from contextkit.content_encoding import MOST_BYTES, Decoder, OverLimit, Undecoda
 from contextkit.errors import ContextKitError, MissingExtra
 from contextkit.models import MODELS
 from contextkit.server import addressed, files, stored_requests
-from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, failed, missing_key, refused, serve
+from contextkit.server.answer import Call, Outcome, admit, answered, count_tokens, missing_key, refused
 from contextkit.server.endpoints.codec import Codec
 from contextkit.server.endpoints.model_list import render_model, render_models
 from contextkit.server.endpoints.table import (
@@ -33,6 +33,8 @@ from contextkit.server.endpoints.table import (
 from contextkit.server.endpoints.validation import Refusal
 from contextkit.server.http import control
 from contextkit.server.http.hosts import Hosts, Refused
+from contextkit.server.http.outcomes import Receive, Send, Written, outcome_of
+from contextkit.server.http.responses_socket import ResponsesSocket
 from contextkit.server.state import State
 from contextkit.server.stored_requests import ROUTES as STORED_ROUTES
 from contextkit.server.stored_requests import StoredAnswer, StoredRequest
@@ -40,10 +42,8 @@ from contextkit.terminal import printable
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-    from starlette.requests import Request
+    from starlette.requests import HTTPConnection, Request
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 _POSTS = (
     ("/v1/messages", MESSAGES, admit),
@@ -55,6 +55,8 @@ _POSTS = (
     ("/v1/responses/compact", COMPACT, admit),
     ("/v1/responses/input_tokens", INPUT_TOKENS, count_tokens),
 )
+_SOCKETS = tuple(path for path, codec, _ in _POSTS if codec is RESPONSES)
+"""Paths that take the same requests over a WebSocket."""
 _PUBLISHED = "/v1/projects/{project}/locations/{region}/publishers/anthropic/models/{model}"
 _ADDRESSED = (
     ("/model/{model:path}/converse", addressed.converse, False),
@@ -80,7 +82,7 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
         from starlette.applications import Starlette
         from starlette.exceptions import HTTPException
         from starlette.middleware import Middleware
-        from starlette.routing import Route
+        from starlette.routing import Route, WebSocketRoute
     except ImportError:
         raise MissingExtra("the local server", "server") from None
     routes: list[Route] = []
@@ -106,7 +108,10 @@ def app(state: State, hosts: Hosts | None = None) -> Starlette:
     for method, path, act_on_file in files.ROUTES:
         add(path, (method,), _filed, act_on_file)
     guard = Middleware(_Guarded, state=state, hosts=hosts or Hosts())
-    return Starlette(routes=routes, exception_handlers={HTTPException: partial(_lost, state)}, middleware=[guard])
+    sockets = [WebSocketRoute(path, ResponsesSocket(state)) for path in _SOCKETS]
+    return Starlette(
+        routes=[*routes, *sockets], exception_handlers={HTTPException: partial(_lost, state)}, middleware=[guard]
+    )
 
 
 class _Guarded:
@@ -117,54 +122,19 @@ class _Guarded:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it with the refusal."""
-        why = (
-            (self._hosts.refusal(scope["headers"], is_json_only=not _is_upload(scope)) or _upgrade(scope["headers"]))
-            if scope["type"] == "http"
-            else None
-        )
+        why = None
+        if scope["type"] in ("http", "websocket"):
+            is_json_only = scope["type"] == "http" and not _is_upload(scope)
+            why = self._hosts.refusal(scope["headers"], is_json_only=is_json_only) or _upgrade(scope)
         await (self._inner if why is None else self._answer(scope, why))(scope, receive, send)
 
     def _answer(self, scope: MutableMapping[str, Any], why: Refused) -> Written:
         if scope["path"].startswith("/_contextkit/"):
             return _plain(why.status, {"error": why.text})
-        from starlette.requests import Request
+        from starlette.requests import HTTPConnection
 
-        codec = _codec_of(Request(scope))
+        codec = _codec_of(HTTPConnection(scope))
         return Written(refused(self._state, codec, codec.error(why.status, why.text)))
-
-
-class Written:
-    """An outcome on its way out."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        self._outcome = outcome
-
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Send it, and close the connection where it is not whole."""
-        outcome = self._outcome
-        if outcome.status:
-            length = () if outcome.length is None else (("content-length", str(outcome.length)),)
-            headers = [(name.encode(), value.encode()) for name, value in (*outcome.headers, *length)]
-            await send({"type": "http.response.start", "status": outcome.status, "headers": headers})
-        for chunk in outcome.chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await (
-            send({"type": "http.response.body", "body": b"", "more_body": False})
-            if outcome.is_whole
-            else _hang_up(receive)
-        )
-
-
-async def _hang_up(receive: Receive) -> None:
-    """Close the connection behind what was written: ASGI has no word for it, so uvicorn's transport is asked."""
-    transport = getattr(getattr(receive, "__self__", None), "transport", None)
-    if transport is None:
-        raise ConnectionAbortedError(
-            "a scripted fault closes the connection; under this ASGI server only an exception can"
-        )
-    transport.close()
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _is_upload(scope: MutableMapping[str, Any]) -> bool:
@@ -175,13 +145,19 @@ def _is_upload(scope: MutableMapping[str, Any]) -> bool:
     return scope["path"] == files.PATH and not names.isdisjoint((b"authorization", b"x-api-key"))
 
 
-def _upgrade(headers: Iterable[tuple[bytes, bytes]]) -> Refused | None:
-    """426 for a WebSocket: the status at which Codex goes on over HTTP, where any other makes it retry."""
-    if not any(name == b"upgrade" and value.strip().lower() == b"websocket" for name, value in headers):
-        return None
-    return Refused(
-        426, "this server has no WebSocket mode: send the same request as POST over HTTP, with stream: true for events"
+def _upgrade(scope: MutableMapping[str, Any]) -> Refused | None:
+    """426 for a WebSocket that is not answered: the status at which Codex goes on over HTTP, where any other makes it
+    retry.
+    """
+    if scope["type"] == "websocket":
+        is_asked = scope["path"] not in _SOCKETS
+    else:  # no handshake, or an ASGI server without WebSockets
+        is_asked = any(name == b"upgrade" and value.strip().lower() == b"websocket" for name, value in scope["headers"])
+    text = (
+        f"WebSockets are answered at {' and '.join(_SOCKETS)} alone, and there is no Realtime API: "
+        "send the same request as POST over HTTP, with stream: true for events"
     )
+    return Refused(426, text) if is_asked else None
 
 
 async def _body_of(request: Request) -> bytes:
@@ -223,20 +199,11 @@ async def _addressed(state: State, act: Callable[..., Outcome | Call], is_stream
 
 
 async def _answered(state: State, codec: Codec, request: Request, act: Callable[[], Outcome | Call]) -> Written:
-    """The response, once it begins.
+    async def is_gone(seconds: float) -> bool:
+        await asyncio.sleep(seconds)
+        return await request.is_disconnected()
 
-    A client that left before then gets none, and nothing of its request becomes readable.
-    """
-    try:
-        call = act()
-        if isinstance(call, Outcome):
-            return Written(call)
-        if not call.wait_seconds:
-            return Written(serve(call))
-        await asyncio.sleep(call.wait_seconds)
-        return Written(serve(call, is_gone=await request.is_disconnected()))
-    except Exception as fault:  # noqa: BLE001  # a user's callable may raise anything; its trace is logged, the client gets a 500
-        return Written(failed(state, codec, fault))
+    return Written(await outcome_of(state, codec, act, is_gone))
 
 
 _SPOKEN: Mapping[Callable[..., Outcome | Call], Codec] = {
@@ -268,7 +235,7 @@ async def _filed(state: State, act: Callable[[files.FileRequest], files.FileAnsw
     return Written(files.handle(state, codec, act, request.headers, name, request.query_params, raw))
 
 
-def _codec_of(request: Request) -> Codec:
+def _codec_of(request: HTTPConnection) -> Codec:
     """Choose the provider format for an error outside the endpoints: Anthropic's client sends its version on every
     call.
     """

@@ -27,6 +27,14 @@ class HalfClosable(H11Protocol):
 
     _has_ended = False
 
+    def _should_upgrade(self) -> bool:
+        """Return whether a WebSocket may begin: wsproto answers another method without a reason, and fails at host names
+        that it cannot decode. Both are answered as what they are besides, an HTTP request.
+        """
+        hosts = [value.lower() for name, value in self.headers if name == b"host"]
+        is_plain = all(host.isascii() and b"xn--" not in host for host in hosts)
+        return self.scope["method"] == "GET" and is_plain and super()._should_upgrade()
+
     def eof_received(self) -> bool:  # type: ignore[override]
         """Nothing more will come; return whether the connection stays open for writing."""
         self._has_ended = self._owes_response()
