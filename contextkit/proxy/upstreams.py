@@ -171,10 +171,12 @@ class Route:
             return target
         if self.is_versioned:
             return bare
-        return _VERSION + bare if is_call else target
+        return _VERSION + bare if is_call and bare.startswith(_CALLED) else target
 
 
 _VERSION = b"/v1"
+_CALLED = (b"/messages", b"/chat/completions", b"/responses", b"/completions")
+"""What paths of model calls begin with behind the version; others stand below a path of the provider's own."""
 
 
 class Routes:

@@ -52,7 +52,7 @@ KEYS = dict.fromkeys(
     ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
     "any-key-0123456789",
 )
-CLOCK = 10 * 3600
+CLOCK = 30 * 3600
 """Seconds after which no provider remembers a prompt."""
 WRAPPER = """#!{python}
 import os, signal, subprocess, sys
@@ -104,6 +104,7 @@ def _read(name: str) -> Callable[[int, Path], dict[str, Any]]:
 
 
 _CODEX = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "{model}")
+_AIDER = ("--yes-always", "--no-check-update", "--no-show-model-warnings", "--no-analytics", "--no-git")
 _GEMINI_AUTH = '{"security":{"auth":{"selectedType":"gemini-api-key"}}}'
 CLIENTS = (
     Client(
@@ -195,8 +196,7 @@ CLIENTS = (
         "aider",
         "aider",
         "anthropic/claude-sonnet-4-5",
-        tuple("--yes-always --no-check-update --no-show-model-warnings --no-analytics --no-git --map-tokens 0".split())
-        + ("--model", "{model}", "--message", "{prompt}"),
+        (*_AIDER, "--model", "{model}", "--message", "{prompt}"),
         tool="",
         module="aider",
         distribution="aider-chat",
@@ -406,6 +406,8 @@ class Trial:
             self._check(name, ["Read another."], is_new=False)
 
         def evicted(name: str) -> None:
+            if "refused" in self.result.cells["resumed"]:
+                return  # its session cannot go on
             self.provider.server.clock.advance(CLOCK)
             self.provider.plan(look(5))
             self._check(name, ["Read the last."], is_new=False)
@@ -432,8 +434,9 @@ class Trial:
         code = self._process(self._arguments_for(prompts, is_new=is_new), interrupt_at)
         billed = [bill(call) for call in self.provider.server.ledger.calls[n_billed:]]
         calls = calls_of(self._recording)[n_recorded:]
+        refused = [call for call in calls if call.is_refused]
         broken = [call for call in calls if call.error in ("aborted", "cut") and call.usage is None]
-        recorded = [recorded_bill(call, billed) for call in calls if call not in broken]
+        recorded = [recorded_bill(call, billed) for call in calls if call not in broken and call not in refused]
         unknown = list((Counter(billed) - Counter(recorded)).elements())
         recorded += unknown[: len(broken)]  # billed, though the response ended before it said what
         own = int(self._code.read_text()) if self._code.exists() else None
@@ -445,9 +448,10 @@ class Trial:
             only_billed, only_recorded = Counter(billed) - Counter(recorded), Counter(recorded) - Counter(billed)
             self.result.details.append(f"{name}: only billed {list(only_billed.elements())}")
             self.result.details.append(f"{name}: only recorded {list(only_recorded.elements())}")
-        if not billed:
+        if not calls:
             wrong.append("no call")
         ends = "".join(f", 1 {call.error} without a bill" for call in broken)
+        ends += "".join(f", 1 refused ({call.error})" for call in refused)
         fine = f"yes, {len(billed)} calls{ends}, exit code {code}"
         self.result.cells[name] = f"no: {'; '.join(wrong)}" if wrong else fine
         if wrong:
@@ -514,16 +518,26 @@ class Trial:
     def _compare_verdicts(self) -> None:
         recording, native = self._report(str(self._recording)), self._report("--since", "2d")
         mine, theirs = map(self._verdicts, (recording, native))
-        calls = Counter(map(self._bill_line, self._calls(recording))), Counter(map(self._bill_line, self._calls(native)))
+        hidden = any("was not recorded" in miss["where"] for miss in native[0].get("misses", ()))
+        is_alike = mine == theirs or (
+            hidden
+            and [cause for cause, _ in sorted(mine.elements())] == [cause for cause, _ in sorted(theirs.elements())]
+        )
+        calls = (
+            Counter(map(self._bill_line, self._calls(recording))),
+            Counter(map(self._bill_line, self._calls(native))),
+        )
         text = []
         if missing := calls[1] - calls[0]:
             text.append(f"{missing.total()} calls of the log are not recorded so")
             self.result.details.append(f"log: only there {list(missing.elements())}")
             self.result.details.append(f"log: only recorded {list((calls[0] - calls[1]).elements())}")
-        if mine != theirs:
+        if not is_alike:
             text.append(f"verdicts differ: {_shown(mine - theirs)} recorded, {_shown(theirs - mine)} in the log")
         left = (calls[0] - calls[1]).total()
         note = f", {left} calls only recorded" if left else ""
+        if mine != theirs:
+            note = f" (log without prompts: {_shown(theirs)}){note}"
         self.result.cells["log"] = "no: " + "; ".join(text) if text else f"yes, {_shown(mine)}{note}"
 
     def _report(self, *arguments: str) -> tuple[Any, list[str]]:
@@ -569,7 +583,9 @@ def _shown(verdicts: Counter[tuple[str, int]]) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def found(client: Client, pythons: Sequence[Path], node_modules: Path | None, path: str) -> tuple[list[str], str] | None:
+def found(
+    client: Client, pythons: Sequence[Path], node_modules: Path | None, path: str
+) -> tuple[list[str], str] | None:
     """Return how a client is started, and its version; None if it is not installed."""
     if client.command.endswith(".mjs"):
         described = node_modules and node_modules / client.module / "package.json"
@@ -579,15 +595,19 @@ def found(client: Client, pythons: Sequence[Path], node_modules: Path | None, pa
         return [node, str(PROGRAMS / client.command)], json.loads(described.read_text())["version"]
     if client.module:
         ask = (
-            "import importlib, importlib.metadata as m; importlib.import_module({0!r});"
-            "print(m.version({1!r} or m.packages_distributions()[{0!r}.split('.')[0]][0]))"
-        ).format(client.module, client.distribution)
+            f"import importlib, importlib.metadata as m; importlib.import_module({client.module!r});"
+            f"print(m.version({client.distribution!r} or m.packages_distributions()[{client.module!r}][0]))"
+        )
         for python in pythons:
             done = subprocess.run([python, "-W", "ignore", "-c", ask], capture_output=True, text=True, check=False)
             if not done.returncode:
                 version = done.stdout.strip().splitlines()[-1]
                 is_program = client.command.endswith(".py")
-                started = [str(python), str(PROGRAMS / client.command)] if is_program else [str(python.parent / client.command)]
+                started = (
+                    [str(python), str(PROGRAMS / client.command)]
+                    if is_program
+                    else [str(python.parent / client.command)]
+                )
                 return started, version
         return None
     program = shutil.which(client.command, path=path)
