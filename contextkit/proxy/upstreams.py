@@ -12,6 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -129,6 +130,7 @@ def origin_form(target: bytes) -> bytes:
     return b"/" + rest.partition(b"/")[2] if is_absolute else target
 
 
+@lru_cache(maxsize=2)
 def _trust(ca: Path | None) -> ssl.SSLContext:
     """The system's certificates, those of certifi where it is there (Python on macOS has no others), and `ca`."""
     context = ssl.create_default_context()

@@ -131,7 +131,7 @@ CLIENTS = (
     Client(
         "opencode",
         "opencode",
-        "anthropic/claude-sonnet-4-5",
+        "anthropic/claude-sonnet-5",
         ("run", "-m", "{model}", "{prompt}"),
         ("run", "-c", "-m", "{model}", "{prompt}"),
         tool="read",
@@ -175,7 +175,7 @@ CLIENTS = (
     Client(
         "pi",
         "pi",
-        "claude-sonnet-4-5",
+        "claude-sonnet-5-5",
         ("-p", "--provider", "anthropic", "--model", "{model}", "{prompt}"),
         ("-p", "-c", "--provider", "anthropic", "--model", "{model}", "{prompt}"),
         tool="read",
@@ -185,7 +185,7 @@ CLIENTS = (
     Client(
         "mini-swe-agent",
         "mini",
-        "anthropic/claude-sonnet-4-5",
+        "anthropic/claude-sonnet-5-5",
         ("-m", "{model}", "-t", "{prompt}", "-y", "--exit-immediately", "-l", "9"),
         tool="bash",
         look=lambda page, folder: {"command": f"cat page{page}.txt" if page else _SUBMIT},
@@ -195,13 +195,13 @@ CLIENTS = (
     Client(
         "aider",
         "aider",
-        "anthropic/claude-sonnet-4-5",
+        "anthropic/claude-sonnet-5-5",
         (*_AIDER, "--model", "{model}", "--message", "{prompt}"),
         tool="",
         module="aider",
         distribution="aider-chat",
     ),
-    Client("LangChain", "langchain_agent.py", "anthropic:claude-sonnet-4-5", (), module="langchain_anthropic"),
+    Client("LangChain", "langchain_agent.py", "anthropic:claude-sonnet-5-5", (), module="langchain_anthropic"),
     Client(
         "LangChain (OpenAI)",
         "langchain_agent.py",
@@ -210,7 +210,7 @@ CLIENTS = (
         module="langchain_openai",
         endpoint="OpenAI Chat",
     ),
-    Client("Pydantic AI", "pydantic_agent.py", "anthropic:claude-sonnet-4-5", (), module="pydantic_ai"),
+    Client("Pydantic AI", "pydantic_agent.py", "anthropic:claude-sonnet-5-5", (), module="pydantic_ai"),
     Client(
         "Pydantic AI (OpenAI)",
         "pydantic_agent.py",
@@ -228,9 +228,9 @@ CLIENTS = (
         endpoint="Gemini",
     ),
     Client("OpenAI Agents", "openai_agent.py", "gpt-5.5", (), module="agents", endpoint="OpenAI Responses"),
-    Client("Strands", "strands_agent.py", "anthropic:claude-sonnet-4-5", (), module="strands"),
+    Client("Strands", "strands_agent.py", "anthropic:claude-sonnet-5-5", (), module="strands"),
     Client("Strands (OpenAI)", "strands_agent.py", "openai:gpt-5.5", (), module="strands", endpoint="OpenAI Chat"),
-    Client("LiteLLM", "litellm_loop.py", "anthropic/claude-sonnet-4-5", (), module="litellm"),
+    Client("LiteLLM", "litellm_loop.py", "anthropic/claude-sonnet-5-5", (), module="litellm"),
     Client("LiteLLM (OpenAI)", "litellm_loop.py", "openai/gpt-5.5", (), module="litellm", endpoint="OpenAI Chat"),
     Client(
         "Claude Agent SDK (Python)",
@@ -252,7 +252,7 @@ CLIENTS = (
         module="@anthropic-ai/claude-agent-sdk",
         has_log=True,
     ),
-    Client("AI SDK", "ai_sdk.mjs", "anthropic:claude-sonnet-4-5", (), module="ai"),
+    Client("AI SDK", "ai_sdk.mjs", "anthropic:claude-sonnet-5-5", (), module="ai"),
     Client("AI SDK (OpenAI)", "ai_sdk.mjs", "openai:gpt-5.5", (), module="ai", endpoint="OpenAI Responses"),
 )
 _SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
