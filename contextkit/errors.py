@@ -40,6 +40,8 @@ The text of each says what is wrong, where, and what to do now. It never holds k
 
 from __future__ import annotations
 
+from traceback import format_tb
+
 
 class ContextKitError(Exception):
     """Root of every error this package raises on purpose.
@@ -263,3 +265,16 @@ class UnreadableRequest(ProviderError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}"
+
+
+def trace_of(fault: BaseException) -> str:
+    """Return where a fault came from, without its text, which may quote a prompt or a header.
+
+    An error of ours says what it says.
+
+    >>> trace_of(KeyError("what the user said"))
+    'KeyError'
+    """
+    kind, frames = type(fault).__name__, "".join(format_tb(fault.__traceback__))
+    what = f"{kind}: {fault}" if isinstance(fault, ContextKitError) else kind
+    return f"{what}\n{frames}".rstrip()

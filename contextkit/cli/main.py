@@ -37,14 +37,16 @@ COMMANDS = {
     "run": "contextkit.cli.run",
     "serve": "contextkit.cli.serve",
     "simulate": "contextkit.cli.simulate",
+    "status": "contextkit.cli.status",
+    "statusline": "contextkit.cli.statusline",
     "template": "contextkit.cli.template",
     "validate": "contextkit.cli.validate",
     "whatif": "contextkit.cli.whatif",
 }
 """Command → module that holds a `command`; imported when it is called. The text of `cli` lists them, but for `validate`,
 which is for work on the cache rules."""
-WITHOUT_MODELS = ("explain-edit", "kv-size", "template")
-"""Commands that know neither models nor prices."""
+WITHOUT_MODELS = ("explain-edit", "kv-size", "statusline", "template")
+"""Commands that know neither models nor prices, and the one that goes on without yours where they cannot be read."""
 
 
 class _Group(click.Group):
@@ -92,6 +94,8 @@ def cli() -> None:
     contextkit report                            what the last 7 days of your agents lost, and to what
     contextkit report session.jsonl              the same of a recorded session
     contextkit run -- claude                     start an agent, record its calls, say at its end what was lost
+    contextkit status --watch                    how long the caches of running sessions stay warm, and what is at risk
+    contextkit statusline --install              the same of a session, as Claude Code's status line
     contextkit explain session.jsonl 31          one of its calls: what it could have read, what it lost and to what
     contextkit export --out calls.parquet        a row a call, for DuckDB, Spark or pandas
     contextkit whatif session.jsonl              what it would have cost with one thing changed

@@ -31,13 +31,13 @@ def read_models(context: click.Context, option: click.Parameter, path: str | Non
     """Use the file of `--models`, and read it and the files of the environment and of pyproject.toml: a fault ends with
     exit code 2.
     """
+    if path is not None:
+        load.use_file(path)
+    elif context.parent is None:
+        return  # a command that knows models reads the others
     from contextkit.models import read_user_rows
     from contextkit.prices import read_user_prices
 
-    if path is not None:
-        load.use_file(path)
-    elif context.parent is not None:
-        return  # the group has read the others
     try:
         read_user_rows()
         read_user_prices()

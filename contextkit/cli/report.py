@@ -63,8 +63,8 @@ def _redacted(record: Record) -> Record:
 if TYPE_CHECKING:
     from contextkit.importers.source import Faults
     from contextkit.ledger.calls import Record
-    from contextkit.ledger.misses import AnalyzedCall, LedgerAnalyzer
-    from contextkit.report.contents import Contents, Gathering
+    from contextkit.ledger.misses import AnalyzedCall
+    from contextkit.report.contents import Contents
     from contextkit.report.html.columns import Columns
     from contextkit.report.live import LiveCalls
     from contextkit.report.prefix_tree import PrefixTree
@@ -642,7 +642,9 @@ def exit_if_incomplete(faults: Faults) -> None:
 
 def _follow(paths: tuple[str, ...], options: Options) -> None:
     """Report on what is being written as it grows, with what its readers hold back to the end."""
+    from contextkit.importers.live import GrowingSums
     from contextkit.report.follow import follow
+    from contextkit.report.live import picture
 
     if options.has_tree:
         raise click.UsageError("--tree shows what was recorded, --live what is being recorded: leave one out")
@@ -650,109 +652,99 @@ def _follow(paths: tuple[str, ...], options: Options) -> None:
         raise click.UsageError(
             "--live (or --follow) draws on the terminal what grows in files: leave out --json, --csv, --markdown and -"
         )
-    other = next(
-        (path for path in paths if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()), None
-    )
-    if other is not None:
-        raise click.UsageError(
-            f"{other}: --live reads files again as they grow, and this is none: leave out --live, or give a file"
-        )
-    live = _Live(paths, options)
-    growing = _Growing(live, options)
-    ended_by = follow(growing.read, live.look)
+    files = FollowedFiles("--live", paths, options.since, ("--html", options.html))
+    growing = GrowingSums(lambda: files.names, lambda: _LiveSums(options))
+
+    def contents(sums: _LiveSums, what_if: WhatIf | None = None) -> Contents:
+        faults = growing.faults
+        rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
+        return sums.gathering.contents(files.title, faults=rows, n_faults=len(faults), what_if=what_if)
+
+    def read_growing() -> tuple[Contents, LiveCalls]:
+        sums = growing.read()
+        return contents(sums), sums.calls
+
+    def lines(seen: tuple[Contents, LiveCalls], now: float) -> dict[Hashable, str]:
+        return {str(seen[0].summary): str(seen[0].summary)}
+
+    ended_by = follow(read_growing, files.look, lines, lambda seen, console, now: picture(*seen, console, now))
     if ended_by:
         raise click.exceptions.Exit(128 + ended_by)  # as a shell calls it
     if options.html:  # the page shows every call, of which nothing was kept
         columns = _columns(options)
-        contents, faults = read(live.files, options, None, _call_writers(options, columns), title=live.title)
+        whole, faults = read(files.names, options, None, _call_writers(options, columns), title=files.title)
     else:
         columns = None  # nothing was kept for a page
-        contents, faults = growing.rest()
-    _show(contents, columns, options)
+        sums = growing.rest()
+        whole, faults = contents(sums, sums.replays.result()), growing.faults
+    _show(whole, columns, options)
     print_faults(faults, is_verbose=options.is_verbose)
 
 
-class _Growing:
-    """The report of live files: only what has come is read, unless a file that was counted was cut, replaced or written
-    anew.
-    """
+class _LiveSums:
+    """The sums of a live report."""
 
-    def __init__(self, live: _Live, options: Options) -> None:
-        self._live, self._options = live, options
-        self._start()
-
-    def _start(self) -> None:
-        from contextkit.importers.live import LiveFiles
+    def __init__(self, options: Options) -> None:
         from contextkit.ledger.misses import LedgerAnalyzer
         from contextkit.report.contents import Chosen, Gathering
         from contextkit.report.live import LiveCalls
         from contextkit.whatif.what_if import Replays
 
-        chosen = Chosen(self._options.since, self._options.until, self._options.session)
-        self._files, self._analyzer, self._calls = LiveFiles(), LedgerAnalyzer(), LiveCalls()
-        self._replays = Replays()
-        self._gathering = Gathering(self._options.by, chosen, [self._calls, self._replays.add])
+        chosen = Chosen(options.since, options.until, options.session)
+        self._options, self.analyzer, self.calls, self.replays = options, LedgerAnalyzer(), LiveCalls(), Replays()
+        self.gathering = Gathering(options.by, chosen, [self.calls, self.replays.add])
 
-    def read(self) -> tuple[Contents, LiveCalls]:
-        """Return the report as it stands, and the caches that are warm."""
-        if self._files.is_past(self._live.files):
-            self._start()
-        self._add(self._files.news(self._live.files), self._analyzer, self._gathering)
-        waiting = list(self._files.waiting())
-        if not waiting:
-            return self._contents(self._gathering), self._calls
-        calls = self._calls.copied()
-        ahead = self._gathering.copied([calls])
-        self._add(waiting, self._analyzer.copy(), ahead)
-        return self._contents(ahead), calls
+    def add(self, records: Iterable[Record]) -> None:
+        """Add the next records."""
+        with_remarks = self.gathering.adding_remarks(records)
+        self.gathering.add_all(call for record in with_remarks if (call := self.analyzer.feed(record)) is not None)
 
-    def rest(self) -> tuple[Contents, Faults]:
-        """Return the report of all of it, when nothing more is to come."""
-        if self._files.is_past(self._live.files):
-            self._start()
-        self._add(self._files.news(self._live.files), self._analyzer, self._gathering)
-        self._add(self._files.rest(), self._analyzer, self._gathering)
-        return self._contents(self._gathering, self._replays.result()), self._files.faults
-
-    @staticmethod
-    def _add(records: Iterable[Record], analyzer: LedgerAnalyzer, gathering: Gathering) -> None:
-        with_remarks = gathering.adding_remarks(records)
-        gathering.add_all(call for record in with_remarks if (call := analyzer.feed(record)) is not None)
-
-    def _contents(self, gathering: Gathering, what_if: WhatIf | None = None) -> Contents:
-        faults = self._files.faults
-        fault_rows = [(fault.file, fault.line, fault.what) for fault in faults.kept]
-        return gathering.contents(self._live.title, faults=fault_rows, n_faults=len(faults), what_if=what_if)
+    def copied(self) -> _LiveSums:
+        """Another one with the same sums but for those of the replays, that goes on by itself."""
+        ahead = _LiveSums(self._options)
+        ahead.analyzer, ahead.calls = self.analyzer.copy(), self.calls.copied()
+        ahead.gathering = self.gathering.copied([ahead.calls])
+        return ahead
 
 
-class _Live:
+class FollowedFiles:
     """The files of what is being written now: those named, or of a folder, a pattern or this machine's logs the one
     written last and its neighbours in time.
     """
 
-    def __init__(self, paths: Sequence[str], options: Options) -> None:
+    def __init__(
+        self, option: str, paths: Sequence[str], since: float | None, output: tuple[str, str | None] = ("", None)
+    ) -> None:
+        """`option`, if any, follows them; `output` names an option and the file it writes, which is none of them.
+
+        Raises `click.UsageError` for a path that is no file and no folder.
+        """
+        other = next((path for path in map(Path, paths) if path.exists() and not path.is_file() | path.is_dir()), None)
+        if other is not None:
+            leave = f"leave out {option}, or " if option else ""
+            raise click.UsageError(f"{other}: files are read again as they grow, and this is none: {leave}give a file")
         self._paths, self._named = paths, {path for path in paths if Path(path).is_file()}
-        self._options = options
-        self.files: list[str] = []
+        self._since, self._output = since, output
+        self.names: list[str] = []
         """Once a file is among them it stays."""
         self.look()
 
     @property
     def title(self) -> str:
         """Return what is followed, in words."""
-        return self.files[0] if len(self.files) == 1 else f"{len(self.files):,} files being written"
+        return self.names[0] if len(self.names) == 1 else f"{len(self.names):,} files being written"
 
     def look(self) -> Hashable:
         """Return a value that changes when any of them grows, or one comes."""
         from contextkit.importers.source import Faults
 
-        files, _ = files_to_read(self._paths, self._options.since, Faults())
-        check_not_read("--html", self._options.html, files)
+        files, _ = files_to_read(self._paths, self._since, Faults())
+        check_not_read(*self._output, files)
         written = {file: status for file in files if (status := _status(file))}
         latest = max((at for at, _ in written.values()), default=0.0)
-        followed = {*self.files, *self._named}
-        self.files = [file for file, (at, _) in written.items() if file in followed or at >= latest - RECENT]
-        return tuple((file, *written[file]) for file in self.files)
+        followed = {*self.names, *self._named}
+        self.names = [file for file, (at, _) in written.items() if file in followed or at >= latest - RECENT]
+        return tuple((file, *written[file]) for file in self.names)
 
 
 def _status(file: str) -> tuple[float, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shlex
 import shutil
@@ -158,6 +159,7 @@ async def _run(options: Options) -> int:
     is_new = not options.record.exists()
     Journal(options.record).close()  # what is wrong with it is said before anything starts
     session = Session(options.record)
+    logging.getLogger("contextkit").addHandler(_Noted(session))
     watcher = await Watcher.start(str(options.record), session.take)
     proxy = Proxy(
         upstreams,
@@ -243,6 +245,18 @@ def _budget(usd: float | None) -> Any:
     from contextkit.ledger.budget import Budget
 
     return Budget(usd=usd)
+
+
+class _Noted(logging.Handler):
+    """Keeps the log of the proxy for the end: on the screen it would stand in the middle of the program's."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(logging.WARNING)
+        self._session = session
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note the first line."""
+        self._session.take({"trouble": record.getMessage().partition("\n")[0]})
 
 
 class Session:

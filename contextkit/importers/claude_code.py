@@ -695,7 +695,7 @@ class _Replies:
                 lane=reply.lane,
                 at=at,
                 ended_at=ended,
-                provider=_provider(model),
+                provider=provider_of(model),
                 model=model,
                 usage=billed,
                 billed_usd=usd,
@@ -715,7 +715,7 @@ class _Replies:
                     lane=lane,
                     at=at,
                     ended_at=end,
-                    provider=_provider(name),
+                    provider=provider_of(name),
                     model=name,
                     usage=billed,
                 )
@@ -820,7 +820,7 @@ def _agent_type(name: str) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def _provider(model: str) -> str:
+def provider_of(model: str) -> str:
     """Whose prices: the model table's word, Anthropic for what is named Claude; a router's other models are nobody's."""
     row = find_model(model)
     return model_named(model).provider if row else "anthropic" if "claude" in model else ""

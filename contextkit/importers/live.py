@@ -7,8 +7,9 @@ packed, or is no file of lines, is read as a whole, and is another one once it w
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
+from typing import Generic, Protocol, Self, TypeVar
 
 from contextkit.errors import UnreadableLog
 from contextkit.importers.format import Lines, ProgramRemarks
@@ -180,6 +181,60 @@ class LiveFiles:
     def rest(self) -> Iterator[Record]:
         """What readers hold back, to be counted; once, when nothing more is to come."""
         return (record for file in self._files.values() for record in file.rest())
+
+
+class Sums(Protocol):
+    """What adds up the records of files, and can be asked how it stands."""
+
+    def add(self, records: Iterable[Record], /) -> None:
+        """Add the next records."""
+
+    def copied(self) -> Self:
+        """Another one with the same sums, that goes on by itself."""
+
+
+S = TypeVar("S", bound=Sums)
+
+
+class GrowingSums(Generic[S]):
+    """The sums of live files: only what has come is read, unless a file that was counted was cut, replaced or written
+    anew.
+    """
+
+    def __init__(self, names: Callable[[], Iterable[str]], start: Callable[[], S]) -> None:
+        """`names` gives the files of now, `start` makes empty sums."""
+        self._names, self._new = names, start
+        self._start()
+
+    def _start(self) -> None:
+        self._files, self._sums = LiveFiles(), self._new()
+
+    @property
+    def faults(self) -> Faults:
+        """What is wrong with the files."""
+        return self._files.faults
+
+    def read(self) -> S:
+        """Return the sums as they stand, with what readers hold back."""
+        self._read()
+        waiting = list(self._files.waiting())
+        if not waiting:
+            return self._sums
+        ahead = self._sums.copied()
+        ahead.add(waiting)
+        return ahead
+
+    def rest(self) -> S:
+        """Return the sums of all of it, when nothing more is to come."""
+        self._read()
+        self._sums.add(self._files.rest())
+        return self._sums
+
+    def _read(self) -> None:
+        names = list(self._names())
+        if self._files.is_past(names):
+            self._start()
+        self._sums.add(self._files.news(names))
 
 
 def _status(name: str) -> Status | None:

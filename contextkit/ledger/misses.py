@@ -126,12 +126,16 @@ class MissDetector:
 
     __slots__ = (
         *("_examine", "_index", "_judge", "_lanes", "_messages", "_roundings", "_rows"),
-        *("is_silent", "sent", "usage", "verdict"),
+        *("is_priced", "is_silent", "sent", "usage", "verdict"),
     )
 
-    def __init__(self, examine: Callable[[Prediction], None] | None = None) -> None:
-        """`examine` is shown the prediction of each call that has one before it in its lane, whether it missed or not."""
+    def __init__(self, examine: Callable[[Prediction], None] | None = None, *, is_priced: bool = True) -> None:
+        """`examine` is shown the prediction of each call that has one before it in its lane, whether it missed or not.
+
+        Without `is_priced` every cost is None, and no price list is read: reading it takes longer than judging a session.
+        """
         self._judge, self._messages = Judge(), RecordedMessages()
+        self.is_priced = is_priced
         self._lanes: dict[tuple[str, str], LaneState] = {}
         self._roundings: dict[tuple[str, str], Rounding] = {}
         self._rows: dict[tuple[str, str], Model] = {}
@@ -159,7 +163,7 @@ class MissDetector:
         by its name. `verdict` is then the one on this call.
         """
         verdict = self.judge(call, remarks)
-        return None if verdict is None else _miss(verdict, call, self._index)
+        return None if verdict is None else _miss(verdict, call, self._index, is_priced=self.is_priced)
 
     def judge(self, call: ModelCall, remarks: Mapping[str, str] = NO_REMARKS) -> Verdict | None:
         """Add the next call and return the verdict on it, as `feed`; without the prices that a miss has."""
@@ -267,12 +271,12 @@ def _predicted(pair: CallPair, expected: int, verdict: Verdict | None) -> tuple[
     return verdict.predicted_read, verdict.main.cause if is_less and verdict.main else None
 
 
-def _miss(verdict: Verdict, call: ModelCall, index: int) -> Miss | None:
+def _miss(verdict: Verdict, call: ModelCall, index: int, *, is_priced: bool) -> Miss | None:
     """Return the miss that a verdict shows; None where nothing was missed, or no bill says what was read."""
     main = verdict.main
     if main is None or verdict.read is None or not (verdict.is_miss or main.cause in NOTHING_TO_READ or main.is_costly):
         return None
-    lost, usage = main.tokens if main.is_costly else verdict.lost_tokens, complete_usage(call)
+    lost, usage = main.tokens if main.is_costly else verdict.lost_tokens, complete_usage(call) if is_priced else None
     return Miss(
         exchange_id=call.id,
         index=index,
@@ -437,9 +441,9 @@ class LedgerAnalyzer:
 
     __slots__ = ("_detector", "_index", "_remarks")
 
-    def __init__(self, examine: Callable[[Prediction], None] | None = None) -> None:
-        """`examine` as of `MissDetector`."""
-        self._detector, self._remarks, self._index = MissDetector(examine), _Remarks(), 0
+    def __init__(self, examine: Callable[[Prediction], None] | None = None, *, is_priced: bool = True) -> None:
+        """`examine` and `is_priced` as of `MissDetector`."""
+        self._detector, self._remarks, self._index = MissDetector(examine, is_priced=is_priced), _Remarks(), 0
 
     def feed(self, record: Record) -> AnalyzedCall | None:
         """Add the next record; return its analyzed call, or None for a remark."""
@@ -518,6 +522,13 @@ class LaterEvidence:
                 else:
                     self._open.discard(number)
         return still
+
+    def copied(self) -> LaterEvidence:
+        """Return another one that holds the same calls and goes on by itself."""
+        ahead = LaterEvidence()
+        ahead._held, ahead._n_gone, ahead._open = self._held.copy(), self._n_gone, set(self._open)
+        ahead._unexplained = {lane: list(numbers) for lane, numbers in self._unexplained.items()}
+        return ahead
 
     def close(self) -> Iterator[AnalyzedCall]:
         """Yield the calls that are left."""
@@ -615,12 +626,13 @@ def _analyzed_call(
     has_placeholder = usage is not None and bool(usage.qualities) and usage.quality("output") == "partial"
     estimate = call.output_estimate if has_placeholder else None
     has_price, costs = True, None
-    try:
-        costs = prices.costs_usd(
-            call.provider, call.model, usage or ZERO, call.at, is_sum=is_sum, output_estimate=estimate
-        )
-    except UnknownModel:
-        has_price = False  # the summary names the model
+    if detector.is_priced:
+        try:
+            costs = prices.costs_usd(
+                call.provider, call.model, usage or ZERO, call.at, is_sum=is_sum, output_estimate=estimate
+            )
+        except UnknownModel:
+            has_price = False  # the summary names the model
     listed, uncached, at_estimate = costs if costs is not None and usage is not None else (None, None, None)
     return AnalyzedCall(
         index,

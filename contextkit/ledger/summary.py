@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import log
@@ -338,6 +339,10 @@ class Tally:
         if is_unpriced and analyzed.usage and (analyzed.usage.prompt or analyzed.usage.output):
             # of a call without a bill the price is not what is missing
             self._without_price[unpriced_name(call.model, analyzed.usage.service_tier)] = None
+
+    def copied(self) -> Tally:
+        """Another one with the same sums, that goes on by itself."""
+        return deepcopy(self, {id(miss): miss for miss in self._misses})  # which never change, and may be many
 
     def summary(self) -> Summary:
         """What was added up so far."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import h11
@@ -27,7 +27,6 @@ class Account:
     __slots__ = (
         "_admission",
         "_chunks",
-        "_clock",
         "_credentials",
         "_encoding",
         "_first_byte_at",
@@ -43,7 +42,6 @@ class Account:
         self,
         observer: Observer | None,
         told: Departed | Passed,
-        clock: Callable[[], float] = time.time,
         admission: Admission | None = None,
     ) -> None:
         """`told` is a call that departs now, or the beginning of something else, whose end is not known yet.
@@ -51,7 +49,7 @@ class Account:
         `admission` is what a budget has set aside for it.
         """
         self._admission = admission
-        self._observer, self._told, self._clock = observer, told if observer is not None else None, clock
+        self._observer, self._told = observer, told if observer is not None else None
         self._chunks: list[bytes] = []
         self._n_bytes = self._n_sent = self._status = 0
         self._kind = self._encoding = ""
@@ -69,7 +67,7 @@ class Account:
     def began(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """The response begins."""
         kept = list(headers)
-        self._status, self._first_byte_at = status, self._clock()
+        self._status, self._first_byte_at = status, time.time()
         self._kind, self._encoding = value_of(kept, b"content-type").decode("latin-1"), encoding_of(kept)
         if self._admission is not None:
             self._admission.began(status, {"content-type": self._kind, "content-encoding": self._encoding})
@@ -91,7 +89,7 @@ class Account:
         told, self._told = self._told, None
         if told is None or self._observer is None:
             return
-        now, chunks, self._chunks = self._clock(), self._chunks, []
+        now, chunks, self._chunks = time.time(), self._chunks, []
         if isinstance(told, Passed):
             sizes = self._n_sent, self._n_bytes
             self._observer.passed(

@@ -38,8 +38,9 @@ class ColdGate:
         names = ClientNames(*call.names) if call.names else NO_NAMES
         key = f"{names.session} {names.agent}" if names.session else ""
         before, self._last[key] = self._last.get(key), call.at
-        is_short = key and before is not None and call.at - before < SHORT_SECONDS
-        if is_short or call.at - self._held.get(key, 0.0) < GRACE_SECONDS:
+        if before is None or call.at - self._held.get(key, 0.0) < GRACE_SECONDS:
+            return  # it begins, and shares no more than its head with others
+        if key and call.at - before < SHORT_SECONDS:
             return
         said = await self._forecast(Asked(*astuple(call)))
         if said is None or not said["tokens"] or (said["usd"] is not None and said["usd"] < self._least_usd):

@@ -14,7 +14,7 @@ from itertools import count
 import h11
 
 from contextkit.canonical import Json, canonical
-from contextkit.errors import BudgetExceeded, UsageError
+from contextkit.errors import BudgetExceeded, UsageError, trace_of
 from contextkit.ledger.budget import Budget
 from contextkit.providers.paths import wire_of
 from contextkit.proxy.cold import ColdGate, ExpiredCache
@@ -24,9 +24,6 @@ from contextkit.proxy.other_endpoints import usage_in
 from contextkit.proxy.relay import DEFAULT_TIMEOUTS, ClientStalled, Relay, Unreachable
 from contextkit.proxy.upstreams import Routes, Upstream
 from contextkit.redact import redact_path, redact_text
-from contextkit.server.answer import trace_of
-from contextkit.server.endpoints.codec import Codec
-from contextkit.server.endpoints.table import CHAT, CODECS, MESSAGES
 from contextkit.server.http.hosts import Hosts
 from contextkit.terminal import sanitize
 from contextkit.watcher.budget import BudgetGate
@@ -129,7 +126,7 @@ class Proxy:
             while await self._one(link) and link.rest():
                 link.on_lost = cancel
         except h11.RemoteProtocolError as fault:
-            _refuse(link, CHAT, fault.error_status_hint, f"this is not HTTP/1.1 ({in_words(fault)})")
+            _refuse(link, None, fault.error_status_hint, f"this is not HTTP/1.1 ({in_words(fault)})")
         except ConnectionResetError:
             link.abort()
         except Exception as fault:  # noqa: BLE001 - one connection's trouble is not the others'
@@ -151,7 +148,7 @@ class Proxy:
         except TimeoutError:
             _refuse(
                 link,
-                CHAT,
+                None,
                 408,
                 f"the head of the request was not complete after {self._timeouts.header:g} seconds (--header-seconds)",
             )
@@ -159,12 +156,13 @@ class Proxy:
         if type(request) is not h11.Request:
             return False
         if request.method == b"CONNECT":
-            _refuse(link, CHAT, 405, "this is no proxy for HTTPS_PROXY: give its address as the base URL of a client")
+            _refuse(
+                link, request, 405, "this is no proxy for HTTPS_PROXY: give its address as the base URL of a client"
+            )
             return False
-        has_body = request.method != b"HEAD"
         refused = self._hosts.refusal(request.headers)
         if refused is not None:
-            _refuse(link, _codec_of(request), refused.status, refused.text, has_body=has_body)
+            _refuse(link, request, refused.status, refused.text)
             return False
         try:
             upstream, target = self._upstream.chosen(request)
@@ -186,32 +184,33 @@ class Proxy:
             text, path = refused_by_us.for_shell(), request.target.partition(b"?")[0].decode("latin-1")
             self._on_report({"refused": {"path": redact_path(path), "text": text}})
             status = UPGRADE_REQUIRED if asks_for_websocket(request.headers) else PAYMENT_REQUIRED
-            _refuse(link, _codec_of(request), status, text, has_body=has_body)
+            _refuse(link, request, status, text)
         except Unreachable as fault:
-            _refuse(link, _codec_of(request), fault.status, str(fault), has_body=has_body)
+            _refuse(link, request, fault.status, str(fault))
         except ClientStalled:
             text = f"no more of the request came for {self._timeouts.idle:g} seconds (--idle-seconds)"
-            _refuse(link, _codec_of(request), 408, text)
+            _refuse(link, request, 408, text)
             return False
         return True
 
 
-def _codec_of(request: h11.Request) -> Codec:
-    """Choose the provider format for an error: Anthropic's clients send their version on every call."""
-    wire = wire_of(request.method.decode("ascii"), request.target.decode("latin-1"))
-    if wire in CODECS:
-        return CODECS[wire]
-    is_anthropic = value_of(request.headers, b"anthropic-version") or request.target.startswith(b"/v1/messages")
-    return MESSAGES if is_anthropic else CHAT
+def _refuse(link: Link, request: h11.Request | None, status: int, text: str) -> None:
+    """An error of our own in the provider's shape, where a response can still begin; to `HEAD` its head alone.
 
-
-def _refuse(link: Link, codec: Codec, status: int, text: str, *, has_body: bool = True) -> None:
-    """An error of our own in the provider's shape, where a response can still begin; to `HEAD` its head alone."""
+    Anthropic's clients send their version on every call.
+    """
     if link.http.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or link.is_lost:
         return
+    from contextkit.server.endpoints.table import CHAT, CODECS, MESSAGES
+
+    codec = CHAT
+    if request is not None:
+        wire = wire_of(request.method.decode("ascii"), request.target.decode("latin-1"))
+        is_anthropic = value_of(request.headers, b"anthropic-version") or request.target.startswith(b"/v1/messages")
+        codec = CODECS.get(wire, MESSAGES if is_anthropic else CHAT)
     body = canonical(codec.render_error(codec.error(status, f"contextkit proxy: {text}")))
     headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
     link.send(h11.Response(status_code=status, headers=headers))
-    if has_body:
+    if request is None or request.method != b"HEAD":
         link.send(h11.Data(data=body))
     link.send(h11.EndOfMessage())

@@ -121,8 +121,10 @@ class SocketRelay:
             forwarding.cancel()
             for account in self._requests.unanswered():
                 account.end(error)
-            has_closed = self._near.state is ConnectionState.CLOSED
-            (self._client.close if has_closed else self._client.reset)()
+            if (
+                not self._client.is_lost
+            ):  # a close that was begun is sent; without one the other side sees a broken link
+                (self._client.reset if self._near.state is ConnectionState.OPEN else self._client.close)()
 
     # From the client
     # ---------------------------------------------------------------------------------------------------------

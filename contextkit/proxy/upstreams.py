@@ -130,7 +130,11 @@ def origin_form(target: bytes) -> bytes:
     return b"/" + rest.partition(b"/")[2] if is_absolute else target
 
 
+<<<<<<< HEAD
 @lru_cache(maxsize=2)
+=======
+@lru_cache(maxsize=4)
+>>>>>>> main
 def _trust(ca: Path | None) -> ssl.SSLContext:
     """The system's certificates, those of certifi where it is there (Python on macOS has no others), and `ca`."""
     context = ssl.create_default_context()
@@ -166,12 +170,10 @@ class Route:
         has_header = any(name in self.headers for name, _ in request.headers)
         return has_header or wire_of(method, target.decode("latin-1")) in self.wires or target.startswith(self.paths)
 
-    def target(self, target: bytes, *, is_call: bool) -> bytes:
-        """Return what the provider is asked for: with the version of the API once, whether the client gave it or not."""
-        bare = target.removeprefix(_VERSION)
-        if bare is not target and not bare.startswith(b"/"):
-            return target
+    def target(self, target: bytes) -> bytes:
+        """Return what the provider is asked for: with the version of its API once, whether the client gave it or not."""
         if self.is_versioned:
+<<<<<<< HEAD
             return bare
         return _VERSION + bare if is_call and bare.startswith(_CALLED) else target
 
@@ -179,6 +181,15 @@ class Route:
 _VERSION = b"/v1"
 _CALLED = (b"/messages", b"/chat/completions", b"/responses", b"/completions")
 """What paths of model calls begin with behind the version; others stand below a path of the provider's own."""
+=======
+            return target.removeprefix(_VERSION) if target.startswith(_VERSION + b"/") else target
+        return _VERSION + target if target.startswith(_BARE) else target
+
+
+_VERSION = b"/v1"
+_BARE = b"/messages"
+"""What clients of Anthropic's ask for that want the version in the address (AI SDK)."""
+>>>>>>> main
 
 
 class Routes:
@@ -192,14 +203,9 @@ class Routes:
         """Return who is asked, and for what."""
         target = origin_form(request.target)
         route = next((route for route in self._routes if route.takes(request, target)), self._default)
-        is_call = wire_of("POST", target.decode("latin-1")) in _VERSIONED
-        return route.upstream, route.target(target, is_call=is_call)
+        return route.upstream, route.target(target)
 
     def close(self) -> None:
         """Close every idle connection."""
         for route in self._routes:
             route.upstream.close()
-
-
-_VERSIONED = frozenset({"anthropic_messages", "openai_chat", "openai_responses", "openai_completions"})
-"""Endpoints whose paths begin with the version."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
 
 from contextkit.cache.usage import Usage, ttl_name
 from contextkit.ledger.calls import Record, Remark
@@ -449,10 +448,7 @@ class Gathering:
     def copied(self, also: Sequence[Callable[[AnalyzedCall], None]] = ()) -> Gathering:
         """Return another one with the same sums, that goes on by itself and shows its calls to `also` only."""
         ahead = Gathering(self.by, self._chosen, also)
-        reported: dict[int, Any] = {
-            id(miss): miss for miss in self._tally.summary().misses
-        }  # they never change, and may be many
-        ahead._tally = deepcopy(self._tally, reported)
+        ahead._tally = self._tally.copied()
         ahead._verdicts, ahead._sessions, ahead._changed = (
             dict(self._verdicts),
             dict(self._sessions),

@@ -11,16 +11,18 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from contextkit.report.contents import Contents
 from contextkit.terminal import echo, rich_console
 
 if TYPE_CHECKING:
-    from contextkit.report.live import LiveCalls
+    from rich.console import Console, RenderableType
+
+Seen = TypeVar("Seen")
+"""What was read."""
 
 EVERY = 1.0
 """Seconds between two looks."""
@@ -36,32 +38,36 @@ class _Ended(BaseException):
         self.number = number
 
 
-Seen = tuple[Contents, "LiveCalls"]
-"""The report as it stands, and the caches that are warm."""
-
-
-def follow(read: Callable[[], Seen], look: Callable[[], Hashable], wait: Callable[[float], None] = time.sleep) -> int:
+def follow(
+    read: Callable[[], Seen],
+    look: Callable[[], Hashable],
+    lines: Callable[[Seen, float], Mapping[Hashable, str]],
+    draw: Callable[[Seen, Console, float], RenderableType] | None = None,
+    wait: Callable[[float], None] = time.sleep,
+) -> int:
     """Draw what `read` gives each second, reading again whenever what `look` gives has changed, until Ctrl-C.
 
     Gives 0, or the number of the signal that ended it.
 
-    On a terminal one picture is redrawn in place; elsewhere each change is a line. SIGTERM and SIGHUP end it at once,
-    with the terminal as it was. Raises `BrokenPipeError` within a second where standard output is a pipe that nobody
-    reads any more: a session that no longer grows would write nothing, and so never learn of it.
+    On a terminal what `draw` makes of it at a second is redrawn in place; elsewhere, and without `draw`, each of its
+    `lines` (state → text) whose state is new is printed. SIGTERM and SIGHUP end it at once, with the terminal as it was. Raises
+    `BrokenPipeError` within a second where standard output is a pipe that nobody reads any more: a session that no
+    longer grows would write nothing, and so never learn of it.
     """
     from rich.live import Live
 
-    from contextkit.report.live import picture
-
-    console, printed = rich_console(), ""
+    console, printed = rich_console(), set[Hashable]()
     try:
         with _signals(), Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
-            for contents, calls in _looks(read, look, wait):
-                if console.is_terminal:
-                    live.update(picture(contents, calls, console, time.time()), refresh=True)
-                elif str(contents.summary) != printed:
-                    printed = str(contents.summary)
-                    echo(printed)
+            for seen in _looks(read, look, wait):
+                if draw is not None and console.is_terminal:
+                    live.update(draw(seen, console, time.time()), refresh=True)
+                    continue
+                texts = lines(seen, time.time())
+                for state, text in texts.items():
+                    if state not in printed:
+                        echo(text)
+                printed = set(texts)
     except KeyboardInterrupt:
         return 0
     except _Ended as ended:

@@ -1,24 +1,18 @@
-"""The caches of sessions that are running: how long each stays warm, and what it costs once it is cold.
+"""The caches of sessions that are running: how long each stays warm, what it costs once it is cold, the last calls.
 
-Takes judged calls one by one, gives the state of each lane and the last calls; draws them. A lifetime counts from the
-start of the call that wrote or read the entry. rich is imported when something is drawn.
+Takes judged calls one by one; draws them. rich is imported when something is drawn.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from contextkit import prices
-from contextkit.cache.usage import Usage
-from contextkit.errors import UnknownModel
-from contextkit.ledger.cold import at_risk_usd, n_left
 from contextkit.ledger.figures import Dollars, Share
 from contextkit.ledger.misses import AnalyzedCall
-from contextkit.models import Model, find_model, model_named
 from contextkit.report.contents import Contents, session_names
+from contextkit.report.status import WarmLane, countdown, warm_lane
 from contextkit.report.tables import FEW_COLUMNS, NARROW, Column, Table
 from contextkit.report.terminal import drawn, plain_cell
 
@@ -31,33 +25,6 @@ LANES, CALLS = 8, 8
 """Lanes and last calls that are drawn."""
 FORGOTTEN = 3600.0
 """Seconds after which a lane whose cache has run out is drawn no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class WarmLane:
-    """What the last billed call of a lane left in its cache."""
-
-    session: str
-    """Its session."""
-    agent: str
-    """Who makes its calls: `main`, a branch or a sub-agent."""
-    model: str
-    """The model of that call: another model has a cache of its own."""
-    at: float
-    """When the call started, seconds since 1970."""
-    n_tokens: int
-    """Tokens that the next call could read."""
-    ttl_seconds: int
-    """How long they stay, from `at` on: the longest lifetime that was written since the lane last lost its cache."""
-    is_ttl_recorded: bool
-    """Whether the bill names the lifetime; otherwise it is the model's default."""
-    cold_usd: float | None
-    """What the next call costs more once they are gone; None where the model has no price."""
-
-    @property
-    def expires_at(self) -> float:
-        """When they go, seconds since 1970."""
-        return self.at + self.ttl_seconds
 
 
 class LiveCalls:
@@ -75,7 +42,7 @@ class LiveCalls:
         if analyzed.usage is None:
             return  # it may or may not have kept the cache warm
         key = analyzed.call.session, analyzed.call.lane
-        self.lanes[key] = _warm(analyzed, self.lanes.get(key))
+        self.lanes[key] = warm_lane(analyzed, self.lanes.get(key))
         self.lanes.move_to_end(key)
         if len(self.lanes) > MOST_LANES:
             self.lanes.popitem(last=False)
@@ -85,32 +52,6 @@ class LiveCalls:
         ahead = LiveCalls()
         ahead.lanes, ahead.last = self.lanes.copy(), self.last.copy()
         return ahead
-
-
-def _warm(analyzed: AnalyzedCall, before: WarmLane | None) -> WarmLane:
-    call, usage = analyzed.call, analyzed.usage or Usage()
-    row = find_model(call.model) or model_named(call.model, call.provider)
-    lifetimes = [ttl for ttl, n_tokens in usage.writes or () if n_tokens]
-    is_lost = analyzed.miss is not None and analyzed.miss.is_loss
-    if before is not None and before.is_ttl_recorded and before.model == call.model and not is_lost:
-        lifetimes.append(before.ttl_seconds)
-    ttl, is_recorded = max(lifetimes, default=row.default_ttl_seconds), bool(lifetimes)
-    n_tokens = n_left(usage, row)
-    cold = _cold_usd(analyzed, n_tokens, row, ttl)
-    return WarmLane(call.session, analyzed.agent, call.model, call.at, n_tokens, ttl, is_recorded, cold)
-
-
-def _cold_usd(analyzed: AnalyzedCall, n_tokens: int, row: Model, ttl_seconds: int) -> float | None:
-    call = analyzed.call
-    try:
-        return at_risk_usd(
-            Usage(fresh=0, read=n_tokens, writes={}, output=0),
-            row,
-            ttl_seconds,
-            lambda usage: prices.cost_usd(call.provider, call.model, usage, call.at),
-        )
-    except UnknownModel:
-        return None
 
 
 def picture(contents: Contents, live: LiveCalls, console: Console, now: float) -> RenderableType:
@@ -134,20 +75,10 @@ def _lanes(lanes: list[WarmLane], names: dict[str, str], console: Console, now: 
         Column("agent", lambda lane: lane.agent, is_number=False, least=NARROW),
         Column("model", lambda lane: lane.model, is_number=False, least=NARROW),
         Column("cached", lambda lane: lane.n_tokens, least=FEW_COLUMNS),
-        Column("goes cold", lambda lane: _countdown(lane, now)),
+        Column("goes cold", lambda lane: countdown(lane.expires_at - now, is_recorded=lane.is_ttl_recorded)),
         Column("then costs", lambda lane: Dollars(lane.cold_usd)),
     )
     return drawn(Table("Warm caches", columns, lanes[:LANES]), console)
-
-
-def _countdown(lane: WarmLane, now: float) -> str:
-    """How long the entry stays, or that it has gone; `~` before a lifetime that no bill names."""
-    seconds = int(lane.expires_at - now)
-    if seconds <= 0:
-        return "cold"
-    hours, rest = divmod(seconds, 3600)
-    clock = f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
-    return clock if lane.is_ttl_recorded else f"~{clock}"
 
 
 def _calls(live: LiveCalls, names: dict[str, str], console: Console, now: float) -> RenderableType:

@@ -1,8 +1,5 @@
 """A provider that is not there: the real SDK clients against a reference cache, on loopback."""
 
-from __future__ import annotations
-
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,9 +9,9 @@ __all__ = ["LocalServer", "serve"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the server on first use: the proxy needs only parts of it."""
+    """Load the provider when it is asked for: the proxy uses parts of this package that are small."""
     if name not in __all__:
         raise AttributeError(f"module 'contextkit.server' has no attribute {name!r}")
-    value = getattr(import_module("contextkit.server.local"), name)
-    globals()[name] = value
-    return value
+    from contextkit.server import local
+
+    return getattr(local, name)

@@ -11,13 +11,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from traceback import format_tb
 from typing import Any
 
 from contextkit.cache.prefix_cache import Lease, PrefixCache
 from contextkit.cache.usage import Usage
 from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, UnreadableRequest
+from contextkit.errors import ContextKitError, NotSerialisable, UnknownModel, UnreadableRequest, trace_of
 from contextkit.ledger.calls import ModelCall
 from contextkit.prompt.normal_form import normal
 from contextkit.server.billing import Books, ReplySize
@@ -151,19 +150,6 @@ def failed(state: State, codec: Codec, fault: Exception) -> Outcome:
     what = str(fault) if isinstance(fault, ContextKitError) else type(fault).__name__
     refusal = codec.error(500, f"the local server could not answer: {what}; its log has the trace")
     return _json(state, codec, 500, codec.render_error(refusal), ("x-should-retry", "false"))
-
-
-def trace_of(fault: BaseException) -> str:
-    """Return where a fault came from, without its text, which may quote a prompt or a header.
-
-    An error of ours says what it says.
-
-    >>> trace_of(KeyError("what the user said"))
-    'KeyError'
-    """
-    kind, frames = type(fault).__name__, "".join(format_tb(fault.__traceback__))
-    what = f"{kind}: {fault}" if isinstance(fault, ContextKitError) else kind
-    return f"{what}\n{frames}".rstrip()
 
 
 def _json(state: State, codec: Codec, status: int, value: Json, *headers: tuple[str, str]) -> Outcome:

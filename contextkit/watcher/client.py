@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from secrets import token_hex
-from threading import Lock
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from typing import TypeVar
 
 from contextkit.canonical import canonical
 from contextkit.errors import UsageError
@@ -16,10 +13,10 @@ from contextkit.ledger.budget import Budget, check_budget
 from contextkit.ledger.transport import Watcher, attach, cloned, library_of
 from contextkit.lint.hazard import Hazard
 from contextkit.redact import credentials_of
-from contextkit.terminal import sanitize
-from contextkit.watcher.budget import BudgetedWatcher, BudgetGate, unpriced
+from contextkit.watcher.budget import BudgetedWatcher, BudgetGate
 from contextkit.watcher.guard import CallRecorder, Guard
-from contextkit.watcher.notify import Notifier, OnBreak, caller
+from contextkit.watcher.notify import Notifier, OnBreak
+from contextkit.watcher.sockets import watch_sockets
 
 Client = TypeVar("Client")
 _SDKS = ("anthropic", "openai")
@@ -46,7 +43,7 @@ def watch(
     afterwards, never raised. `record` names a ledger to which every call is appended with secrets redacted;
     `diagnostics=True` requests the provider's own diagnosis; `hazards` replaces the catalogue. A request that could cost
     more than `budget` has left raises `BudgetExceeded` and is not sent; each retry of the SDK counts. What may be billed and
-    cannot be priced (batches, web sockets, unknown endpoints) raises it too, unless `allow_unpriced`.
+    cannot be priced (batches, WebSockets of other APIs than Responses, unknown endpoints) raises it too, unless `allow_unpriced`.
 
     `client` itself is not changed; copies of the watched client (`with_options`, `copy`) are watched too. Raises
     `UsageError` for an unsupported client, `StorageError` where the ledger cannot be opened.
@@ -69,7 +66,7 @@ def watch(
     attach(http, watcher)
     watched: Client = client.copy(http_client=http)  # type: ignore[attr-defined]
     if sdk == "openai":
-        _watch_websockets(watched, is_refused=budget is not None and not allow_unpriced)
+        watch_sockets(watched, watcher, is_refused=budget is not None and not allow_unpriced)
     _warm_up(sdk)
     return watched
 
@@ -84,32 +81,6 @@ def _warm_up(sdk: str) -> None:
     if call is not None:
         call.ended(is_whole=False, error="aborted")
     credentials_of([(b"authorization", b"none")])
-
-
-def _watch_websockets(client: Any, *, is_refused: bool) -> None:
-    """Let `client` and its copies refuse a web socket, or warn once, at the line that connects, that it is not read.
-
-    The SDK prepares the options of every connection like those of a request, and copies a client by its class.
-    """
-    kind, warned = type(client), Lock()
-
-    def prepare_options(self: Any, options: Any) -> Any:
-        is_websocket = str(options.url).startswith(("ws:", "wss:"))
-        if is_websocket and is_refused:
-            raise unpriced("GET", urlsplit(str(options.url)).path, is_upgrade=True)
-        if is_websocket and warned.acquire(blocking=False):
-            text = (
-                "a web socket of a watched client is not read: no call in it is compared, recorded or counted against a "
-                "budget; responses.create(stream=True) is"
-            )
-            where = caller()
-            warnings.warn_explicit(
-                sanitize(text), UserWarning, where.file or "<unknown>", where.line, where.module or None
-            )
-        return kind._prepare_options(self, options)
-
-    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-    client.__class__ = type(kind.__name__, (kind,), {**names, "_prepare_options": prepare_options})
 
 
 def _sdk_of(client: object) -> str:

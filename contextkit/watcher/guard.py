@@ -308,7 +308,7 @@ class Guard:
             return 0, 0.0
         call = _call_of(wire, str(fields_of(body).get("model") or ""), "forecast", 1, at, names)
         verdict = self._judge.forecast(call, self._whole(body))
-        expired = [gap for gap in verdict.gaps if gap.cause == "ttl_expired"] if verdict else []
+        expired = [gap for gap in verdict.gaps if gap.cause in _PAUSES] if verdict else []
         if verdict is None or not expired:
             return 0, 0.0
         costs = gap_costs_usd(expired, verdict.quote, partial(list_cost_usd, call))
@@ -468,6 +468,8 @@ class Guard:
 
 _NOTHING_MARKED = "CKB01"
 """The hazard of a request without breakpoints."""
+_PAUSES = ("ttl_expired", "cold_start")
+"""Causes of a pause that outlived the cache: its own lifetime, or any that is sold."""
 _TURN = "/"
 """Divides the name of a conversation from the number of a call in it."""
 

@@ -356,3 +356,42 @@ def test_python_m_contextkit_is_the_command(tmp_path: Path) -> None:
         [sys.executable, "-m", "contextkit", "lint", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+EXTRAS = (
+    "starlette",
+    "uvicorn",
+    "uvloop",
+    "mcp",
+    "opentelemetry",
+    "bpe_openai",
+    "numpy",
+    "zstandard",
+    "brotli",
+    "pyarrow",
+)
+EXTRAS += ("fsspec", "boto3", "google.genai", "jinja2", "psycopg", "time_machine", "websockets")
+WATCHED = "import anthropic, contextkit; contextkit.watch(anthropic.Anthropic(api_key='k'))"
+PLAIN = [["run", "--", sys.executable, "-c", WATCHED], ["demo", "--turns", "6"]]
+PLAIN_TOO = [["report", "--example"], ["lint", "src"], ["statusline"], ["models", "gpt-6.1-sol"]]
+
+
+@pytest.mark.parametrize("args", cases(PLAIN, [*PLAIN, *PLAIN_TOO]), ids=lambda args: args[0])
+def test_a_plain_install_runs_what_people_start_with(args: list[str], tmp_path: Path) -> None:
+    missing = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS!r}))\n"
+    (tmp_path / "sitecustomize.py").write_text(missing)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "clean.py").write_text("x = 1\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]), "HOME": str(tmp_path)}
+    ended = subprocess.run(
+        [*COMMAND, *args],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        env=environment,
+        input="{}",
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "needs an extra" not in ended.stderr and "Traceback" not in ended.stderr

@@ -122,6 +122,7 @@ def exported(folder: Path, run: Run) -> None:
 
 
 PROXY = ("proxy", "--upstream", "http://127.0.0.1:9", "--port", "0", "--record", "@/calls.jsonl")
+STATUS_LINE = command("statusline", "--install", "--settings", "@/settings.json", "--yes")
 DATABASE = "sqlite:///@/logs.db?session=a"
 LOCK = "logs.db.40f89e395b66422f.lock"
 PLACES = {
@@ -154,6 +155,9 @@ PLACES = {
     "baseline": Place(
         "base.json", command("lint", "@/source.py", "--write-baseline", "@/base.json"), made("source.py", SOURCE)
     ),
+    "settings of Claude Code": Place("settings.json", STATUS_LINE),
+    "settings as they were": Place("settings.json.before-contextkit", STATUS_LINE, made("settings.json", "{}")),
+    "what is kept of an install": Place("settings.json.contextkit", STATUS_LINE),
     "prompt.lock": Place("prompt.lock", command("lock", "write", "--project", "@"), project),
 }
 
@@ -207,7 +211,10 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-WRITERS = ("log", "torn line of a ledger", "SQLite", "page of report", "ledger of report", "prompt.lock")
+WRITERS = (
+    *("log", "torn line of a ledger", "SQLite", "page of report", "ledger of report"),
+    *("settings of Claude Code", "prompt.lock"),
+)
 """A place for each way to write, on which every obstacle is put; on the others a link is."""
 PAIRS = [(name, obstacle) for name in PLACES for obstacle in (OBSTACLES if name in WRITERS else ["link"])]
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from itertools import pairwise
 
 import pytest
 
-from contextkit.report.follow import EVERY, SHARE, Seen, follow
-from contextkit.report.live import LiveCalls
-from tests.report.made_up import gathered, one_session
+from contextkit.report.follow import EVERY, SHARE, follow
 
 
 def test_each_growth_is_a_line_and_ctrl_c_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,14 +23,19 @@ def test_each_growth_is_a_line_and_ctrl_c_ends_it(capsys: pytest.CaptureFixture[
             raise KeyboardInterrupt from None
         return size
 
-    def read() -> Seen:
+    def read() -> int:
         reads.append(size)
-        return gathered(one_session(size))[0], LiveCalls()
+        return size
 
-    follow(read, look, lambda seconds: None)
+    def lines(seen: int, now: float) -> dict[Hashable, str]:
+        return {seen // 4: f"{seen} calls at {now}", "other": "other"}
+
+    assert follow(read, look, lines, wait=lambda seconds: None) == 0
     assert reads == [3, 5, 8]
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3 and all("read from cache" in line for line in lines)
+    printed = [line.partition(" at ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert printed == ["3 calls", "other", "5 calls", "8 calls"], (
+        "a line a state that is new, whatever the seconds left"
+    )
 
 
 def test_what_takes_long_to_read_is_looked_at_less_often() -> None:
@@ -44,10 +48,9 @@ def test_what_takes_long_to_read_is_looked_at_less_often() -> None:
             raise KeyboardInterrupt
         return len(at_look)
 
-    def read() -> Seen:
+    def read() -> None:
         time.sleep(0.5)
-        return gathered(iter(()))[0], LiveCalls()
 
-    follow(read, look, waited.append)
+    follow(read, look, lambda seen, now: {}, wait=waited.append)
     assert set(waited) == {EVERY} and at_look[:2] == [0, 1]
     assert all(behind - before >= 0.5 / SHARE for before, behind in pairwise(at_look[1:]))

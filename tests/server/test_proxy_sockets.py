@@ -155,7 +155,7 @@ def test_errors_have_their_status_and_the_socket_goes_on() -> None:
 
 
 @pytest.mark.parametrize("who", ["provider", "client"])
-def test_a_socket_that_breaks_off_breaks_off_for_the_other_end(who: str) -> None:
+def test_a_socket_that_breaks_off_breaks_off_for_the_other_end(who: str, caplog: pytest.LogCaptureFixture) -> None:
     left = threading.Event()
 
     def talk(wire: ServerConnection) -> None:
@@ -180,6 +180,7 @@ def test_a_socket_that_breaks_off_breaks_off_for_the_other_end(who: str) -> None
             wire.socket.close()
             assert left.wait(PATIENCE)
         assert observer.last().error == ("cut" if who == "provider" else "aborted")
+        assert not [record for record in caplog.records if record.name.startswith("contextkit")]
         assert observer.last().body.count(b"event: ") == 1
 
 

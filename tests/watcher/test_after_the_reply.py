@@ -1,4 +1,4 @@
-"""What is told after a reply has come never takes the reply away; a web socket, of which nothing is read, is told once."""
+"""What is told after a reply has come never takes the reply away."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import asyncio
 import logging
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import anthropic
-import openai
 import pytest
 
 from contextkit import watch
@@ -93,43 +91,3 @@ def test_a_filter_that_makes_errors_of_warnings_takes_no_reply_away(
         warnings.simplefilter("error")
         assert len(twice(server, "warn", whole)) == 2
     assert "prefix intact" in caplog.text
-
-
-# Web sockets
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "connect", [lambda client: client.responses.connect(), lambda client: client.realtime.connect(model="gpt-realtime")]
-)
-def test_a_web_socket_is_told_once_at_the_line_that_connects(connect: Any, server: LocalServer) -> None:
-    pytest.importorskip("websockets", reason="needs the package websockets")
-    with (
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as plain,
-        watch(plain) as client,
-        warnings.catch_warnings(record=True) as told,
-    ):
-        warnings.simplefilter("always")
-        for one in (client, client, client.with_options(timeout=5)):
-            with suppress(Exception), connect(one):  # the local provider refuses web sockets
-                pass
-        with suppress(Exception), connect(plain):
-            pass
-    unread = [one for one in told if "web socket" in str(one.message)]
-    assert [one.filename for one in unread] == [__file__]
-    assert "not read" in str(unread[0].message)
-
-
-def test_a_web_socket_of_an_async_client_is_told_too(server: LocalServer) -> None:
-    pytest.importorskip("websockets", reason="needs the package websockets")
-
-    async def run() -> None:
-        async with watch(openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)) as client:
-            for _ in range(2):
-                with suppress(openai.OpenAIError, OSError, ValueError):
-                    async with client.responses.connect():
-                        pass
-
-    with pytest.warns(UserWarning, match="web socket of a watched client is not read") as told, suppress(Exception):
-        asyncio.run(run())
-    assert len([one for one in told if "web socket" in str(one.message)]) == 1

@@ -1,0 +1,147 @@
+"""Several providers behind one port, and how programs are told to call it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h11
+import pytest
+
+from contextkit.errors import UsageError
+from contextkit.facts.load import built_in_table
+from contextkit.proxy.launch import Launch
+
+ORIGIN = "http://127.0.0.1:4711"
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket"}
+
+
+def chosen(launch: Launch, method: str, target: str, **headers: str) -> str:
+    """The address that a request goes to."""
+    named = {"Host": "127.0.0.1:4711", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    request = h11.Request(method=method, target=target, headers=list(named.items()))
+    upstream, path = launch.routes(None, 10.0).chosen(request)
+    return f"{upstream.url.removesuffix(upstream.prefix.decode())}{upstream.prefix.decode()}{path.decode()}"
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "headers", "address"),
+    [
+        ("POST", "/v1/messages?beta=true", {}, "https://api.anthropic.com/v1/messages?beta=true"),
+        ("POST", "/messages", {}, "https://api.anthropic.com/v1/messages"),  # AI SDK
+        ("POST", "/v1/messages/count_tokens", {}, "https://api.anthropic.com/v1/messages/count_tokens"),
+        ("GET", "/v1/models", {"anthropic_version": "2023-06-01"}, "https://api.anthropic.com/v1/models"),
+        ("HEAD", "/api/hello", {}, "https://api.anthropic.com/api/hello"),
+        ("POST", "/v1/responses", {}, "https://api.openai.com/v1/responses"),
+        ("POST", "/responses", {}, "https://api.openai.com/v1/responses"),
+        ("GET", "/v1/responses", UPGRADE, "https://api.openai.com/v1/responses"),
+        ("GET", "/v1/models", {}, "https://api.openai.com/v1/models"),
+        ("POST", "/v1/chat/completions", {}, "https://api.openai.com/v1/chat/completions"),
+        ("POST", "/v1/embeddings", {}, "https://api.openai.com/v1/embeddings"),
+        ("POST", "/v1/responses", {"chatgpt_account_id": "a"}, "https://chatgpt.com/backend-api/codex/responses"),
+        (
+            "GET",
+            "/v1/responses",
+            {**UPGRADE, "chatgpt_account_id": "a"},
+            "https://chatgpt.com/backend-api/codex/responses",
+        ),
+        ("POST", "/backend-api/codex/responses", {}, "https://chatgpt.com/backend-api/codex/responses"),
+        (
+            "POST",
+            "/v1beta/models/gemini-3-pro:generateContent",
+            {},
+            "https://generativelanguage.googleapis.com/v1beta/models/gemini-3-pro:generateContent",
+        ),
+        ("POST", "/api/v1/chat/completions", {}, "https://openrouter.ai/api/v1/chat/completions"),
+        ("POST", "/zen/v1/messages", {}, "https://opencode.ai/zen/v1/messages"),
+        ("GET", "/", {}, "https://api.anthropic.com/"),  # the program's own
+    ],
+)
+def test_path_and_headers_say_which_provider_is_meant(
+    method: str, target: str, headers: dict[str, str], address: str, tmp_path: Path
+) -> None:
+    assert chosen(Launch(["claude"], {}, tmp_path), method, target, **headers) == address
+
+
+def test_addresses_of_the_environment_come_first(tmp_path: Path) -> None:
+    environment = {
+        "ANTHROPIC_BASE_URL": "https://gateway.example/anthropic",
+        "OPENAI_BASE_URL": "https://openrouter.example/api/v1",
+        "GOOGLE_GEMINI_BASE_URL": "http://localhost:9",
+    }
+    launch = Launch(["python"], environment, tmp_path)
+    assert chosen(launch, "POST", "/v1/messages") == "https://gateway.example/anthropic/v1/messages"
+    assert chosen(launch, "POST", "/messages") == "https://gateway.example/anthropic/v1/messages"
+    assert chosen(launch, "POST", "/v1/chat/completions") == "https://openrouter.example/api/v1/chat/completions"
+    assert chosen(launch, "POST", "/v1beta/models/g:countTokens") == "http://localhost:9/v1beta/models/g:countTokens"
+    with_version = Launch(["python"], {"ANTHROPIC_BASE_URL": "https://gateway.example/v1"}, tmp_path)
+    assert chosen(with_version, "POST", "/v1/messages") == "https://gateway.example/v1/messages"
+    other = Launch(["python"], {"OPENAI_BASE_URL": "https://host.example/paas/v4"}, tmp_path)
+    assert chosen(other, "POST", "/v1/chat/completions") == "https://host.example/paas/v4/chat/completions"
+    with pytest.raises(UsageError, match="OPENAI_BASE_URL"):
+        Launch(["python"], {"OPENAI_BASE_URL": "ftp://host"}, tmp_path).routes(None, 10.0)
+
+
+def test_addresses_of_a_configuration_come_before_those(tmp_path: Path) -> None:
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"env": {"ANTHROPIC_BASE_URL": "https://ours.example"}}))
+    claude = Launch(["claude"], {"ANTHROPIC_BASE_URL": "https://other.example"}, tmp_path)
+    assert chosen(claude, "POST", "/v1/messages") == "https://ours.example/v1/messages"
+    assert claude.arguments(ORIGIN, tmp_path) == ["--settings", f'{{"env":{{"ANTHROPIC_BASE_URL":"{ORIGIN}"}}}}']
+    assert "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL" not in claude.variables(ORIGIN, tmp_path)
+    settings.write_text("{broken")
+    claude = Launch(["claude"], {}, tmp_path)
+    assert claude.arguments(ORIGIN, tmp_path) == []
+    assert claude.variables(ORIGIN, tmp_path)["_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"] == "1"
+
+    config = tmp_path / "codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('model_provider = "mine"\n[model_providers.mine]\nbase_url = "http://localhost:8000/v1"\n')
+    codex = Launch(["codex", "exec"], {"CODEX_HOME": str(config.parent)}, tmp_path)
+    assert chosen(codex, "POST", "/v1/responses") == "http://localhost:8000/v1/responses"
+    expected = ["-c", f'openai_base_url="{ORIGIN}/v1"', "-c", f'model_providers.mine.base_url="{ORIGIN}/v1"']
+    assert codex.arguments(ORIGIN, tmp_path) == expected
+    config.write_text('openai_base_url = "http://localhost:8000/v1"\n')
+    codex = Launch(["codex"], {"CODEX_HOME": str(config.parent)}, tmp_path)
+    assert chosen(codex, "POST", "/v1/responses") == "http://localhost:8000/v1/responses"
+    assert codex.arguments(ORIGIN, tmp_path) == expected[:2]
+
+
+def test_files_and_contents_are_made_for_clients_that_need_them(tmp_path: Path) -> None:
+    pi = Launch(["pi", "-p", "hi"], {}, tmp_path)
+    flag, file = pi.arguments(ORIGIN, tmp_path)
+    assert flag == "-e" and f'"{ORIGIN}" + path' in Path(file).read_text()
+    assert Launch(["pi", "list"], {}, tmp_path).arguments(ORIGIN, tmp_path) == []
+
+    own = {"provider": {"openai": {"options": {"timeout": 5}}}, "theme": "x"}
+    environment = {"OPENAI_API_KEY": "k", "OPENCODE_CONFIG_CONTENT": json.dumps(own)}
+    login = tmp_path / ".local" / "share" / "opencode" / "auth.json"
+    login.parent.mkdir(parents=True)
+    login.write_text('{"anthropic": {"type": "oauth"}}')
+    content = json.loads(
+        Launch(["opencode"], environment, tmp_path).variables(ORIGIN, tmp_path)["OPENCODE_CONFIG_CONTENT"]
+    )
+    assert content == {
+        "provider": {
+            "openai": {"options": {"timeout": 5, "baseURL": f"{ORIGIN}/v1"}},
+            "anthropic": {"options": {"baseURL": f"{ORIGIN}/v1"}},
+        },
+        "theme": "x",
+    }
+    gemini = Launch(["gemini"], {"GEMINI_API_KEY": "k"}, tmp_path).variables(ORIGIN, tmp_path)
+    defaults = json.loads(Path(gemini["GEMINI_CLI_SYSTEM_DEFAULTS_PATH"]).read_text())
+    assert defaults["security"]["auth"]["selectedType"] == "gemini-api-key"
+    assert "GEMINI_CLI_SYSTEM_DEFAULTS_PATH" not in Launch(["gemini"], {}, tmp_path).variables(ORIGIN, tmp_path)
+
+
+@pytest.mark.parametrize("row", built_in_table("clients.toml")["redirects"], ids=lambda row: row["name"])
+def test_every_row_redirects_and_says_how_it_is_known(row: dict[str, Any], tmp_path: Path) -> None:
+    environment = {one["key"]: "k" for one in row.get("providers", {}).values()}
+    launch = Launch([*row["commands"][:1]], environment, tmp_path)
+    said = [*launch.variables(ORIGIN, tmp_path).values(), *launch.arguments(ORIGIN, tmp_path)]
+    files = [file.read_text() for file in tmp_path.iterdir() if file.is_file()]
+    assert ORIGIN in " ".join([*said, *files]) and "{" + "origin" not in " ".join([*said, *files])
+    assert row["source"] and row["date"] and row["grade"] in ("measured", "documented", "assumed")
+    assert row["upstream"] in [one["name"] for one in built_in_table("clients.toml")["upstreams"]]
