@@ -130,11 +130,7 @@ def origin_form(target: bytes) -> bytes:
     return b"/" + rest.partition(b"/")[2] if is_absolute else target
 
 
-<<<<<<< HEAD
-@lru_cache(maxsize=2)
-=======
 @lru_cache(maxsize=4)
->>>>>>> main
 def _trust(ca: Path | None) -> ssl.SSLContext:
     """The system's certificates, those of certifi where it is there (Python on macOS has no others), and `ca`."""
     context = ssl.create_default_context()
@@ -173,15 +169,6 @@ class Route:
     def target(self, target: bytes) -> bytes:
         """Return what the provider is asked for: with the version of its API once, whether the client gave it or not."""
         if self.is_versioned:
-<<<<<<< HEAD
-            return bare
-        return _VERSION + bare if is_call and bare.startswith(_CALLED) else target
-
-
-_VERSION = b"/v1"
-_CALLED = (b"/messages", b"/chat/completions", b"/responses", b"/completions")
-"""What paths of model calls begin with behind the version; others stand below a path of the provider's own."""
-=======
             return target.removeprefix(_VERSION) if target.startswith(_VERSION + b"/") else target
         return _VERSION + target if target.startswith(_BARE) else target
 
@@ -189,7 +176,6 @@ _CALLED = (b"/messages", b"/chat/completions", b"/responses", b"/completions")
 _VERSION = b"/v1"
 _BARE = b"/messages"
 """What clients of Anthropic's ask for that want the version in the address (AI SDK)."""
->>>>>>> main
 
 
 class Routes:
