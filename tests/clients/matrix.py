@@ -22,6 +22,7 @@ puts the table into docs/reference/clients.md; without it, it is printed. Exits 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import re
@@ -516,66 +517,63 @@ class Trial:
     # Verdicts
 
     def _compare_verdicts(self) -> None:
-        recording, native = self._report(str(self._recording)), self._report("--since", "2d")
-        mine, theirs = map(self._verdicts, (recording, native))
-        hidden = any("was not recorded" in miss["where"] for miss in native[0].get("misses", ()))
-        is_alike = mine == theirs or (
-            hidden
-            and [cause for cause, _ in sorted(mine.elements())] == [cause for cause, _ in sorted(theirs.elements())]
-        )
-        calls = (
-            Counter(map(self._bill_line, self._calls(recording))),
-            Counter(map(self._bill_line, self._calls(native))),
-        )
+        recorded, logged = self._report(str(self._recording)), self._report("--since", "2d")
+        left = Counter(map(_bill_of_row, logged))
+        shared, only_recorded = [], []
+        for row in recorded:
+            is_logged = left[_bill_of_row(row)] > 0
+            left[_bill_of_row(row)] -= is_logged
+            (shared if is_logged else only_recorded).append(row)
+        mine, theirs = _verdicts(shared), _verdicts(logged)
         text = []
-        if missing := calls[1] - calls[0]:
-            text.append(f"{missing.total()} calls of the log are not recorded so")
-            self.result.details.append(f"log: only there {list(missing.elements())}")
-            self.result.details.append(f"log: only recorded {list((calls[0] - calls[1]).elements())}")
-        if not is_alike:
+        if missing := list(left.elements()):
+            text.append(f"{len(missing)} calls of the log are not recorded so")
+            self.result.details.append(f"log: only there {missing}")
+            self.result.details.append(f"log: only recorded {[_bill_of_row(row) for row in only_recorded]}")
+        has_prompts = not any("was not recorded" in row["where"] for row in logged)
+        if mine != theirs and (has_prompts or _causes(mine) != _causes(theirs)):
             text.append(f"verdicts differ: {_shown(mine - theirs)} recorded, {_shown(theirs - mine)} in the log")
-        left = (calls[0] - calls[1]).total()
-        note = f", {left} calls only recorded" if left else ""
-        if mine != theirs:
-            note = f" (log without prompts: {_shown(theirs)}){note}"
-        self.result.cells["log"] = "no: " + "; ".join(text) if text else f"yes, {_shown(mine)}{note}"
+        if text:
+            self.result.cells["log"] = f"no: {'; '.join(text)}"
+            return
+        notes = [] if mine == theirs else [f"log, which has no prompts: {_shown(theirs)}"]
+        if only_recorded:
+            notes.append(f"only recorded: {len(only_recorded)} calls, {_shown(_verdicts(only_recorded))}")
+        self.result.cells["log"] = "; ".join([f"yes, {_shown(mine)}", *notes])
 
-    def _report(self, *arguments: str) -> tuple[Any, list[str]]:
+    def _report(self, *arguments: str) -> list[dict[str, str]]:
+        """Return a row for each call of `contextkit report --csv`."""
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self._home),
             "PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT)),
         }
-        said = []
-        for form in ("--json", "--csv"):
-            command = [sys.executable, "-m", "contextkit.cli.main", "report", form, *arguments]
-            done = subprocess.run(
-                command, capture_output=True, text=True, env=environment, cwd=self._home, timeout=PATIENCE, check=False
-            )
-            said.append(done.stdout)
-            if done.returncode:
-                self.result.details.append(f"report {' '.join(arguments)}: {done.stderr[-300:]}")
-        return json.loads(said[0] or "{}"), said[1].splitlines()
-
-    @staticmethod
-    def _verdicts(report: tuple[Any, list[str]]) -> Counter[tuple[str, int]]:
-        return Counter((miss["cause"], miss["lost_tokens"]) for miss in report[0].get("misses", ()) if miss["is_loss"])
-
-    @staticmethod
-    def _calls(report: tuple[Any, list[str]]) -> list[dict[str, str]]:
-        import csv
-
-        return list(csv.DictReader(report[1]))
-
-    @staticmethod
-    def _bill_line(row: Mapping[str, str]) -> tuple[str, ...]:
-        return tuple(row.get(name, "") for name in _COLUMNS)
+        command = [sys.executable, "-m", "contextkit.cli.main", "report", "--csv", *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, cwd=self._home, timeout=PATIENCE, check=False
+        )
+        if done.returncode:
+            self.result.details.append(f"report {' '.join(arguments)}: {done.stderr[-300:]}")
+        return list(csv.DictReader(done.stdout.splitlines()))
 
 
-_COLUMNS = ("model", "fresh", "read", "write_5m", "write_1h", "output")
+Verdicts = Counter[tuple[str, int]]
+"""Cause and lost tokens of each loss."""
 
 
-def _shown(verdicts: Counter[tuple[str, int]]) -> str:
+def _verdicts(rows: Sequence[Mapping[str, str]]) -> Verdicts:
+    return Counter((row["cause"], int(row["lost_tokens"])) for row in rows if row["is_loss"] == "True")
+
+
+def _causes(verdicts: Verdicts) -> Counter[str]:
+    return Counter(cause for cause, _ in verdicts.elements())
+
+
+def _bill_of_row(row: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(row[name] for name in ("model", "fresh", "read", "write_5m", "write_1h", "output"))
+
+
+def _shown(verdicts: Verdicts) -> str:
     return ", ".join(f"{cause} {tokens:,}" for cause, tokens in sorted(verdicts.elements())) or "no loss"
 
 
