@@ -363,7 +363,7 @@ EXTRAS = (
     "uvicorn",
     "uvloop",
     "mcp",
-    "opentelemetry",
+    "opentelemetry.sdk",
     "bpe_openai",
     "numpy",
     "zstandard",
