@@ -6,9 +6,11 @@ Ends when its input does, so that whatever kills the proxy, the calls that had e
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from traceback import extract_tb
@@ -22,6 +24,9 @@ from contextkit.proxy.observer import Asked, Departed, Ended, Passed
 
 def main(path: str) -> None:
     """Analyse calls until standard input ends; `path` names the ledger, empty for none."""
+    # Standard error is the terminal, which may be that of another program.
+    logging.getLogger("contextkit").addHandler(_Logged())
+    warnings.showwarning = lambda message, *_, **__: _complain(str(message))
     analysis = CallAnalyzer(Journal(path) if path else None, _complain)
     _say(canonical({"ready": True}))
     acts: dict[type[Told], Callable[..., bytes | None]] = {
@@ -61,6 +66,14 @@ def _place(fault: BaseException) -> str:
 
 def _complain(text: str) -> None:
     _say(canonical({"trouble": text}))
+
+
+class _Logged(logging.Handler):
+    """Sends log records to the proxy."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send one."""
+        _complain(record.getMessage())
 
 
 if __name__ == "__main__":

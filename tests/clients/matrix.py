@@ -91,6 +91,8 @@ class Client:
     """Arguments of the tool that reads a page."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Files of the home folder."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables beside those of every client."""
     module: str = ""
     """Python package that the program needs, as it is imported, or package of Node."""
     distribution: str = ""
@@ -116,6 +118,17 @@ CLIENTS = (
         ("-p", "--continue", "{prompt}", "--model", "{model}", "--allowedTools", "Read"),
         tool="Read",
         look=_read("file_path"),
+        has_log=True,
+    ),
+    Client(
+        "Claude Code, as to Anthropic",
+        "claude",
+        "claude-sonnet-5-5",
+        ("-p", "{prompt}", "--model", "{model}", "--allowedTools", "Read"),
+        ("-p", "--continue", "{prompt}", "--model", "{model}", "--allowedTools", "Read"),
+        tool="Read",
+        look=_read("file_path"),
+        environment={"_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL": "1"},
         has_log=True,
     ),
     Client(
@@ -480,6 +493,7 @@ class Trial:
             "OPENAI_BASE_URL": f"{url}/v1",
             "GOOGLE_GEMINI_BASE_URL": url,
             "MSWEA_CONFIGURED": "true",
+            **self.client.environment,
         }
         with self._output.open("wb") as output:
             process = subprocess.Popen(
