@@ -44,7 +44,7 @@ class Options:
     stop_seconds: float
     queue_mb: int
     has_otel: bool
-    budget_usd: float | None
+    budget: float | None
     budget_tokens: int | None
     budget_per: str | None
     allow_unpriced: bool
@@ -96,7 +96,7 @@ DEFAULT_SECONDS = {"header": 30.0, "idle": 300.0, "connect": 10.0, "read": 900.0
     "--queue-mb", default=256, show_default=True, type=click.IntRange(1), help="What may wait for its analysis."
 )
 @click.option(
-    "--budget-usd",
+    "--budget",
     type=click.FloatRange(0.0),
     metavar="USD",
     help="Calls that could cost more than is left of so many dollars ask for less output, or are answered with 402.",
@@ -214,16 +214,16 @@ async def _serve(options: Options) -> None:
 
 def _budget(options: Options) -> Budget | None:
     """The budget that was asked for, with what the recording says was spent."""
-    if options.budget_usd is None and options.budget_tokens is None:
+    if options.budget is None and options.budget_tokens is None:
         if options.budget_per is not None or options.allow_unpriced:
             raise click.UsageError(
-                "--budget-per and --budget-allow-unpriced are of a budget: give --budget-usd or --budget-tokens, too"
+                "--budget-per and --budget-allow-unpriced are of a budget: give --budget or --budget-tokens, too"
             )
         return None
     from contextkit.ledger.budget import Budget
     from contextkit.ledger.ledger import Ledger
 
-    budget = Budget(usd=options.budget_usd, tokens=options.budget_tokens, per=options.budget_per or "session")  # type: ignore[arg-type]
+    budget = Budget(usd=options.budget, tokens=options.budget_tokens, per=options.budget_per or "session")  # type: ignore[arg-type]
     if options.record and Path(options.record).is_file():
         budget.restore(Ledger.read(options.record, on_corrupt=lambda error: None), "")
     return budget

@@ -307,13 +307,14 @@ class Session:
         if self._caps:
             lines.append(f"  {counted(len(self._caps), 'request')} with a lower output limit: {self._caps[0]}")
         if self._refusals:
-            lines.append(f"  {counted(len(self._refusals), 'request')} not sent: {self._refusals[-1]}")
+            why = self._refusals[-1].partition("; nothing was sent")[0]
+            lines.append(f"  {counted(len(self._refusals), 'request')} not sent: {why}")
         if self._errors:
             kinds = ", ".join(f"{kind} × {n}" for kind, n in self._errors.most_common(3))
             lines.append(f"  {counted(self._errors.total(), 'call')} failed: {kinds}")
         lines += [f"  {note}" for note, _ in self._notes.most_common(MOST_NOTES)]
         if not total["calls"]:
-            return ["contextkit: no call was recorded", *lines[1:], f"  {_NO_CALLS}"]
+            return ["contextkit: no call was recorded", *lines[1:], *([] if self._refusals else [f"  {_NO_CALLS}"])]
         return [*lines, "  contextkit report --last   for details"]
 
 

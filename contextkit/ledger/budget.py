@@ -443,7 +443,7 @@ class Budget:
             f"{_written(unit, limit)} per {self.per}: {written['spent']} are spent and {written['reserved']} reserved by calls in "
             f"flight, so that would be up to {written['would_be']}; nothing was sent"
         )
-        option = "--budget-usd" if unit == "usd" else "--budget-tokens"
+        option = "--budget" if unit == "usd" else "--budget-tokens"
         return BudgetExceeded(
             text,
             unit=unit,

@@ -35,7 +35,7 @@ MISTAKES = {
     "a command that is none": (["prox"], "Did you mean 'proxy'?"),
     "a period of no budget": (
         ["proxy", "--upstream", "http://127.0.0.1:9", "--budget-per", "day"],
-        "give --budget-usd or --budget-tokens",
+        "give --budget or --budget-tokens",
     ),
     "a pattern that names nothing": (["report", "*.har"], "*.har: no such file"),
     "a page that is no file": (["report", "session.jsonl", "--html", "-"], "--html writes a file, not standard output"),

@@ -120,7 +120,7 @@ def test_a_day_counts_what_was_recorded_and_a_session_does_not(tmp_path: Path) -
     with Ledger.open(path) as ledger:
         usage = Usage(100, 0, 0, 0, 5)
         ledger.append(ModelCall("a", "s", "main", time.time(), 1.0, 2.0, "anthropic", CLAUDE, None, usage, None, None))
-    fields = dict.fromkeys(Options.__dataclass_fields__, None) | {"record": str(path), "budget_usd": 1.0}
+    fields = dict.fromkeys(Options.__dataclass_fields__, None) | {"record": str(path), "budget": 1.0}
     spent = {per: _budget(Options(**{**fields, "budget_per": per})).spent.tokens for per in ("day", "session")}  # type: ignore[union-attr, arg-type]
     assert spent == {"day": 105, "session": 0}
 
