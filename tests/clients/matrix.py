@@ -16,7 +16,8 @@ interrupted  a new session; Ctrl-C while the provider waits
 
 After each the recording must hold what the provider billed, call by call, and `contextkit run` must exit as its program
 did. At the end the verdicts on the recording must be those on the client's own log, where contextkit reads one. `--write`
-puts the table into docs/reference/clients.md; without it, it is printed. Exits with 1 if anything differs.
+puts the rows of the clients that ran into docs/reference/clients.md; without it, they are printed. Exits with 1 if
+anything differs.
 """
 
 from __future__ import annotations
@@ -236,7 +237,7 @@ CLIENTS = (
     Client(
         "Pydantic AI (Google)",
         "pydantic_agent.py",
-        "google:gemini-3-flash-preview",
+        "google:gemini-3.1-pro-preview",
         (),
         module="pydantic_ai",
         endpoint="Gemini",
@@ -403,6 +404,7 @@ class Trial:
         look = self.provider.look
         is_one_process = not self.client.then and not self.client.first
         done = {"parts": [{"type": "text", "text": "Done."}]}
+        before = [look(6)] if self.client.tool else []
 
         def turns(name: str) -> None:
             if is_one_process:
@@ -427,12 +429,12 @@ class Trial:
             self._check(name, ["Read the last."], is_new=False)
 
         def cut(name: str) -> None:
-            self.provider.plan(look(6), look(7, fault={"kind": "cut", "after_parts": 1}))
+            self.provider.plan(*before, look(7, fault={"kind": "cut", "after_parts": 1}))
             self._check(name, ["Read the sixth and the seventh page."])
 
         def interrupted(name: str) -> None:
-            self.provider.plan(look(1), look(8, wait_seconds=20))
-            self._check(name, ["Read the first and the eighth page."], interrupt_at=2)
+            self.provider.plan(*before, look(8, wait_seconds=20))
+            self._check(name, ["Read the sixth and the eighth page."], interrupt_at=len(before) + 1)
 
         yield "turns", turns
         if self.client.then:
@@ -544,13 +546,13 @@ class Trial:
             text.append(f"{len(missing)} calls of the log are not recorded so")
             self.result.details.append(f"log: only there {missing}")
             self.result.details.append(f"log: only recorded {[_bill_of_row(row) for row in only_recorded]}")
-        has_prompts = not any("was not recorded" in row["where"] for row in logged)
+        has_prompts = not any(text in row["where"] for row in logged for text in _WITHOUT)
         if mine != theirs and (has_prompts or _causes(mine) != _causes(theirs)):
             text.append(f"verdicts differ: {_shown(mine - theirs)} recorded, {_shown(theirs - mine)} in the log")
         if text:
             self.result.cells["log"] = f"no: {'; '.join(text)}"
             return
-        notes = [] if mine == theirs else [f"log, which has no prompts: {_shown(theirs)}"]
+        notes = [] if mine == theirs else [f"log, without whole prompts: {_shown(theirs)}"]
         if only_recorded:
             notes.append(f"only recorded: {len(only_recorded)} calls, {_shown(_verdicts(only_recorded))}")
         self.result.cells["log"] = "; ".join([f"yes, {_shown(mine)}", *notes])
@@ -571,6 +573,8 @@ class Trial:
         return list(csv.DictReader(done.stdout.splitlines()))
 
 
+_WITHOUT = ("was not recorded", "not in the record")
+"""How a report says that a log has no prompts, or not all of them: what was cached is then an estimate."""
 Verdicts = Counter[tuple[str, int]]
 """Cause and lost tokens of each loss."""
 
@@ -638,29 +642,50 @@ def found(
     return [program], version[0] if version else "?"
 
 
-def table(results: Sequence[Result]) -> str:
-    """Return the page of the results."""
-    columns = ("turns", "resumed", "evicted", "cut", "interrupted", "log")
-    titles = ("turns", "resumed", "cache evicted", "cut response", "Ctrl-C", "verdicts = own log")
-    lines = [
-        "| client | version | endpoint | " + " | ".join(titles) + " |",
-        "|---|---|---|" + "---|" * len(titles),
+COLUMNS = {
+    "turns": "turns",
+    "resumed": "resumed",
+    "evicted": "cache evicted",
+    "cut": "cut response",
+    "interrupted": "Ctrl-C",
+    "log": "verdicts, as in its own log",
+}
+"""Step → title of its column."""
+
+
+def row_of(result: Result) -> str:
+    """Return a line of the table."""
+    cells = [result.cells.get(name, "–").removeprefix("yes, ").replace("|", "\\|") for name in COLUMNS]
+    told = [result.client.name, result.version, result.client.endpoint, time.strftime("%Y-%m-%d"), *cells]
+    return f"| {' | '.join(told)} |"
+
+
+def page(rows: Mapping[str, str]) -> str:
+    """Return the page with the rows of clients, by name."""
+    titles = ["client", "version", "endpoint", "tried on", *COLUMNS.values()]
+    table = [
+        f"| {' | '.join(titles)} |",
+        "|---" * len(titles) + "|",
+        *(rows[one.name] for one in CLIENTS if one.name in rows),
     ]
-    for result in results:
-        cells = [result.cells.get(name, "–").replace("|", "\\|") for name in columns]
-        client = result.client
-        lines.append(f"| {client.name} | {result.version} | {client.endpoint} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join([HEAD, *table, ""])
+
+
+def rows_of(text: str) -> dict[str, str]:
+    """Return the rows of a page, by name."""
+    return {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("| ")}
 
 
 HEAD = """# Clients that `contextkit run` was tried with
 
-Each client was started by [`contextkit run`](cli.md) against the [local provider](../guides/local-provider.md) by
-`tests/clients/matrix.py`, on {day}. "yes" means that the recording equals the provider's bills, call by call and token
-by token, and that the exit code is the client's. A resumed session runs in a second process; a cut response ends in
-mid-stream; Ctrl-C comes while the provider waits. The last column says whether `contextkit report` gives the same
-verdicts for the recording and for the client's own log, and which.
+`tests/clients/matrix.py` starts each client with [`contextkit run`](cli.md), the [local provider](../guides/local-provider.md) in place of
+its own, and compares: after every step the recording equals the provider's bills, call by call and token by token, and the exit code is the
+client's. Where something differed, the cell begins with "no".
 
+A resumed session runs in a second process; before "cache evicted", which resumes it again, the provider forgets what it had cached; a cut
+response ends in mid-stream; Ctrl-C comes while the provider waits. "Without a bill" are calls whose response ended before it said what was
+billed. The last column has the losses that `contextkit report` finds both in the recording and in the client's own log; "only recorded"
+are calls that the log leaves out: titles, warm-ups, what was cut.
 """
 
 
@@ -701,11 +726,11 @@ def main() -> int:
         else:
             shutil.rmtree(folder, ignore_errors=True)
         results.append(result)
-    text = table(results)
-    if options.write:
-        PAGE.write_text(HEAD.format(day=time.strftime("%Y-%m-%d")) + text + "\n")
-    else:
-        print(text)
+        if options.write:
+            before = rows_of(PAGE.read_text()) if PAGE.exists() else {}
+            PAGE.write_text(page({**before, client.name: row_of(result)}))
+    if not options.write:
+        print(page({result.client.name: row_of(result) for result in results}))
     return 0 if all(result.is_good for result in results) else 1
 
 
