@@ -704,7 +704,7 @@ def main() -> int:
     path = os.environ["PATH"] if node_modules is None else f"{node_modules / '.bin'}:{os.environ['PATH']}"
     results = []
     for client in CLIENTS:
-        if options.only and not any(only.lower() in client.name.lower() for only in options.only):
+        if options.only and not client.name.lower().startswith(tuple(map(str.lower, options.only))):
             continue
         there = found(client, pythons, node_modules, path)
         if there is None:
