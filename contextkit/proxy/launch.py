@@ -86,7 +86,7 @@ class Launch:
         url, named = self._environment[variable] if variable else row["url"], variable
         configured = self._configured.get(row["name"])
         if configured and not (variable and self.row.get("is_environment_first")):
-            url, named = configured[1], f"the configuration of {self.row['name']}:"
+            url, named = configured[1], f"the configuration of {(*self._command, 'the program')[0]}:"
         upstream = Upstream(url.rstrip("/").removesuffix(row.get("ending", "")), ca, connect_seconds, named)
         is_versioned = row.get("is_versioned", False) or urlsplit(upstream.url).path.endswith("/v1")
         headers = frozenset(name.encode() for name in row.get("headers", ()))
