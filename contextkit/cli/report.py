@@ -78,6 +78,8 @@ else:
 EXAMPLE = Path(__file__).parents[1] / "report" / "example.jsonl"
 """Three made-up conversations (`docs/figures/example_session.py`)."""
 _LAST_TITLE = "the session that ended last"
+_LINGERS = 60.0
+"""Seconds in which a program may go on writing its own log after `contextkit run` has ended."""
 EXAMPLE_TITLE = "example: three made-up conversations with claude-sonnet-5-5"
 GROUPINGS = ("day", "session", "model", "agent", "project")
 """What calls can be grouped by."""
@@ -300,8 +302,9 @@ def _last_session(paths: tuple[str, ...], options: Options) -> tuple[tuple[str, 
     runs = [] if paths else run_files()
     if runs:
         others, _ = log_files(options.since, Faults())
-        newest = max((*others, *runs), key=lambda file: _status(file) or (0.0, 0))
-        if newest in runs:
+        written = {file: (_status(file) or (0.0, 0))[0] for file in (*others, *runs)}
+        newest = max(runs, key=written.__getitem__)
+        if written[newest] >= max(written.values()) - _LINGERS:
             return (newest,), options
     files, _ = files_to_read(paths, options.since, Faults())
     written = {file: status[0] for file in files if (status := _status(file))}
@@ -510,11 +513,13 @@ def _no_logs(since: float | None, n_older: int) -> click.UsageError:
         "no session log was found on this machine",
         [
             "Name your own file: contextkit report FILE",
+            "Record one: contextkit run -- claude",
             "See a recording that comes with contextkit: contextkit report --example",
             "Looked for:",
             *(
                 f"  {program}: {', '.join(found)} (another folder: {' or '.join(dict.fromkeys(variables[program]))})"
                 for program, found in patterns.items()
+                if variables[program]
             ),
         ],
     )

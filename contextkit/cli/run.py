@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -25,6 +26,7 @@ import click
 from contextkit.cli.proxy import REPAIR_HELP, repair_names
 from contextkit.importers.places import runs_folder, short_path
 from contextkit.ledger.figures import Dollars, Share, counted, dollars
+from contextkit.proxy.repairs.splices import CAPPED
 from contextkit.terminal import echo, echo_error, sanitize
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 NOT_FOUND, NOT_STARTED = 127, 126
 """Exit codes of a command that is not there, and of one that cannot be started, as a shell gives them."""
-MOST_LOSSES, MOST_NOTES = 3, 3
+MOST_LOSSES, MOST_NOTES = 3, 1
 """Causes, and other remarks, that are named at the end."""
 
 
@@ -108,9 +110,7 @@ def command(command: tuple[str, ...], record: Path | None, repairs: str, **optio
     named = repair_names(repairs)
     client = row_of(command[0])["name"] if command else row_of("")["name"]
     settings = Options(command, record or _new_recording(client), repairs=named, **options)
-    # Ctrl-C is the program's; the default handling of a signal would not be handed on to it
-    with suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGINT, _left_to_the_program)
+    _fill_standard_streams()
     loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
     with asyncio.Runner(loop_factory=loop) as runner:
         code = runner.run(_run(settings))
@@ -121,8 +121,14 @@ def command(command: tuple[str, ...], record: Path | None, repairs: str, **optio
     raise click.exceptions.Exit(code)
 
 
-def _left_to_the_program(number: int, frame: object) -> None:
-    return None
+def _fill_standard_streams() -> None:
+    """Put the null device where standard input, output or error is closed: else a connection of ours gets its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.set_inheritable(null, True)
 
 
 def private_folder() -> Path:
@@ -141,6 +147,8 @@ def _new_recording(client: str) -> Path:
 
 
 async def _run(options: Options) -> int:
+    ended_by = list[int]()
+    _take_signals(_ending(ended_by))  # until the program is there
     from contextkit.proxy.analysis import Watcher
     from contextkit.proxy.cold import ColdGate
     from contextkit.proxy.journal import Journal
@@ -160,7 +168,13 @@ async def _run(options: Options) -> int:
     Journal(options.record).close()  # what is wrong with it is said before anything starts
     session = Session(options.record)
     logging.getLogger("contextkit").addHandler(_Noted(session))
-    watcher = await Watcher.start(str(options.record), session.take)
+    try:
+        watcher = await Watcher.start(str(options.record), session.take)
+    except asyncio.CancelledError:
+        if is_new:
+            options.record.unlink(missing_ok=True)
+        return 128 + ended_by[0]
+    gone = asyncio.create_task(watcher.gone())
     proxy = Proxy(
         upstreams,
         observer=watcher,
@@ -176,45 +190,67 @@ async def _run(options: Options) -> int:
         await proxy.start(port=options.port)
         variables, arguments = launch.variables(proxy.url, folder), launch.arguments(proxy.url, folder)
         if program is None or options.is_printed:
-            _print_environment(variables, arguments)
+            _print_environment(options.command[0] if options.command else "…", variables, arguments)
             code = await _interrupted()
         else:
             code = await _program([program, *arguments, *options.command[1:]], variables)
+    except asyncio.CancelledError:
+        code = 128 + ended_by[0]
     finally:
         await proxy.stop()
+        if gone.done():
+            session.take({"trouble": f"the process that records ended before its time, with {gone.result()}"})
         if n_lost := await watcher.close():
-            session.take({"trouble": f"{n_lost} calls were not confirmed as recorded"})
-        if is_new and not session.has_calls:
+            session.take({"trouble": f"{n_lost} call{'s were' if n_lost > 1 else ' was'} not confirmed as recorded"})
+        if is_new and not session.has_calls and not n_lost:
             options.record.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
-    for line in session.lines():
-        echo_error(sanitize(line))
+    with suppress(OSError):  # nobody reads it: the exit code is still the program's
+        for line in session.lines():
+            echo_error(sanitize(line))
     return code
 
 
 async def _program(command: list[str], variables: Mapping[str, str]) -> int:
-    """Run a program with this terminal until it ends; give its exit code, as a shell does for one that a signal ended."""
+    """Run a program with this terminal until it ends; give its exit code, as a shell does for one that a signal ended.
+
+    It gets the signals that are ignored and the files that are open here, as it would without us.
+    """
     try:
-        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **variables})
+        process = subprocess.Popen(command, env={**os.environ, **variables}, close_fds=False)  # noqa: ASYNC220, S603 - what was asked for
     except OSError as fault:
         echo_error(f"contextkit: {command[0]}: cannot be started ({fault.strerror or fault})")
         return NOT_STARTED
-    _hand_on(process.send_signal)
-    code = await process.wait()
+
+    def handed_on(number: int) -> None:
+        if number != signal.SIGINT:  # the terminal sends it to both
+            process.send_signal(number)
+
+    _take_signals(handed_on)
+    code = await asyncio.to_thread(process.wait)
     return code if code >= 0 else 128 - code
 
 
-def _hand_on(send: Callable[[int], None]) -> None:
-    """Hand the signals on that end a program and do not come from the terminal, which sends them to both."""
-    loop = asyncio.get_running_loop()
+def _ending(ended_by: list[int]) -> Callable[[int], None]:
+    """Return what ends the current task at a signal, which it then finds in the list."""
+    task = asyncio.current_task()
 
-    def handed_on(number: int) -> None:
-        with suppress(ProcessLookupError):
-            send(number)
+    def ended(number: int) -> None:
+        ended_by.append(number)
+        if task is not None:
+            task.cancel()
 
-    for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
-        if hasattr(signal, name) and os.name != "nt":
-            loop.add_signal_handler(getattr(signal, name), handed_on, getattr(signal, name))
+    return ended
+
+
+def _take_signals(take: Callable[[int], None]) -> None:
+    """Call `take` for signals that end a program, from now on; not for one that is ignored here, as under `nohup`."""
+    if os.name == "nt":
+        signal.signal(signal.SIGINT, lambda number, frame: None)  # the console sends it to both
+        return
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, take, number)
 
 
 async def _interrupted() -> int:
@@ -229,12 +265,12 @@ async def _interrupted() -> int:
     return 130
 
 
-def _print_environment(variables: Mapping[str, str], arguments: list[str]) -> None:
+def _print_environment(name: str, variables: Mapping[str, str], arguments: list[str]) -> None:
     """Print what a shell sets the variables with."""
     for name, value in variables.items():
         echo(f'set "{name}={value}"' if os.name == "nt" else f"export {name}={shlex.quote(value)}")
     if arguments:
-        echo(f"# arguments: {shlex.join(arguments)}")
+        echo(f"# start it as: {shlex.join([name, *arguments])}")
     echo("# recording until Ctrl-C")
     sys.stdout.flush()
 
@@ -270,6 +306,8 @@ class Session:
         self._errors: Counter[str] = Counter()
         self._refusals: list[str] = []
         self._caps: list[str] = []
+        self._repairs: Counter[str] = Counter()
+        self._n_repaired = 0
         self._notes: Counter[str] = Counter()
 
     def take(self, report: Json) -> None:
@@ -286,20 +324,23 @@ class Session:
             self._notes[report["trouble"]] += 1
         elif "call" in report:
             self.has_calls = True
+            repairs = [name for name in report["repairs"] if name != CAPPED]
+            self._repairs.update(repairs)
+            self._n_repaired += bool(repairs)
             if error := report["call"]["error"]:
                 self._errors[f"{error} at {report['call']['host']}" if error in UNANSWERED else error] += 1
 
     def lines(self) -> list[str]:
         """Say in at most ten lines what the session came to."""
+        notes = [f"  {note}" for note, _ in self._notes.most_common(MOST_NOTES)]
         if self._summary is None:
-            return [f"contextkit: recorded in {self._record}"]
+            return [f"contextkit: recorded in {self._record}", *notes]
         total, losses = self._summary["summary"]["total"], _losses(self._summary["summary"]["misses"])
         rate, cost = total["hit_rate"], Dollars(total["cost_usd"], total["cost_is_lower_bound"])
         facts = [
             counted(total["calls"], "call"),
             *([str(cost)] if cost.value is not None else ["price unknown"] if total["calls"] else []),
             *([f"{Share(rate).spaced} read from cache"] if rate is not None else []),
-            f"recorded in {self._record}",
         ]
         lines = [f"contextkit: {' · '.join(facts)}", *losses[:MOST_LOSSES]]
         if len(losses) > MOST_LOSSES:
@@ -312,13 +353,16 @@ class Session:
         if self._errors:
             kinds = ", ".join(f"{kind} × {n}" for kind, n in self._errors.most_common(3))
             lines.append(f"  {counted(self._errors.total(), 'call')} failed: {kinds}")
-        lines += [f"  {note}" for note, _ in self._notes.most_common(MOST_NOTES)]
+        lines += notes
         if not total["calls"]:
             return ["contextkit: no call was recorded", *lines[1:], *([] if self._refusals else [f"  {_NO_CALLS}"])]
-        return [*lines, "  contextkit report --last   for details"]
+        if self._repairs:
+            kinds = ", ".join(f"{name} × {n}" for name, n in self._repairs.most_common())
+            lines.append(f"  {counted(self._n_repaired, 'request')} repaired: {kinds}")
+        return [*lines, f"  contextkit report {self._record}   for details"]
 
 
-_NO_CALLS = "none came through: a settings file or a login may name another address; `contextkit run --help` says which are read"
+_NO_CALLS = "if it made some, its settings or its login name another address (docs/guides/run.md lists which are read)"
 
 
 def _losses(misses: list[Json]) -> list[str]:
@@ -335,5 +379,6 @@ def _losses(misses: list[Json]) -> list[str]:
         dearest = max(lost, key=lambda miss: miss["lost_tokens"])
         where = f" ({dearest['where']})" if dearest["where"] else ""
         n = f"{len(lost)} miss{'es' * (len(lost) > 1)}"
-        told.append((usd or 0.0, tokens, f"  {n}, {amount}: {cause} at call {dearest['index'] + 1}{where}"))
+        at = f"{', the dearest' * (len(lost) > 1)} at call {dearest['index'] + 1}"
+        told.append((usd or 0.0, tokens, f"  {n}, {amount}: {cause}{at}{where}"))
     return [line for _, _, line in sorted(told, reverse=True)]

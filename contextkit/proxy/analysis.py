@@ -84,7 +84,14 @@ class Watcher:
             limit=_LINE_BYTES,
             **_OWN_GROUP,
         )
-        if process.stdout is None or not await process.stdout.readline():
+        try:
+            is_ready = process.stdout is not None and await process.stdout.readline()
+        except asyncio.CancelledError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise
+        if not is_ready:
             raise StorageError("the process that records and judges did not start: see what it said above")
         _widen(process)
         return cls(process, take, queue_bytes)
@@ -149,7 +156,7 @@ class Watcher:
             self._writing.cancel()
             await asyncio.gather(self._reading, self._writing, return_exceptions=True)
         await self._process.wait()  # the event loop must not close before it has collected its child
-        return 0 if is_over else self._n_open
+        return 0 if is_over and self._process.returncode == 0 else self._n_open
 
     async def _is_over(self, seconds: float) -> bool:
         """Wait until the process has closed its output and exited."""

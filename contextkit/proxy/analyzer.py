@@ -24,9 +24,10 @@ from contextkit.proxy.observer import Asked, Departed, Ended, Passed
 
 def main(path: str) -> None:
     """Analyse calls until standard input ends; `path` names the ledger, empty for none."""
-    # Standard error is the terminal, which may be that of another program.
-    logging.getLogger("contextkit").addHandler(_Logged())
-    warnings.showwarning = lambda message, *_, **__: _complain(str(message))
+    logging.getLogger("contextkit").addHandler(_Told())
+    warnings.showwarning = lambda message, *_, **__: _complain(
+        str(message)
+    )  # not on the terminal, which is another program's
     analysis = CallAnalyzer(Journal(path) if path else None, _complain)
     _say(canonical({"ready": True}))
     acts: dict[type[Told], Callable[..., bytes | None]] = {
@@ -49,6 +50,14 @@ def main(path: str) -> None:
         _say(line)
 
 
+class _Told(logging.Handler):
+    """Hands log lines to the proxy: the terminal may be another program's."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say the first line."""
+        _complain(record.getMessage().partition("\n")[0])
+
+
 def _say(line: bytes) -> None:
     """A line for the proxy; once it is gone for nobody, and recording goes on."""
     try:
@@ -66,14 +75,6 @@ def _place(fault: BaseException) -> str:
 
 def _complain(text: str) -> None:
     _say(canonical({"trouble": text}))
-
-
-class _Logged(logging.Handler):
-    """Sends log records to the proxy."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Send one."""
-        _complain(record.getMessage())
 
 
 if __name__ == "__main__":

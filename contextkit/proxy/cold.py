@@ -14,8 +14,6 @@ from contextkit.ledger.figures import dollars
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.proxy.observer import Asked, Departed
 
-SHORT_SECONDS = 240.0
-"""After a shorter pause no cache has expired: the shortest lifetime of any provider is 5 minutes."""
 GRACE_SECONDS = 300.0
 """How long requests of a conversation pass after one was held back."""
 
@@ -30,17 +28,15 @@ class ColdGate:
     def __init__(self, forecast: Callable[[Asked], Awaitable[Json | None]], least_usd: float) -> None:
         """`forecast` gives what a request would pay again, in tokens and dollars; less than `least_usd` passes."""
         self._forecast, self._least_usd = forecast, least_usd
-        self._last: dict[str, float] = {}
+        self._seen: set[str] = set()
         self._held: dict[str, float] = {}
 
     async def check(self, call: Departed) -> None:
         """Let a request pass that is about to depart. Raises `ExpiredCache`."""
         names = ClientNames(*call.names) if call.names else NO_NAMES
         key = f"{names.session} {names.agent}" if names.session else ""
-        before, self._last[key] = self._last.get(key), call.at
-        if before is None or call.at - self._held.get(key, 0.0) < GRACE_SECONDS:
-            return  # it begins, and shares no more than its head with others
-        if key and call.at - before < SHORT_SECONDS:
+        if key not in self._seen or call.at - self._held.get(key, 0.0) < GRACE_SECONDS:
+            self._seen.add(key)  # it begins, and shares no more than its head with others
             return
         said = await self._forecast(Asked(*astuple(call)))
         if said is None or not said["tokens"] or (said["usd"] is not None and said["usd"] < self._least_usd):

@@ -130,12 +130,14 @@ class Launch:
         chosen = {name: one for name, one in providers.items() if self._environment.get(one["key"]) or name in there}
         if not chosen:
             return ""
-        own = _object(self._environment.get(variable, "").encode() or b"{}")
-        if own is None:
-            return ""
-        listed = own.setdefault("provider", {})
+        own = _object(self._environment.get(variable, "").encode("utf-8", "surrogateescape") or b"{}")
         for name, one in chosen.items():
-            listed.setdefault(name, {}).setdefault("options", {})["baseURL"] = one["url"]
+            fields: Json = own
+            for key in ("provider", name, "options"):
+                fields = fields.setdefault(key, {}) if isinstance(fields, dict) else None
+            if not isinstance(fields, dict):
+                return ""  # no configuration: the program says so itself
+            fields["baseURL"] = one["url"]
         return json.dumps(own)
 
     def _read(self, paths: Sequence[str]) -> Iterator[dict[str, Json]]:

@@ -10,7 +10,7 @@ on; other extensions are not offered to the provider.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from wsproto.connection import Connection, ConnectionState, ConnectionType
@@ -36,6 +36,8 @@ from contextkit.proxy.links import Headers, Link, value_of
 
 REFUSED = 402
 """Status in the error event of a request that a budget has no room for, as over HTTP."""
+_PIECE_BYTES = 1 << 14
+"""Of what came, so much is read before its size is looked at: compressed data may be a thousand times as long."""
 _MOST_WAITING = 8
 """Messages of a client that may wait before its connection is read no further."""
 EVENTS: Headers = [(b"content-type", b"text/event-stream")]
@@ -69,6 +71,14 @@ def _agreed(headers: Headers) -> list[Any]:
     except ValueError:
         raise ConnectionResetError("the provider agreed to a compression that was not offered") from None
     return [deflate]
+
+
+def _pieces(connection: Connection, data: bytes) -> Iterator[Event]:
+    """Read frames a piece at a time."""
+    for at in range(0, len(data), _PIECE_BYTES):
+        if connection.state is not ConnectionState.CLOSED:
+            connection.receive_data(data[at : at + _PIECE_BYTES])
+            yield from connection.events()
 
 
 class SocketRelay:
@@ -121,10 +131,7 @@ class SocketRelay:
             forwarding.cancel()
             for account in self._requests.unanswered():
                 account.end(error)
-            if (
-                not self._client.is_lost
-            ):  # a close that was begun is sent; without one the other side sees a broken link
-                (self._client.reset if self._near.state is ConnectionState.OPEN else self._client.close)()
+            self._client.close()  # what came is sent; without a close frame the client knows that the rest is missing
 
     # From the client
     # ---------------------------------------------------------------------------------------------------------
@@ -166,6 +173,10 @@ class SocketRelay:
             self._on_report({"refused": {"path": self._path, "text": text}})
             error = {"type": "invalid_request_error", "code": code, "message": f"contextkit proxy: {text}"}
             self._send(self._near, TextMessage(error_message(stream, REFUSED, error).decode()))
+            await self._client.room()
+            return
+        if self._far.state is not ConnectionState.OPEN:  # closed while a budget was asked: it does not leave
+            account.end("cut")
             return
         self._requests.sent(stream, account)
         account.sent(len(sent))
@@ -208,15 +219,15 @@ class SocketRelay:
         """Read frames; a message is given once it is whole."""
         if connection.state is ConnectionState.CLOSED:
             return []
-        connection.receive_data(data)
         parts, found = self._parts[connection], list[Event]()
-        for event in connection.events():
+        for event in _pieces(connection, data):
             if not isinstance(event, Message):
                 found.append(event)
                 continue
             parts.append(event.data)
             self._n_parts[connection] += len(event.data)
             if self._n_parts[connection] > MOST_BYTES:
+                parts.clear()
                 text = f"a message of more than {MOST_BYTES:,} bytes"
                 return [*found, CloseConnection(CloseReason.MESSAGE_TOO_BIG, text)]
             if event.message_finished:
@@ -241,6 +252,7 @@ class SocketRelay:
             other = self._far if connection is self._near else self._near
             if other.state is ConnectionState.OPEN:
                 self._send(other, event)  # broke the protocol: it is told so, and answered no more
+                self._close()
             if connection.state is ConnectionState.CLOSED:
                 self._close()
 

@@ -75,8 +75,11 @@ class Upstream:
         """As given."""
         self.shown = redact_path(self.url)
         """As it may be shown: a path may hold a key."""
-        self.host = parts.netloc.encode("idna" if not parts.netloc.isascii() else "ascii")
-        """What requests name as their host."""
+        try:
+            self.host = parts.netloc.encode("idna" if not parts.netloc.isascii() else "ascii")
+            """What requests name as their host."""
+        except UnicodeError:
+            raise UsageError(f"{named} {redact_path(url)!r}: no host can have this name") from None
         self.prefix = parts.path.rstrip("/").encode()
         """What stands before every path."""
         self._idle: deque[tuple[Link, float]] = deque()
@@ -163,8 +166,10 @@ class Route:
     def takes(self, request: h11.Request, target: bytes) -> bool:
         """Return whether a request is for this provider."""
         method = "POST" if asks_for_websocket(request.headers) else request.method.decode("ascii")
-        has_header = any(name in self.headers for name, _ in request.headers)
-        return has_header or wire_of(method, target.decode("latin-1")) in self.wires or target.startswith(self.paths)
+        wire = wire_of(method, target.decode("latin-1"))
+        if wire and self.wires:  # a header of the same name may be a key for somebody else
+            return wire in self.wires or target.startswith(self.paths)
+        return any(name in self.headers for name, _ in request.headers) or target.startswith(self.paths)
 
     def target(self, target: bytes) -> bytes:
         """Return what the provider is asked for: with the version of its API once, whether the client gave it or not."""

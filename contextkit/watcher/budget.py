@@ -165,6 +165,8 @@ class BudgetGate:
             claimed = self._budget.claim(planned)  # a context has set it aside, and charges it
             if claimed is not None:
                 return Claimed(self, claimed, wire)
+            if self._budget.usd is not None and not planned.has_price and not self._allow_unpriced:
+                raise _without_price(planned.model)
             planned = self._with_history(planned, asked)
             is_open = encoding.lower() in ("", "identity") and not is_signed and _NO_LIMIT not in path
             hold, cap = self._held(planned, asked if self._caps_output and is_open else None)
@@ -172,10 +174,13 @@ class BudgetGate:
             raise as_sdk_error(exceeded, self._sdk) from None
         return Admission(self, hold, wire, None if wire in FOLLOWED else self._read_response, planned.model, cap)
 
-    def answered(self, name: str, usage: Usage | None, items: Iterable[Json] = ()) -> None:
-        """Remember how long the conversation is that a response ends, and its items are."""
+    def answered(self, name: str, usage: Usage | None, n_planned: int, items: Iterable[Json] = ()) -> None:
+        """Remember how long the conversation is that a response ends, and its items are.
+
+        A request that only prepares state may be billed nothing: what it prepared is as long as was planned.
+        """
         n_output = (usage.output or 0) if usage else 0
-        n_tokens = (usage.with_unknown_writes_as_zero().prompt or 0) + n_output if usage else 0
+        n_tokens = (usage.with_unknown_writes_as_zero().prompt or n_planned) + n_output if usage else 0
         if name and n_tokens:
             self._stored[name] = n_tokens
             ids = (item.get("id") for item in items if isinstance(item, Mapping))
@@ -314,7 +319,7 @@ class Admission:
         usage = summary.usage
         if usage is not None and not summary.is_complete:
             usage = replace(usage, output=None)
-        self._gate.answered(summary.id, usage, summary.items or ())
+        self._gate.answered(summary.id, usage, self._hold.call.prompt_tokens, summary.items or ())
         return usage
 
     def release(self) -> None:
@@ -413,6 +418,16 @@ def unpriced(method: str, path: str, *, is_upgrade: bool) -> BudgetExceeded:
         f"{what} {why}, so a budget does not let it pass; nothing was sent",
         in_code="watch(client, budget=…, allow_unpriced=True) lets such requests pass uncounted",
         in_shell="--budget-allow-unpriced lets such requests pass uncounted",
+    )
+
+
+def _without_price(model: str) -> BudgetExceeded:
+    """Return the refusal of a call whose dollars nobody can count; `model` is empty where its body cannot be read."""
+    what = f"no price is known of {sanitize(model)!r}" if model else "a call's body cannot be read, or names no model"
+    return BudgetExceeded(
+        f"{what}, so a budget of dollars does not let it pass; nothing was sent",
+        in_code="register_price(…), or watch(client, budget=…, allow_unpriced=True) lets such requests pass uncounted",
+        in_shell="give the model a row (contextkit proxy --models), or --budget-allow-unpriced lets such requests pass uncounted",
     )
 
 

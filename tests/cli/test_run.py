@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import stat
@@ -79,8 +80,9 @@ def test_a_program_is_recorded_judged_and_summed_up(server: LocalServer, environ
     (path,) = recorded(environment)
     assert path.name.endswith("-other.jsonl") and stat.S_IMODE(path.stat().st_mode) == 0o600
     first, *rest = ended.err.splitlines()
-    assert first.startswith("contextkit: 3 calls · $") and first.endswith(f"recorded in ~/.contextkit/runs/{path.name}")
+    assert first.startswith("contextkit: 3 calls · $")
     assert rest[0].startswith("  1 miss, $") and "system_changed at call 2" in rest[0] and len(rest) == 2
+    assert rest[1] == f"  contextkit report ~/.contextkit/runs/{path.name}   for details"
     calls = [row for row in Ledger.read(path) if isinstance(row, ModelCall)]
     assert [row.usage for row in calls] == [row.usage for row in server.ledger]
     assert [row.provider for row in calls] == ["anthropic", "anthropic", "openai"]
@@ -130,6 +132,58 @@ time.sleep(60)
         process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (9, f"ended by {int(number)}\n") and "Traceback" not in err
+
+
+def test_what_is_ignored_closed_or_open_here_is_so_for_the_program(environment: dict[str, str], tmp_path: Path) -> None:
+    program = "import os, signal, sys; os.write(9, str(signal.getsignal(signal.SIGHUP)).encode()); sys.exit(5)"
+    command = shlex.join([*COMMAND, "run", "--", sys.executable, "-c", program])
+    for streams in ("<&-", "2>&-", "<&- 2>&-"):
+        kept = tmp_path / "kept"
+        script = f"trap '' HUP; exec 9>{kept}; {command} {streams}"
+        ended = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, timeout=120, check=False)
+        assert (ended.returncode, kept.read_text()) == (5, "1"), ended.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="writes to a device of Linux")
+def test_a_summary_that_nobody_can_read_leaves_the_exit_code(environment: dict[str, str]) -> None:
+    command = shlex.join([*COMMAND, "run", "--", sys.executable, "-c", "import sys; sys.exit(5)"])
+    assert (
+        subprocess.run(["sh", "-c", f"{command} 2>/dev/full"], env=environment, timeout=120, check=False).returncode
+        == 5
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_program_is_there_starts_nothing(
+    environment: dict[str, str], number: signal.Signals, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "run", "--", "touch", str(tmp_path / "started")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    while not recorded(environment) and process.poll() is None:
+        time.sleep(0.001)
+    process.send_signal(number)  # the process that judges is starting
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number and "Traceback" not in err
+    assert recorded(environment) == [] and not (tmp_path / "started").exists()
+
+
+def test_a_process_that_judges_no_more_is_told(environment: dict[str, str]) -> None:
+    program = f"""
+import os, signal, subprocess
+said = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+for line in said.splitlines():
+    pid, parent, args = line.split(None, 2)
+    if int(parent) == os.getppid() and "-m contextkit.proxy.analyzer" in args and int(pid) != os.getpid():
+        os.kill(int(pid), signal.SIGKILL)
+{call()}"""
+    ended = started(environment, "--", sys.executable, "-c", program)
+    assert ended.code == 0 and "the process that records ended before its time, with -9" in ended.err, ended.err
+    assert "1 call was not confirmed" in ended.err
 
 
 def test_a_program_that_a_signal_ends_has_the_code_of_a_shell(environment: dict[str, str]) -> None:

@@ -43,6 +43,7 @@ from typing import Any
 from contextkit.importers.registry import records_in
 from contextkit.importers.source import Faults
 from contextkit.ledger.calls import ModelCall
+from contextkit.ledger.figures import counted
 from contextkit.server.local import LocalServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -468,7 +469,7 @@ class Trial:
             wrong.append("no call")
         ends = "".join(f", 1 {call.error} without a bill" for call in broken)
         ends += "".join(f", 1 refused ({call.error})" for call in refused)
-        fine = f"yes, {len(billed)} calls{ends}, exit code {code}"
+        fine = f"yes, {counted(len(billed), 'call')}{ends}{f', exit code {code}' if code else ''}"
         self.result.cells[name] = f"no: {'; '.join(wrong)}" if wrong else fine
         if wrong:
             self.result.details.append(f"{name}: output ends with {self._output.read_text(errors='replace')[-400:]!r}")
@@ -554,7 +555,7 @@ class Trial:
             return
         notes = [] if mine == theirs else [f"log, without whole prompts: {_shown(theirs)}"]
         if only_recorded:
-            notes.append(f"only recorded: {len(only_recorded)} calls, {_shown(_verdicts(only_recorded))}")
+            notes.append(f"only recorded: {counted(len(only_recorded), 'call')}, {_shown(_verdicts(only_recorded))}")
         self.result.cells["log"] = "; ".join([f"yes, {_shown(mine)}", *notes])
 
     def _report(self, *arguments: str) -> list[dict[str, str]]:
@@ -680,7 +681,7 @@ HEAD = """# Clients that `contextkit run` was tried with
 
 `tests/clients/matrix.py` starts each client with [`contextkit run`](cli.md), the [local provider](../guides/local-provider.md) in place of
 its own, and compares: after every step the recording equals the provider's bills, call by call and token by token, and the exit code is the
-client's. Where something differed, the cell begins with "no".
+client's; one that is not 0 is named. Where something differed, the cell begins with "no".
 
 A resumed session runs in a second process; before "cache evicted", which resumes it again, the provider forgets what it had cached; a cut
 response ends in mid-stream; Ctrl-C comes while the provider waits. "Without a bill" are calls whose response ended before it said what was

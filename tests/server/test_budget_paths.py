@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from contextkit import Budget, watch
 from contextkit.errors import BudgetExceeded, UsageError
 from contextkit.server import LocalServer
+from contextkit.watcher.budget import BudgetGate
 from tests.scale import n_examples
 from tests.server.proxied import Wire, client, passing, provider
 
@@ -117,6 +118,20 @@ def test_the_proxy_refuses_what_it_cannot_price_and_says_what_lets_it_pass() -> 
             assert {status(wire, "POST", path)[0] for path in UNPRICED} == {200}
             assert {status(wire, "POST", path)[0] for path in PRICED} == {402}
         assert reached == UNPRICED
+
+
+@pytest.mark.parametrize("body", [b'{"model":"nobody-lists-this","max_tokens":5}', b"\x28\xb5\x2f\xfd not JSON", b"{}"])
+def test_dollars_that_nobody_can_count_are_refused(body: bytes) -> None:
+    limits: list[dict[str, Any]] = [{"usd": 9.0}, {"usd": 9.0, "tokens": 10_000_000}, {"tokens": 10_000_000}]
+    for limit in limits:
+        gate = BudgetGate(Budget(**limit), "s")
+        if "usd" in limit:
+            with pytest.raises(BudgetExceeded, match="budget of dollars"):
+                gate.admit("POST", "/v1/messages", body)
+            gate = BudgetGate(Budget(**limit), "s", allow_unpriced=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that its dollars do not count
+            assert gate.admit("POST", "/v1/messages", body)
 
 
 def test_a_web_socket_that_is_not_read_is_refused_under_a_budget_only() -> None:

@@ -56,6 +56,8 @@ def chosen(launch: Launch, method: str, target: str, **headers: str) -> str:
         ("POST", "/api/v1/chat/completions", {}, "https://openrouter.ai/api/v1/chat/completions"),
         ("POST", "/zen/v1/messages", {}, "https://opencode.ai/zen/v1/messages"),
         ("GET", "/", {}, "https://api.anthropic.com/"),  # the program's own
+        ("POST", "/v1/chat/completions", {"x_api_key": "of a gateway"}, "https://api.openai.com/v1/chat/completions"),
+        ("GET", "/v1/models", {"x_api_key": "k"}, "https://api.anthropic.com/v1/models"),
     ],
 )
 def test_path_and_headers_say_which_provider_is_meant(
@@ -79,8 +81,19 @@ def test_addresses_of_the_environment_come_first(tmp_path: Path) -> None:
     assert chosen(with_version, "POST", "/v1/messages") == "https://gateway.example/v1/messages"
     other = Launch(["python"], {"OPENAI_BASE_URL": "https://host.example/paas/v4"}, tmp_path)
     assert chosen(other, "POST", "/v1/chat/completions") == "https://host.example/paas/v4/chat/completions"
-    with pytest.raises(UsageError, match="OPENAI_BASE_URL"):
-        Launch(["python"], {"OPENAI_BASE_URL": "ftp://host"}, tmp_path).routes(None, 10.0)
+    for address in ("ftp://host", "https://ex\xe4mple..com", "https://" + "\xe4" * 80, "https://u:secret@host"):
+        with pytest.raises(UsageError, match="OPENAI_BASE_URL") as refused:
+            Launch(["python"], {"OPENAI_BASE_URL": address}, tmp_path).routes(None, 10.0)
+        assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["no JSON", "[1]", '{"provider":[1]}', '{"provider":{"openai":"x"}}', '{"provider":{"openai":{"options":null}}}'],
+)
+def test_a_content_that_is_no_configuration_is_left_to_the_program(content: str, tmp_path: Path) -> None:
+    launch = Launch(["opencode"], {"OPENAI_API_KEY": "k", "OPENCODE_CONFIG_CONTENT": content}, tmp_path)
+    assert "OPENCODE_CONFIG_CONTENT" not in launch.variables(ORIGIN, tmp_path)
 
 
 def test_addresses_of_a_configuration_come_before_those(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -339,3 +340,87 @@ def test_the_sdk_of_openai_works_through_it() -> None:
                     if event.type == "response.completed":
                         break
     assert [observer.last(n).status for n in (1, 2)] == [200, 200]
+
+
+def test_a_budget_knows_how_long_a_prepared_prompt_is() -> None:
+    def talk(wire: ServerConnection) -> None:
+        for number, _ in enumerate(wire, 1):
+            for event in events(f"r{number}"):
+                if number == 1 and "usage" in event.get("response", {}):
+                    event["response"]["usage"] |= {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+                wire.send(json.dumps(event))
+
+    budget = Budget(tokens=40_000)
+    with answering(talk) as upstream, passing(upstream, budget=budget) as url, socket_of(url) as wire:
+        wire.send(create("word " * 9_000, generate=False))
+        heard(wire, 3)
+        wire.send(create("hi", previous_response_id="r1", max_output_tokens=500))
+        assert [event["type"] for event in heard(wire, 3)][-1] == "response.completed"
+        wire.send(create("hi", previous_response_id="r1", max_output_tokens=25_000))
+        (refused,) = heard(wire, 1)
+        assert refused["status"] == 402 and "(9,0" in refused["error"]["message"]
+
+
+@pytest.mark.parametrize("who", ["provider", "client"])
+def test_a_message_without_end_is_not_kept(who: str) -> None:
+    over, sent = threading.Event(), 0
+
+    def endless() -> Iterator[str]:
+        nonlocal sent
+        while sent < 300:
+            sent += 1
+            yield "y" * (1 << 20)
+
+    def talk(wire: ServerConnection) -> None:
+        with pytest.raises(ConnectionClosed):
+            wire.send(endless()) if who == "provider" else wire.recv()
+        over.set()
+
+    with (
+        answering(talk, compression=None, max_size=None) as upstream,
+        passing(upstream) as url,
+        socket_of(url, compression=None, max_size=None) as wire,
+        pytest.raises(ConnectionClosed) as caught,
+    ):
+        wire.recv(timeout=PATIENCE) if who == "provider" else wire.send(endless())
+    assert caught.value.rcvd is None or caught.value.rcvd.code == 1009
+    assert over.wait(PATIENCE) and sent < 200  # the rest was not read
+
+
+def test_an_error_that_is_said_twice_ends_one_response() -> None:
+    def talk(wire: ServerConnection) -> None:
+        for _ in range(2):
+            wire.recv()
+        begun = events("a")[0]
+        failed = {"type": "response.failed", "response": {**begun["response"], "status": "failed"}}
+        for event in (begun, {"type": "error", "code": "server_error", "message": "x"}, failed, *events("b")):
+            wire.send(json.dumps(event))
+
+    observer = Seen()
+    with answering(talk) as upstream, passing(upstream, observer=observer) as url, socket_of(url) as wire:
+        wire.send(create("a"))
+        wire.send(create("b"))
+        heard(wire, 6)
+        assert [observer.last(n).body.count(b"event: ") for n in (1, 2)] == [2, 3]
+
+
+def test_what_a_provider_said_before_it_left_arrives() -> None:
+    big, got = "x" * 4_000_000, list[str]()
+
+    def talk(wire: ServerConnection) -> None:
+        wire.recv()
+        for _ in range(4):
+            wire.send(big)
+        wire.socket.shutdown(2)
+
+    with (
+        answering(talk, compression=None) as upstream,
+        passing(upstream) as url,
+        socket_of(url, max_size=None, compression=None) as wire,
+    ):
+        wire.send(create("hi"))
+        time.sleep(0.5)  # the client is slow
+        got.extend(wire.recv(timeout=PATIENCE) for _ in range(4))
+        with pytest.raises(ConnectionClosed):
+            wire.recv(timeout=PATIENCE)
+    assert len(got) == 4

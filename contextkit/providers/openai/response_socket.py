@@ -20,6 +20,8 @@ CREATE, STEER = "response.create", "response.steer"
 no request asked for (openai/types/responses/response_steer_event.py)."""
 _LAST = frozenset({"response.completed", "response.failed", "response.incomplete", "response.cancelled", "error"})
 """Types of the event that ends a response."""
+_MOST_FAILED = 64
+"""Responses that ended with an error and are remembered: an event that says so once more ends no other response."""
 Call = TypeVar("Call")
 
 
@@ -43,6 +45,13 @@ def error_message(stream: str, status: int, error: Json) -> bytes:
     return canonical({"type": "error", "status": status, "error": error, **({"stream_id": stream} if stream else {})})
 
 
+def _response_id(fields: dict[str, Json]) -> str:
+    """Return the id of the response that an event describes; empty where it describes none."""
+    response = fields.get("response")
+    name = response.get("id") if isinstance(response, dict) else None
+    return name if isinstance(name, str) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[Call]):
     """What one message of the server says of a request."""
@@ -63,6 +72,8 @@ class Answer(Generic[Call]):
 class _Open(Generic[Call]):
     call: Call
     has_begun: bool = False
+    name: str = ""
+    """Id of its response, once that was said."""
 
 
 class ResponseSocket(Generic[Call]):
@@ -77,6 +88,7 @@ class ResponseSocket(Generic[Call]):
 
     def __init__(self) -> None:
         self._open: dict[str, deque[_Open[Call]]] = {}
+        self._failed: deque[str] = deque(maxlen=_MOST_FAILED)
 
     def sent(self, stream: str, call: Call) -> None:
         """Note that a request was sent on a stream."""
@@ -88,15 +100,20 @@ class ResponseSocket(Generic[Call]):
         kind = fields.get("type")
         if not isinstance(kind, str) or not (kind == "error" or kind.startswith("response.")):
             return None
+        name = _response_id(fields)
+        if name in self._failed:
+            return None
         stream = self._stream(fields)
         waiting = self._open.get(stream)
         one = waiting[0] if waiting else None
         is_last, is_refusal = kind in _LAST, kind == "error" and (one is None or not one.has_begun)
         if one is None or waiting is None:
             return Answer(None, 200, b"", is_first=kind == "response.created", is_last=is_last)
-        is_first, one.has_begun = not one.has_begun, True
+        is_first, one.has_begun, one.name = not one.has_begun, True, one.name or name
         if is_last:
             waiting.popleft()
+            if kind == "error" and one.name:
+                self._failed.append(one.name)
             if not waiting:
                 del self._open[stream]
         if is_refusal:
