@@ -114,6 +114,10 @@ def command(command: tuple[str, ...], record: Path | None, repairs: str, **optio
     loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
     with asyncio.Runner(loop_factory=loop) as runner:
         code = runner.run(_run(settings))
+    with suppress(
+        ValueError
+    ):  # the interpreter's own handling, restored while it ends, would make a signal of the exit code
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise click.exceptions.Exit(code)
 
 

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from traceback import extract_tb
@@ -24,6 +25,9 @@ from contextkit.proxy.observer import Asked, Departed, Ended, Passed
 def main(path: str) -> None:
     """Analyse calls until standard input ends; `path` names the ledger, empty for none."""
     logging.getLogger("contextkit").addHandler(_Told())
+    warnings.showwarning = lambda message, *_, **__: _complain(
+        str(message)
+    )  # not on the terminal, which is another program's
     analysis = CallAnalyzer(Journal(path) if path else None, _complain)
     _say(canonical({"ready": True}))
     acts: dict[type[Told], Callable[..., bytes | None]] = {

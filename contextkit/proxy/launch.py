@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
@@ -77,41 +77,48 @@ class Launch:
         """Return the arguments that it is started with before its own; `folder` may get a file."""
         if self._command[1:2] and self._command[1] in self.row.get("unless", ()):
             return []
-        name, url = self._configured
+        name, url = self._own
         more = self.row.get("configured_arguments", []) if url and (name or "provider_key" not in self.row) else []
         return [self._filled(value, origin, folder) for value in (*self.row.get("arguments", ()), *more)]
 
     def _route(self, row: Mapping[str, Any], ca: Path | None, connect_seconds: float) -> Route:
         variable = next((name for name in row.get("variables", ()) if self._environment.get(name)), "")
         url, named = self._environment[variable] if variable else row["url"], variable
-        if row["name"] == self.row["upstream"] and self._configured[1]:
-            url, named = self._configured[1], f"the configuration of {self.row['name']}:"
-        upstream = Upstream(url, ca, connect_seconds, named)
+        configured = self._configured.get(row["name"])
+        if configured and not (variable and self.row.get("is_environment_first")):
+            url, named = configured[1], f"the configuration of {(*self._command, 'the program')[0]}:"
+        upstream = Upstream(url.rstrip("/").removesuffix(row.get("ending", "")), ca, connect_seconds, named)
         is_versioned = row.get("is_versioned", False) or urlsplit(upstream.url).path.endswith("/v1")
         headers = frozenset(name.encode() for name in row.get("headers", ()))
         paths = tuple(path.encode() for path in row.get("paths", ()))
         return Route(upstream, frozenset(row.get("endpoints", ())), headers, paths, is_versioned)
 
     @cached_property
-    def _configured(self) -> tuple[str, str]:
-        """The provider's name and address in the last file of its configuration that has one; empty where none has."""
-        found = "", ""
+    def _configured(self) -> dict[str, tuple[str, str]]:
+        """Upstream → the provider's name and address in the last file of the configuration that gives it one."""
+        found: dict[str, tuple[str, str]] = {}
         for fields in self._read(self.row.get("configured", ())):
             name = fields.get(self.row.get("provider_key", ""))
-            for key in self.row["urls"]:
-                url: Json = fields
-                for part in key.replace("{name}", str(name)).split("."):
-                    url = url.get(part) if isinstance(url, dict) else None
-                if isinstance(url, str) and url:
-                    found = str(name) if "{name}" in key else "", url
-                    break
+            for upstream, keys in self.row["urls"].items():
+                for key in keys:
+                    url: Json = fields
+                    for part in key.replace("{name}", str(name)).split("."):
+                        url = url.get(part) if isinstance(url, dict) else None
+                    if isinstance(url, str) and url:
+                        found[upstream] = str(name) if "{name}" in key else "", url
+                        break
         return found
+
+    @property
+    def _own(self) -> tuple[str, str]:
+        """What the configuration says of the program's own upstream; empty where it says nothing."""
+        return self._configured.get(self.row["upstream"], ("", ""))
 
     @property
     def _is_vendors(self) -> bool:
         """Whether its calls go to the vendor's own host."""
         row = next(row for row in built_in_table("clients.toml")["upstreams"] if row["name"] == self.row["upstream"])
-        named = [self._configured[1], *(self._environment.get(name, "") for name in row.get("variables", ()))]
+        named = [self._own[1], *(self._environment.get(name, "") for name in row.get("variables", ()))]
         host = urlsplit(row["url"]).hostname
         return all(urlsplit(url).hostname == host for url in named if url)
 
@@ -119,7 +126,8 @@ class Launch:
         """The configuration in a variable, with the user's own in that variable: an address for each provider with a key."""
         providers, variable = self.row.get("providers", {}), self.row.get("content_variable", "")
         logins = {name for fields in self._read(self.row.get("logins", ())) for name in fields}
-        chosen = {name: one for name, one in providers.items() if self._environment.get(one["key"]) or name in logins}
+        there = logins | self._configured.keys()
+        chosen = {name: one for name, one in providers.items() if self._environment.get(one["key"]) or name in there}
         if not chosen:
             return ""
         own = _object(self._environment.get(variable, "").encode("utf-8", "surrogateescape") or b"{}")
@@ -138,7 +146,7 @@ class Launch:
             file = self._place(path)
             try:
                 raw = file.read_bytes() if file is not None else b""
-                fields = tomllib.loads(raw.decode()) if path.endswith(".toml") else _object(raw)
+                fields = _PARSERS.get(PurePath(path).suffix or PurePath(path).name, _object)(raw)
             except (OSError, ValueError):
                 continue
             if fields:
@@ -160,7 +168,7 @@ class Launch:
             with replacing(file) as out:
                 out.write(self._filled(self.row["file"]["text"], origin, folder).encode())
             value = value.replace("{file}", os.fspath(file))
-        return value.replace("{origin}", origin).replace("{name}", self._configured[0])
+        return value.replace("{origin}", origin).replace("{name}", self._own[0])
 
 
 def _object(raw: bytes) -> dict[str, Json] | None:
@@ -170,3 +178,26 @@ def _object(raw: bytes) -> dict[str, Json] | None:
     except NotSerialisable:
         return None
     return fields if isinstance(fields, dict) else None
+
+
+def _variables(raw: bytes) -> dict[str, Json]:
+    """Parse the lines `NAME=value` of a .env file.
+
+    >>> _variables(b"# ours\\nexport A='b'\\nC=d # e\\nF")
+    {'A': 'b', 'C': 'd'}
+    """
+    found = {}
+    for line in raw.decode("utf-8", "replace").splitlines():
+        name, mark, value = line.strip().removeprefix("export ").partition("=")
+        if mark and not name.startswith("#"):
+            value = value.strip()
+            is_quoted = value[:1] in ("'", '"') and value.endswith(value[0])
+            found[name.strip()] = value[1:-1] if is_quoted else value.partition(" #")[0].rstrip()
+    return found
+
+
+_PARSERS: dict[str, Callable[[bytes], dict[str, Json] | None]] = {
+    ".toml": lambda raw: tomllib.loads(raw.decode()),
+    ".env": _variables,
+}
+"""Ending of a configuration's name → what parses it; JSON for others."""

@@ -206,6 +206,18 @@ def test_the_terminal_is_the_programs(environment: dict[str, str]) -> None:
     assert os.waitpid(child, 0)[1] == 0 and said.startswith(b"[True, True, True] True\r\n")
 
 
+def test_remarks_wait_until_the_program_has_ended(environment: dict[str, str]) -> None:
+    asks = (
+        "import anthropic; anthropic.Anthropic(max_retries=0).messages.create(model='claude-sonnet-5-5', max_tokens=9, "
+    )
+    asks += "messages=[{'role': 'user', 'content': 'hi'}], extra_body={'colour': 'red'})"
+    ended = started(environment, "--", sys.executable, "-c", asks)
+    assert ended.code == 0
+    first, *rest = ended.err.splitlines()
+    assert first.startswith("contextkit: 1 call")
+    assert any("field 'colour' is not listed" in line for line in rest)
+
+
 def test_what_is_not_there_is_one_line(environment: dict[str, str]) -> None:
     ended = started(environment, "--", "no-such-agent")
     assert (ended.code, ended.out, ended.err.count("\n")) == (127, "", 1) and "no-such-agent: not found" in ended.err

@@ -36,6 +36,13 @@ def test_chat_reads_what_it_wrote(gpt: openai.OpenAI) -> None:
     assert second.total_tokens == second.prompt_tokens + second.completion_tokens
 
 
+def test_assistant_messages_are_taken_as_clients_send_them_back(gpt: openai.OpenAI) -> None:
+    said: Any = {"role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}  # AI SDK 7, opencode 1.18
+    first, second = (gpt.responses.create(model=GPT, input=[*TURNS, said, TURNS[1]]) for _ in range(2))
+    assert first.usage is not None and second.usage is not None
+    assert second.usage.input_tokens_details.cached_tokens == first.usage.input_tokens > 0
+
+
 def test_responses_read_what_they_wrote_and_tell_lifetimes_apart(gpt: openai.OpenAI) -> None:
     options: Any = {"ttl": "12h"}
     first, second = (gpt.responses.create(**RESPOND, prompt_cache_options=options).usage for _ in range(2))

@@ -122,6 +122,64 @@ def test_addresses_of_a_configuration_come_before_those(tmp_path: Path) -> None:
     assert codex.arguments(ORIGIN, tmp_path) == expected[:2]
 
 
+GATEWAY = "https://gateway.example/team"
+CALLS = {
+    "anthropic": "/v1/messages",
+    "openai": "/v1/responses",
+    "google": "/v1beta/models/gemini-3-pro:generateContent",
+    "openrouter": "/api/v1/chat/completions",
+}
+"""Upstream → path of a call."""
+CONFIGURED = {
+    "opencode": (
+        ".config/opencode/opencode.json",
+        '{"provider":{"anthropic":{"options":{"baseURL":"GATEWAY/v1"}}}}',
+        "anthropic",
+        "",
+    ),
+    "pi": (".pi/agent/models.json", '{"providers":{"google":{"baseUrl":"GATEWAY/v1beta"}}}', "google", ""),
+    "gemini": (".gemini/.env", "GOOGLE_GEMINI_BASE_URL=GATEWAY", "google", "GOOGLE_GEMINI_BASE_URL"),
+    "qwen": (".qwen/settings.json", '{"security":{"auth":{"baseUrl":"GATEWAY/v1"}}}', "openai", "OPENAI_BASE_URL"),
+}
+"""Command → file of the home folder, what it says, the upstream, and the variable that the program prefers to it."""
+
+
+@pytest.mark.parametrize("command", CONFIGURED)
+def test_an_address_in_the_configuration_is_where_calls_go(command: str, tmp_path: Path) -> None:
+    file, text, upstream, variable = CONFIGURED[command]
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(text.replace("GATEWAY", GATEWAY))
+    path, other = CALLS[upstream], {"ANTHROPIC_BASE_URL": "https://other.example", variable: "https://other.example"}
+    assert chosen(Launch([command], {}, tmp_path), "POST", path) == GATEWAY + path
+    is_environments = chosen(Launch([command], other, tmp_path), "POST", path).startswith("https://other.example/")
+    assert is_environments == bool(variable)
+
+
+def test_a_dotenv_file_counts_where_the_environment_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    openai = f"export OPENAI_BASE_URL='{GATEWAY}/v1'"
+    others = f"GEMINI_API_BASE={GATEWAY}/v1beta # g\nOPENROUTER_API_BASE={GATEWAY}/api/v1"
+    (tmp_path / ".env").write_text(f"# ours\n{openai}\n{others}\n")
+    python = Launch(["python", "agent.py"], {}, tmp_path)
+    for upstream in ("openai", "google", "openrouter"):
+        assert chosen(python, "POST", CALLS[upstream]) == GATEWAY + CALLS[upstream]
+    assert chosen(python, "POST", CALLS["anthropic"]) == "https://api.anthropic.com/v1/messages"
+    named = Launch(["python"], {"OPENAI_BASE_URL": "https://other.example/v1"}, tmp_path)
+    assert chosen(named, "POST", CALLS["openai"]) == "https://other.example/v1/responses"
+
+
+def test_opencode_is_redirected_for_a_provider_whose_key_is_in_its_configuration(tmp_path: Path) -> None:
+    file = tmp_path / ".config" / "opencode" / "opencode.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"provider": {"anthropic": {"options": {"baseURL": GATEWAY, "apiKey": "k"}}}}))
+    said = Launch(["opencode"], {}, tmp_path).variables(ORIGIN, tmp_path)
+    assert json.loads(said["OPENCODE_CONFIG_CONTENT"])["provider"] == {
+        "anthropic": {"options": {"baseURL": f"{ORIGIN}/v1"}}
+    }
+
+
 def test_files_and_contents_are_made_for_clients_that_need_them(tmp_path: Path) -> None:
     pi = Launch(["pi", "-p", "hi"], {}, tmp_path)
     flag, file = pi.arguments(ORIGIN, tmp_path)

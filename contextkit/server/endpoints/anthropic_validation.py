@@ -232,10 +232,11 @@ _THINKING = ("thinking", "redacted_thinking")  # a tuple: a type may be anything
 def blocks(received: ReceivedRequest) -> Iterator[Refusal]:
     """Rules of each block that do not depend on its other fields: its marker, role and version."""
     is_new = received.headers.get("anthropic-version") == NEW_VERSION
+    betas = betas_of(received.headers)
     for at in placed(received.body):
         kind = at.block.get("type")
         if at.block.get("cache_control") is not None:
-            yield from _marker(at)
+            yield from _marker(at, betas)
         if not isinstance(kind, str):
             continue
         if at.role and at.role != _ROLES.get(kind, at.role):
@@ -245,10 +246,10 @@ def blocks(received: ReceivedRequest) -> Iterator[Refusal]:
         if is_new:
             yield from _outdated(at)
     if received.body.get("cache_control") is not None:
-        yield from _marker(Placed("", "", received.body))
+        yield from _marker(Placed("", "", received.body), betas)
 
 
-def _marker(at: Placed) -> Iterator[Refusal]:
+def _marker(at: Placed, betas: set[str]) -> Iterator[Refusal]:
     path, marker = f"{at.path}.cache_control".lstrip("."), at.block["cache_control"]
     if at.block.get("type") in _THINKING:
         yield invalid(f"{path}: Extra inputs are not permitted")
@@ -256,8 +257,10 @@ def _marker(at: Placed) -> Iterator[Refusal]:
         yield invalid(f"{path}.type: Input should be 'ephemeral'")
     elif marker.get("ttl", "5m") not in ("5m", "1h"):
         yield invalid(f"{path}.ttl: Input should be '5m' or '1h'")
-    elif marker.keys() - {"type", "ttl"}:
+    elif marker.keys() - {"type", "ttl", "scope"}:
         yield invalid(f"{path}: Extra inputs are not permitted")
+    elif "scope" in marker and not may_use(betas, betas_for("cache_control.scope")):
+        yield _needs_header(f"{path}.scope", betas_for("cache_control.scope"))
     elif at.block.get("text") == "":
         yield invalid(f"{at.path}.text: cache_control cannot be set for empty text blocks")
 

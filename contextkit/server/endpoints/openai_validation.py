@@ -186,7 +186,23 @@ def input_tokens_shape(received: ReceivedRequest) -> Iterator[Refusal]:
 
 def items_shape(items: Json) -> Iterator[Refusal]:
     """The items of a Responses input."""
-    return map(_refusal, RESPONSES_TYPE.mismatches({"input": items}))
+    return map(_refusal, RESPONSES_TYPE.mismatches({"input": _completed(items)}))
+
+
+def _completed(items: Json) -> Json:
+    """Add to assistant messages what only the SDK's types ask for: clients send back role and texts alone (AI SDK, opencode)."""
+    if not isinstance(items, list):
+        return items
+    return [
+        {"type": "message", "id": "", "status": "completed", **item, "content": [*map(_annotated, item["content"])]}
+        if isinstance(item, dict) and item.get("role") == "assistant" and isinstance(item.get("content"), list)
+        else item
+        for item in items
+    ]
+
+
+def _annotated(part: Json) -> Json:
+    return {"annotations": [], **part} if isinstance(part, dict) and part.get("type") == "output_text" else part
 
 
 def _shape(received: ReceivedRequest, declared: SdkType, array: str) -> Iterator[Refusal]:
@@ -194,7 +210,8 @@ def _shape(received: ReceivedRequest, declared: SdkType, array: str) -> Iterator
     for name in ("model", array):
         if body.get(name) is None:
             yield _refusal(Mismatch(name, "missing", "a value"))
-    yield from map(_refusal, declared.mismatches(body))
+    checked = {**body, "input": _completed(body["input"])} if array == "input" and body.get("input") else body
+    yield from map(_refusal, declared.mismatches(checked))
     if received.is_strict:
         for name in body:
             if name not in declared:
