@@ -41,7 +41,7 @@ RUNS = ".contextkit/runs"
 """Where `contextkit run` records, below the home folder."""
 PLACES = (
     Place(
-        "contextkit ledger",
+        "contextkit run",
         (),
         (RUNS,),
         ("",),
