@@ -24,13 +24,30 @@ from contextkit.server import LocalServer
 from tests.cli.conftest import COMMAND, Ended
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="ends its processes with POSIX signals")
-CALL = """
-import anthropic
-system = [{"type": "text", "text": "You are careful. " * 800 + CLOCK, "cache_control": {"type": "ephemeral"}}]
-client = anthropic.Anthropic(max_retries=0)
-client.messages.create(model="claude-sonnet-5-5", max_tokens=MOST, system=system, messages=[{"role": "user", "content": "hi"}])
+POST = """
+import json, os, urllib.request
+def post(variable, path, **body):
+    headers = {"content-type": "application/json", "authorization": "Bearer any", "anthropic-version": "2023-06-01"}
+    if variable == "OPENAI_BASE_URL":
+        del headers["anthropic-version"]
+    asked = urllib.request.Request(os.environ[variable] + path, json.dumps(body).encode(), headers)
+    return json.load(urllib.request.urlopen(asked))
 """
-ASK = "import openai; print(openai.OpenAI(max_retries=0).responses.create(model='gpt-6.1-sol', input='hi').output_text)"
+CALL = (
+    POST
+    + """
+system = [{"type": "text", "text": "You are careful. " * 800 + CLOCK, "cache_control": {"type": "ephemeral"}}]
+said = [{"role": "user", "content": "hi"}]
+post("ANTHROPIC_BASE_URL", "/v1/messages", model="claude-sonnet-5-5", max_tokens=MOST, system=system, messages=said)
+"""
+)
+ASK = (
+    POST
+    + """
+reply = post("OPENAI_BASE_URL", "/responses", model="gpt-6.1-sol", input="hi")
+print(reply["output"][-1]["content"][0]["text"])
+"""
+)
 KEYS = {"ANTHROPIC_API_KEY": "any", "OPENAI_API_KEY": "any"}
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
