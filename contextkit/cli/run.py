@@ -114,9 +114,8 @@ def command(command: tuple[str, ...], record: Path | None, repairs: str, **optio
     loop = import_module("uvloop").new_event_loop if find_spec("uvloop") else None
     with asyncio.Runner(loop_factory=loop) as runner:
         code = runner.run(_run(settings))
-    with suppress(
-        ValueError
-    ):  # the interpreter's own handling, restored while it ends, would make a signal of the exit code
+    with suppress(ValueError):  # not the main thread
+        # the interpreter's own handling, restored while it ends, would make a signal of the exit code
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise click.exceptions.Exit(code)
 
@@ -265,12 +264,12 @@ async def _interrupted() -> int:
     return 130
 
 
-def _print_environment(name: str, variables: Mapping[str, str], arguments: list[str]) -> None:
+def _print_environment(program: str, variables: Mapping[str, str], arguments: list[str]) -> None:
     """Print what a shell sets the variables with."""
     for name, value in variables.items():
         echo(f'set "{name}={value}"' if os.name == "nt" else f"export {name}={shlex.quote(value)}")
     if arguments:
-        echo(f"# start it as: {shlex.join([name, *arguments])}")
+        echo(f"# start it as: {shlex.join([program, *arguments])}")
     echo("# recording until Ctrl-C")
     sys.stdout.flush()
 

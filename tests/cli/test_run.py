@@ -288,6 +288,17 @@ def test_the_environment_is_printed_for_a_program_started_elsewhere(environment:
     assert process.returncode == 130 and err.startswith("contextkit: 1 call · ")
 
 
+def test_arguments_are_printed_behind_their_program(environment: dict[str, str]) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "run", "--print-env", "--", "codex"], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout
+    lines = list(iter(process.stdout.readline, "# recording until Ctrl-C\n"))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert any(line.startswith("# start it as: codex -c 'openai_base_url=") for line in lines)
+
+
 def test_hosts_of_this_machine_are_called_directly(environment: dict[str, str]) -> None:
     named = {**environment, "HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "x.y"}
     assert started(named, "--", sys.executable, "-c", ASK).out == "You said: hi\n"
