@@ -86,6 +86,19 @@ def parse(data: bytes | str) -> Json:
     return _parse_exactly(data) if may_have_lost_digits else value
 
 
+def parse_object(data: bytes | str) -> dict[str, Json]:
+    """Parse a JSON object; empty for anything else.
+
+    >>> parse_object(b'{"a":1}'), parse_object(b"[1]"), parse_object(b"{")
+    ({'a': 1}, {}, {})
+    """
+    try:
+        value = parse(data)
+    except NotSerialisable:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def _parse_exactly(data: bytes | str) -> Json:
     """What the standard reader makes of text that orjson found to be JSON: slower, integers of any size."""
     try:

@@ -67,7 +67,7 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
         opened = os.fstat(descriptor)
         _check(path, opened)
         if not hasattr(os, "O_NOFOLLOW") and not os.path.samestat(opened, os.lstat(path)):
-            raise _calld(path)
+            raise _replaced_meanwhile(path)
         if flags & os.O_TRUNC:
             os.ftruncate(descriptor, 0)
     except BaseException:
@@ -131,7 +131,7 @@ def connect_private(path: str | os.PathLike[str], **options: Any) -> sqlite3.Con
     try:
         after = check_private(path)
         if before is None or after is None or not os.path.samestat(before, after):
-            raise _calld(path)
+            raise _replaced_meanwhile(path)
     except BaseException:
         connection.close()
         raise
@@ -191,7 +191,7 @@ def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
     )
 
 
-def _calld(path: str | os.PathLike[str]) -> StorageError:
+def _replaced_meanwhile(path: str | os.PathLike[str]) -> StorageError:
     return StorageError(
         f"{os.fspath(path)} was exchanged while it was opened: nothing was written; let nobody else write to its folder"
     )

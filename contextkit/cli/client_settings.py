@@ -62,7 +62,7 @@ def install(settings: Path, *, is_sure: bool) -> None:
     before = _read(settings)
     text = _text(settings, before)
     members = _members(settings, text)
-    now, kept = _value(text, members), _kept(settings)
+    now, kept = _value(text, members), _installed(settings)
     entry = {"type": "command", "command": line_command(), "refreshInterval": EVERY_SECONDS}
     if kept is not None and now is not None and _is_same(now, kept.value):
         if json.loads(now) == entry:
@@ -89,7 +89,7 @@ def install(settings: Path, *, is_sure: bool) -> None:
 
 def uninstall(settings: Path, *, is_sure: bool) -> None:
     """Take the status line out again; raises `click.UsageError`, with nothing changed, where that cannot be done."""
-    before, kept = _read(settings), _kept(settings)
+    before, kept = _read(settings), _installed(settings)
     if kept is None:
         raise click.UsageError(
             f"{settings}: contextkit did not write its {KEY}, or {_record(settings).name} beside it is gone: take the "
@@ -283,7 +283,7 @@ def _written(settings: Path, before: bytes | None, after: str, *, is_unedited: b
     return value, _digest(_bytes(before, after)) if is_unedited else ""
 
 
-def _kept(settings: Path) -> Installed | None:
+def _installed(settings: Path) -> Installed | None:
     """Return what an install kept; None where there was none."""
     file = _record(settings)
     if check_private(file) is None:

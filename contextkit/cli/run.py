@@ -166,7 +166,7 @@ async def _run(options: Options) -> int:
     is_new = not options.record.exists()
     Journal(options.record).close()  # what is wrong with it is said before anything starts
     session = Session(options.record)
-    logging.getLogger("contextkit").addHandler(_Noted(session))
+    logging.getLogger("contextkit").addHandler(_LogHandler(session))
     try:
         watcher = await Watcher.start(str(options.record), session.take)
     except asyncio.CancelledError:
@@ -282,7 +282,7 @@ def _budget(usd: float | None) -> Any:
     return Budget(usd=usd)
 
 
-class _Noted(logging.Handler):
+class _LogHandler(logging.Handler):
     """Keeps the log of the proxy for the end: on the screen it would stand in the middle of the program's."""
 
     def __init__(self, session: Session) -> None:

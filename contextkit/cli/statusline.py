@@ -146,11 +146,11 @@ def at_risk_usd(provider: str, model: str, n_tokens: int, ttl_seconds: int) -> f
     except UsageError:  # a file of the user's that cannot be read
         return None
     key = f"{provider} {model} {ttl_seconds}"
-    kept = _kept_tiers()
+    kept = _cached_tiers()
     tiers = kept.get(key)
     if tiers is None:
         tiers = kept[key] = _tiers(provider or _provider_of(model), model, ttl_seconds)
-        _keep(kept)
+        _cache_tiers(kept)
     return next((n_tokens * usd for above, usd in tiers if n_tokens > above), None)
 
 
@@ -177,26 +177,26 @@ def _tiers(provider: str, model: str, ttl_seconds: int) -> Tiers:
     return tiers
 
 
-def _kept_tiers() -> dict[str, Tiers]:
+def _cached_tiers() -> dict[str, Tiers]:
     """Return what earlier lines kept, unless the price list is another one now, or the day is."""
     with suppress(Exception):
-        kept = json.loads(_keeping_file().read_bytes())
+        kept = json.loads(_cache_file().read_bytes())
         if kept["of"] == _price_list():
             return {key: [(int(above), float(usd)) for above, usd in tiers] for key, tiers in kept["tiers"].items()}
     return {}
 
 
-def _keep(tiers: dict[str, Tiers]) -> None:
+def _cache_tiers(tiers: dict[str, Tiers]) -> None:
     from contextkit.private_files import replacing
 
     with suppress(Exception):  # the next line reads the list again
-        file = _keeping_file()
+        file = _cache_file()
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with replacing(file) as part:
             part.write(json.dumps({"of": _price_list(), "tiers": tiers}).encode())
 
 
-def _keeping_file() -> Path:
+def _cache_file() -> Path:
     variable = "LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME"
     folder = os.environ.get(variable, "")
     return (Path(folder) if folder else Path.home() / ".cache") / "contextkit" / "statusline.json"

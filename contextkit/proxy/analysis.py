@@ -19,7 +19,7 @@ from typing import Self
 from contextkit.canonical import Json, parse
 from contextkit.errors import StorageError
 from contextkit.proxy.frames import Hurry, Told, framed
-from contextkit.proxy.observer import UNREADABLE, Asked, Departed, Ended, Passed
+from contextkit.proxy.observer import UNREADABLE, Departed, Ended, ForecastRequest, Passed
 
 QUEUE_BYTES, QUEUE_ENTRIES = 1 << 28, 1 << 15
 """What may wait to be analysed."""
@@ -61,7 +61,7 @@ class Watcher:
         self._queue: deque[bytes] = deque()
         self._n_bytes = self._n_skipped = self._n_skipped_bytes = self._n_open = 0
         self._skipping: dict[int, Passed] = {}
-        self._asked: dict[int, asyncio.Future[Json]] = {}
+        self._forecasts: dict[int, asyncio.Future[Json]] = {}
         self._is_closing = False
         self._news = asyncio.Event()
         self._reading = asyncio.create_task(self._read())
@@ -96,9 +96,9 @@ class Watcher:
         _widen(process)
         return cls(process, take, queue_bytes)
 
-    async def forecast(self, call: Asked) -> Json | None:
+    async def forecast(self, call: ForecastRequest) -> Json | None:
         """Return what the judge says of a call that waits: `{"tokens", "usd"}`; None where it does not say so in time."""
-        answer = self._asked[call.number] = asyncio.get_running_loop().create_future()
+        answer = self._forecasts[call.number] = asyncio.get_running_loop().create_future()
         self._put(call)
         try:
             async with asyncio.timeout(FORECAST_SECONDS):
@@ -106,7 +106,7 @@ class Watcher:
         except TimeoutError:
             return None
         finally:
-            del self._asked[call.number]
+            del self._forecasts[call.number]
 
     def departed(self, call: Departed) -> None:
         """Hand over, or skip where the queue is full."""
@@ -211,7 +211,7 @@ class Watcher:
         while line := await self._process.stdout.readline():
             report = parse(line)
             if "forecast" in report:
-                answer = self._asked.get(report["forecast"]["number"])
+                answer = self._forecasts.get(report["forecast"]["number"])
                 if answer is not None and not answer.done():
                     answer.set_result(report["forecast"])
                 continue

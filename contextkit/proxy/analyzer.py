@@ -19,19 +19,19 @@ from contextkit.canonical import canonical
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.frames import Hurry, Told, calls
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.observer import Asked, Departed, Ended, Passed
+from contextkit.proxy.observer import Departed, Ended, ForecastRequest, Passed
 
 
 def main(path: str) -> None:
     """Analyse calls until standard input ends; `path` names the ledger, empty for none."""
-    logging.getLogger("contextkit").addHandler(_Told())
+    logging.getLogger("contextkit").addHandler(_LogHandler())
     warnings.showwarning = lambda message, *_, **__: _complain(
         str(message)
     )  # not on the terminal, which is another program's
     analysis = CallAnalyzer(Journal(path) if path else None, _complain)
     _say(canonical({"ready": True}))
     acts: dict[type[Told], Callable[..., bytes | None]] = {
-        Asked: analysis.asked,
+        ForecastRequest: analysis.forecast,
         Departed: analysis.departed,
         Ended: analysis.ended,
         Passed: analysis.passed,
@@ -50,7 +50,7 @@ def main(path: str) -> None:
         _say(line)
 
 
-class _Told(logging.Handler):
+class _LogHandler(logging.Handler):
     """Hands log lines to the proxy: the terminal may be another program's."""
 
     def emit(self, record: logging.LogRecord) -> None:

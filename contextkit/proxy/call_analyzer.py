@@ -23,7 +23,7 @@ from contextkit.lint.finding import Finding
 from contextkit.providers.client_names import NO_NAMES, ClientNames
 from contextkit.providers.response_facts import error_type
 from contextkit.proxy.journal import Journal
-from contextkit.proxy.observer import UNREADABLE, Asked, Departed, Ended, Passed
+from contextkit.proxy.observer import UNREADABLE, Departed, Ended, ForecastRequest, Passed
 from contextkit.proxy.other_endpoints import OtherCall, OtherEndpoints, answer_in, bill_of, billed_by
 from contextkit.proxy.repairs.splices import undo_of
 from contextkit.redact import redact, redact_path, redact_text
@@ -102,7 +102,7 @@ class CallAnalyzer:
         findings = self._findings if isinstance(watched, WatchedCall) else list(watched.findings)
         self._under_way[call.number] = _Open(call, body, watched, findings)
 
-    def asked(self, call: Asked) -> bytes:
+    def forecast(self, call: ForecastRequest) -> bytes:
         """Forecast what a call would pay again because a pause has outlived its cache; gives a line about it."""
         body = redact(request_text(call.body, call.encoding), self._covering(call))
         tokens, usd = self._guard.forecast_expired(call.wire, body, call.at, _names(call))

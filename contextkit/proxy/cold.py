@@ -12,7 +12,7 @@ from contextkit.canonical import Json
 from contextkit.errors import UsageError
 from contextkit.ledger.figures import dollars
 from contextkit.providers.client_names import NO_NAMES, ClientNames
-from contextkit.proxy.observer import Asked, Departed
+from contextkit.proxy.observer import Departed, ForecastRequest
 
 GRACE_SECONDS = 300.0
 """How long requests of a conversation pass after one was held back."""
@@ -25,7 +25,7 @@ class ExpiredCache(UsageError):
 class ColdGate:
     """The pauses of the conversations of one proxy."""
 
-    def __init__(self, forecast: Callable[[Asked], Awaitable[Json | None]], least_usd: float) -> None:
+    def __init__(self, forecast: Callable[[ForecastRequest], Awaitable[Json | None]], least_usd: float) -> None:
         """`forecast` gives what a request would pay again, in tokens and dollars; less than `least_usd` passes."""
         self._forecast, self._least_usd = forecast, least_usd
         self._seen: set[str] = set()
@@ -38,7 +38,7 @@ class ColdGate:
         if key not in self._seen or call.at - self._held.get(key, 0.0) < GRACE_SECONDS:
             self._seen.add(key)  # it begins, and shares no more than its head with others
             return
-        said = await self._forecast(Asked(*astuple(call)))
+        said = await self._forecast(ForecastRequest(*astuple(call)))
         if said is None or not said["tokens"] or (said["usd"] is not None and said["usd"] < self._least_usd):
             return
         self._held[key] = call.at

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, BinaryIO
 
 from contextkit.canonical import Json, canonical, parse
-from contextkit.proxy.observer import Asked, Departed, Ended, Passed
+from contextkit.proxy.observer import Departed, Ended, ForecastRequest, Passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,10 @@ class Hurry:
     """From here on calls are recorded and not analysed: the proxy is about to stop."""
 
 
-Told = Asked | Departed | Ended | Passed | Hurry
+Told = ForecastRequest | Departed | Ended | Passed | Hurry
 """What is told."""
 _KINDS: dict[str, Callable[..., Told]] = {
-    "asked": Asked,
+    "forecastrequest": ForecastRequest,
     "departed": Departed,
     "ended": Ended,
     "passed": Passed,
@@ -55,4 +55,4 @@ def calls(pipe: BinaryIO) -> Iterator[Told]:
 
 def _missing(kind: Callable[..., Told]) -> dict[str, Any]:
     """A departed call that was not repaired has no body before."""
-    return {"before": None} if kind in (Asked, Departed) else {}
+    return {"before": None} if kind in (ForecastRequest, Departed) else {}

@@ -78,7 +78,7 @@ class Departed:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Departed):
+class ForecastRequest(Departed):
     """A model call that waits to be passed on: what it will lose is asked first."""
 
 

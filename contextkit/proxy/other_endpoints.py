@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from contextkit.cache.usage import Usage
-from contextkit.canonical import Json
+from contextkit.canonical import Json, parse_object
 from contextkit.content_encoding import UndecodableBody, decoded
 from contextkit.errors import ContextKitError
 from contextkit.importers.answers import amazon_events, answer_of
@@ -28,7 +28,7 @@ from contextkit.providers.histories import named_in
 from contextkit.providers.response_facts import ResponseFacts
 from contextkit.proxy.observer import Departed, Ended
 from contextkit.server.endpoints.eventstream import CONTENT_TYPE
-from contextkit.watcher.guard import broken_by, fields_of
+from contextkit.watcher.guard import broken_by
 from contextkit.watcher.live_judge import LiveJudge, Ticket
 
 MOST_CONVERSATIONS, MOST_BYTES = 256, 1 << 26
@@ -67,7 +67,7 @@ class OtherEndpoints:
 
     def begin(self, call: Departed, body: bytes, names: ClientNames = NO_NAMES) -> OtherCall:
         """A call was passed on, with this body, decoded and redacted, and these names in its headers."""
-        fields = fields_of(body)
+        fields = parse_object(body)
         model = requested_model(fields, call.path)
         provider = billed_by(call, model, fields)
         family = call.wire.partition("_")[0]
@@ -92,7 +92,7 @@ class OtherEndpoints:
 
     def begin_unanalysed(self, call: Departed, body: bytes) -> OtherCall:
         """A call that is recorded and compared with none: a conversation of its own."""
-        fields = fields_of(body)
+        fields = parse_object(body)
         model = requested_model(fields, call.path)
         return OtherCall(self._single(), 1, model, billed_by(call, model, fields), ())
 

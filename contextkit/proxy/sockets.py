@@ -19,7 +19,7 @@ from wsproto.extensions import PerMessageDeflate
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError
 
-from contextkit.canonical import Json
+from contextkit.canonical import Json, parse_object
 from contextkit.content_encoding import MOST_BYTES
 from contextkit.errors import BudgetExceeded
 from contextkit.providers.openai.response_socket import (
@@ -27,7 +27,6 @@ from contextkit.providers.openai.response_socket import (
     Answer,
     ResponseSocket,
     error_message,
-    message_fields,
     stream_of,
 )
 from contextkit.proxy.accounts import Account
@@ -156,7 +155,7 @@ class SocketRelay:
     async def _request(self, event: Message[Any]) -> None:
         """Send a message on; a request with its account, of anything else only that it was not read."""
         body = event.data.encode() if isinstance(event.data, str) else bytes(event.data)
-        fields = message_fields(body) if isinstance(event, TextMessage) else {}
+        fields = parse_object(body) if isinstance(event, TextMessage) else {}
         kind, stream = str(fields.get("type") or "a message that is no event"), stream_of(fields)
         try:
             if kind != CREATE:

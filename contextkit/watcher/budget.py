@@ -68,7 +68,7 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _LimitedBody:
     """A request body, as far as its output limit is concerned."""
 
     wire: str
@@ -188,7 +188,7 @@ class BudgetGate:
             while len(self._stored) > _MOST_STORED:
                 self._stored.popitem(last=False)
 
-    def _held(self, planned: PlannedCall, asked: _Asked | None) -> tuple[Hold, Cap | None]:
+    def _held(self, planned: PlannedCall, asked: _LimitedBody | None) -> tuple[Hold, Cap | None]:
         """Reserve a call, with less output where it does not fit and `asked` can be changed."""
         limits = ((self._budget, self._session),)
         try:
@@ -203,7 +203,7 @@ class BudgetGate:
                 raise
             return hold, cap
 
-    def _planned(self, wire: str, path: str, body: bytes, encoding: str) -> tuple[PlannedCall, _Asked]:
+    def _planned(self, wire: str, path: str, body: bytes, encoding: str) -> tuple[PlannedCall, _LimitedBody]:
         fields = _fields(body, encoding)
         model = str(fields.get("model") or model_in(path) or model_in(unquote(path))).removeprefix("models/")
         row = find_model(model)
@@ -224,9 +224,9 @@ class BudgetGate:
             call = replace(call, prompt_tokens=max(call.prompt_tokens, n_ids))
         is_openai = model_named(model, "").provider in ("openai", "azure") or "/openai/deployments/" in path
         chat_field = "max_completion_tokens" if is_openai else "max_tokens"
-        return replace(call, model=model), _Asked(spoken, body, fields, rules, chat_field)
+        return replace(call, model=model), _LimitedBody(spoken, body, fields, rules, chat_field)
 
-    def _with_history(self, call: PlannedCall, asked: _Asked) -> PlannedCall:
+    def _with_history(self, call: PlannedCall, asked: _LimitedBody) -> PlannedCall:
         """The call with what a server keeps of its prompt: as it was billed, or else all that the window holds.
 
         Raises `BudgetExceeded` where the window is not known.

@@ -21,10 +21,9 @@ from secrets import token_hex
 from threading import Lock
 from typing import NamedTuple
 
-from contextkit.canonical import Json, canonical, parse
+from contextkit.canonical import Json, canonical, parse, parse_object
 from contextkit.errors import (
     ContextKitError,
-    NotSerialisable,
     PrefixBroken,
     StorageError,
     UnreadableRequest,
@@ -102,7 +101,7 @@ class ResponseHistories:
         """Put the stored history into the input of `body`; return it unchanged where it is complete or the history
         unknown.
         """
-        fields = fields_of(body) if self._has_responses and any(name in body for name in _NAMES) else {}
+        fields = parse_object(body) if self._has_responses and any(name in body for name in _NAMES) else {}
         before = named_in(fields)
         if before is None:
             return body
@@ -118,21 +117,12 @@ class ResponseHistories:
         while name in self._waiting:
             body, items = self._waiting.pop(name)
             self._n_bytes -= len(body) + len(items)
-            fields = fields_of(body)
+            fields = parse_object(body)
             chain.append((name, fields, parse(items)))
             before = named_in(fields)
             name = before.name if before else ""
         for name, fields, output in reversed(chain):
             self._stored.follow(name, fields, output)
-
-
-def fields_of(body: bytes) -> dict[str, Json]:
-    """Parse a body as an object; empty where it is not one."""
-    try:
-        fields = parse(body)
-    except NotSerialisable:
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 class CallRecorder:
@@ -306,7 +296,7 @@ class Guard:
         """
         if wire not in FOLLOWED:
             return 0, 0.0
-        call = _call_of(wire, str(fields_of(body).get("model") or ""), "forecast", 1, at, names)
+        call = _call_of(wire, str(parse_object(body).get("model") or ""), "forecast", 1, at, names)
         verdict = self._judge.forecast(call, self._whole(body))
         expired = [gap for gap in verdict.gaps if gap.cause in _PAUSES] if verdict else []
         if verdict is None or not expired:
@@ -649,7 +639,7 @@ def broken_by(forecast: Verdict, sent: ParsedCall, spot: Spot, codes: Codes) -> 
 
 def parsed_body(body: bytes, wire: str, *, at: float, in_headers: ClientNames = NO_NAMES) -> ParsedCall:
     """Parse a body as a call. Raises `UnreadableRequest` for one that is not a model call."""
-    model = str(fields_of(body).get("model") or "")
+    model = str(parse_object(body).get("model") or "")
     provider = _provider_of(model, wire)
     sent = parse_call(ModelCall("", at=at, provider=provider, model=model, prompt=Bodies(body)), in_headers=in_headers)
     if sent is None:

@@ -20,10 +20,11 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
+from contextkit.canonical import parse_object
 from contextkit.ledger.failure_names import ABORTED, CUT, unanswered
 from contextkit.ledger.transport import Call, Watcher
 from contextkit.providers.client_names import names_in_headers
-from contextkit.providers.openai.response_socket import CREATE, ResponseSocket, message_fields, stream_of
+from contextkit.providers.openai.response_socket import CREATE, ResponseSocket, stream_of
 from contextkit.redact import credentials_of, register_credentials
 from contextkit.terminal import sanitize
 from contextkit.watcher.budget import unpriced
@@ -188,7 +189,7 @@ class SocketCalls:
         Raises what the watcher raises. Where the SDK sends what it had queued, which loses errors, `receiving` raises it.
         """
         body = message.encode() if isinstance(message, str) else b""
-        fields = message_fields(body)
+        fields = parse_object(body)
         try:
             call = self._start(str(fields.get("type") or "a message that is no event"), body)
         except Exception as refusal:

@@ -19,7 +19,7 @@ STATUSES: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("claude_code_statuses.json").read_text("utf-8")
 )
 """Recorded from Claude Code 2.1.332, one from 2.1.197, with other ids and paths."""
-LOGS = Path("/work/shared/data/agent-logs/claude-code")
+LOGS = Path(__file__).resolve().parents[3] / "shared" / "data" / "agent-logs" / "claude-code"
 
 Line = Callable[..., Ended]
 

@@ -13,7 +13,7 @@ from contextkit.ledger.calls import ModelCall, Record
 from contextkit.ledger.summary import summarise
 from contextkit.report.status import Sessions
 
-LOGS = Path("/work/shared/data/agent-logs")
+LOGS = Path(__file__).resolve().parents[3] / "shared" / "data" / "agent-logs"
 AT = 1_775_696_400.0
 
 

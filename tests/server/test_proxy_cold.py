@@ -12,7 +12,7 @@ from contextkit.canonical import Json, parse
 from contextkit.providers.client_names import ClientNames
 from contextkit.proxy.call_analyzer import CallAnalyzer
 from contextkit.proxy.cold import ColdGate, ExpiredCache
-from contextkit.proxy.observer import Asked, Departed, Ended, Passed
+from contextkit.proxy.observer import Departed, Ended, ForecastRequest, Passed
 from contextkit.server import LocalServer
 from tests.server.proxied import passing
 
@@ -34,8 +34,8 @@ class Analyzed:
     def passed(self, request: Passed) -> None:
         """Take what is no call."""
 
-    async def forecast(self, call: Asked) -> Json | None:
-        return parse(self.analysis.asked(call))["forecast"]
+    async def forecast(self, call: ForecastRequest) -> Json | None:
+        return parse(self.analysis.forecast(call))["forecast"]
 
 
 def said(turns: int) -> list[Any]:
@@ -90,10 +90,10 @@ def test_what_costs_little_or_cannot_be_told_passes() -> None:
 
 
 async def _what_costs_little_passes() -> None:
-    asked = list[Asked]()
+    asked = list[ForecastRequest]()
 
     def gate(said: Json | None) -> ColdGate:
-        async def forecast(call: Asked) -> Json | None:
+        async def forecast(call: ForecastRequest) -> Json | None:
             asked.append(call)
             return said
 

@@ -12,26 +12,16 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from contextkit.canonical import Json, canonical, parse
-from contextkit.errors import NotSerialisable
+from contextkit.canonical import Json, canonical, parse_object
 
-CREATE, STEER = "response.create", "response.steer"
-"""Types of a client's messages: a request; input for a response under way, which the server answers with a response that
-no request asked for (openai/types/responses/response_steer_event.py)."""
+CREATE = "response.create"
+"""Type of a client's message that is a request. After any other one (`response.steer`) a response may come that no request
+asked for (openai/types/responses/response_steer_event.py)."""
 _LAST = frozenset({"response.completed", "response.failed", "response.incomplete", "response.cancelled", "error"})
 """Types of the event that ends a response."""
 _MOST_FAILED = 64
 """Responses that ended with an error and are remembered: an event that says so once more ends no other response."""
 Call = TypeVar("Call")
-
-
-def message_fields(message: bytes) -> dict[str, Json]:
-    """Parse a message; empty where it is no JSON object."""
-    try:
-        fields = parse(message)
-    except NotSerialisable:
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 def stream_of(fields: dict[str, Json]) -> str:
@@ -96,7 +86,7 @@ class ResponseSocket(Generic[Call]):
 
     def received(self, message: bytes) -> Answer[Call] | None:
         """Read a message of the server; None for one that belongs to no response."""
-        fields = message_fields(message)
+        fields = parse_object(message)
         kind = fields.get("type")
         if not isinstance(kind, str) or not (kind == "error" or kind.startswith("response.")):
             return None
