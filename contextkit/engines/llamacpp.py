@@ -95,6 +95,13 @@ class SlotCache:
         self._count(lease)
         return lease
 
+    def slot_of(self, lease: Lease) -> int | None:
+        """Return the index of the slot that serves a request, None where it found none; raises `UsageError` after its
+        end.
+        """
+        slot = self._of(lease).slot
+        return None if slot == _NOWHERE else slot
+
     def publish(self, lease: Lease, now: float) -> None:
         """Its response begins, which changes nothing here: its slot serves nobody else before it is free."""
 
