@@ -7,7 +7,7 @@ prompts, on any engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -54,7 +54,7 @@ class PromptStream:
         """`block`: many cuts are near its multiples; `n_documents`: as many beginnings are shared by conversations;
         `salts`: tenants beside the unnamed one.
         """
-        self._random = Random(seed)
+        self._random = Random(seed)  # noqa: S311  # repeatable, not secret
         self._block, self._max_tokens, self._max_output = block, max_tokens, max_output
         self._salts = tuple(salts)
         self._documents = [self._tokens(self._random.randint(20, 220)) for _ in range(n_documents)]
@@ -70,7 +70,8 @@ class PromptStream:
         )[0]
         if not self._conversations:
             kind = "new"
-        prompt = getattr(self, f"_{kind}")(n_output)
+        make: Callable[[int], StreamedPrompt] = getattr(self, f"_{kind}")
+        prompt = make(n_output)
         self._recent = [*self._recent[-24:], prompt]
         return prompt
 

@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 from contextkit.engines.agreement import Reply
 from contextkit.engines.prompt_stream import StreamedPrompt
 from contextkit.engines.registry import sizes_of
-from contextkit.errors import ProviderError
+from contextkit.errors import ProviderError, UsageError
 
 TIMEOUT_SECONDS = 300
 """How long one answer may take; a large model on a CPU is slow."""
@@ -76,6 +76,8 @@ class _Http:
     """JSON over HTTP to one address."""
 
     def __init__(self, base_url: str, api_key: str | None) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise UsageError(f"{base_url!r} is no address of a server: give one such as http://127.0.0.1:8000")
         self._base_url = base_url.rstrip("/").removesuffix("/v1")
         self._headers = {"Content-Type": "application/json"}
         if api_key:
@@ -102,9 +104,9 @@ class _Http:
         return True
 
     def _text(self, path: str, data: bytes | None = None) -> str:
-        request = Request(self._base_url + path, data, self._headers)
+        request = Request(self._base_url + path, data, self._headers)  # noqa: S310  # checked above to be HTTP
         try:
-            with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
                 return str(answer.read().decode("utf-8", "replace"))
         except HTTPError as error:
             raise _Refused(error.code, _message(error.read().decode("utf-8", "replace"))) from error

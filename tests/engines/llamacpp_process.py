@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -41,7 +41,7 @@ class LlamaServer:
             self._process.wait()
         self._process.stdout.close()
 
-    def __enter__(self) -> LlamaServer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
