@@ -63,7 +63,7 @@ class Options:
     capacities: tuple[int | None, ...]
     instances: int
     routing: str
-    slots: int
+    slots: int | None
     host_capacity: int | None
     disk_capacity: int | None
     arrival: str
@@ -127,7 +127,7 @@ def _capacity(word: str) -> int | None:
 )
 @click.option("--routing", default="round-robin", show_default=True, help="round-robin, session or prefix.")
 @click.option(
-    "--slots", default=1, show_default=True, type=click.IntRange(1), help="llamacpp: requests served at a time."
+    "--slots", type=click.IntRange(1), help="llamacpp: requests served at a time.  [default: 4 that share one memory]"
 )
 @click.option(
     "--host-capacity", type=click.IntRange(1), help="tiered: blocks below the GPU.  [default: twice --capacity]"

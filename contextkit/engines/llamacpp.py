@@ -3,14 +3,14 @@
 Takes prompts as token ids and names of generated tokens, gives hits and bills; knows nothing of text, models or prices,
 and no clock: nothing here dies of age, and what is older is what was released earlier.
 
-Read in the source of llama.cpp's server: what a request leaves can be used once its slot is free again (`end`);
+Measured (llama.cpp b11549): what a request leaves can be used once its slot is free again (`end`);
 `cache_prompt: false` (here `is_read_skipped`) computes everything. Documented: a prompt's tokens are those computed and
 those cached (`prompt_n + cache_n`). Here `Usage.read` holds only tokens whose memory is as a fresh computation would
 leave it; chunks turned to another position, and all that was computed behind them, are `Hit.approximate_tokens` and
 billed as fresh: upstream's `cache_n` is the sum of the two. There are no salts: one tenant's prompt is another's hit.
-Assumed: a request for which no slot is free (`no_room`), which the server would let wait, or whose prompt is as long as
-a slot, which it would refuse, is billed whole and leaves nothing; generated tokens nobody names are ones no prompt will
-ever hold.
+A prompt as long as a slot is refused (`no_room`), and billed whole here. Assumed: a request for which no slot is free
+(`no_room` too), which the server would let wait, is billed whole and leaves nothing; generated tokens nobody names are
+ones no prompt will ever hold.
 """
 
 from __future__ import annotations
@@ -87,8 +87,7 @@ class SlotCache:
         asked = replace(_slot_request(prompt, user_starts), id_slot=id_slot)
         plan = self._server.plan(asked)
         hit = self._hit(asked, plan)
-        if plan:
-            self._server.start(asked, plan)
+        self._server.start(asked, plan)
         self._number += 1
         self._running[self._number] = _Request(plan.slot if plan else _NOWHERE)
         lease = Lease(hit, _bill(len(prompt.tokens), hit.read_tokens), now, (self._number,))

@@ -1,32 +1,36 @@
 """llama.cpp's server: slots and what they hold, checkpoints, context shift, and the host cache of whole states.
 
-Read in the source of llama.cpp's server, except what is named as assumed.
+Measured with the server of llama.cpp b11549 on a CPU, call by call and slot by slot, except what is named as read in
+its source or assumed; `docs/reference/engine-agreement.md` has the figures.
 
 *Slots.* Among idle slots with something in them the one that shares the largest part of the prompt is chosen, if that
 is more than the threshold; else the one not used for longest, among equals the last; in the second case, and where less
-than half of a slot would be kept, its state is saved to the host cache first and a better one looked for there. A
-request that names its slot (`id_slot`, counted round where there are fewer) gets that one or waits; below the threshold
-that one counts as keeping nothing (releases of 2025 never saved for such a request). A change of adapter empties a
-slot. Assumed: `--cache-idle-slots` is off. Upstream computes the shares in 32-bit floats, here they are exact; a share
-equal to a threshold is above it in neither.
+than half of a slot would be kept, its state is saved to the host cache first and a better one looked for there. Then
+every other idle slot is saved too, and emptied where all share one memory (`--cache-idle-slots`, on by default, as four
+slots with one memory are). In such a memory idle slots are emptied, the first one first, where a request does not fit
+beside them. A change of adapter empties a slot. Read in the source: a request that names its slot (`id_slot`, counted
+round where there are fewer) gets that one or waits, and below the threshold that one counts as keeping nothing.
+Upstream computes the shares in 32-bit floats, here they are exact; a share equal to a threshold is above it in neither.
 
 *Contents.* The common prefix counts token by token, without blocks; the last token of a prompt is computed in any case;
 a chunk of at least `n_reuse` tokens is kept behind a deletion, its keys turned to their new positions, the cursor in
 the prompt never skipping; where the memory cannot be rolled back (recurrent state, sliding window) the newest
-checkpoint not behind the difference is taken, or everything is computed again. Checkpoints are made at the starts of
-user messages and near the end of a prompt. Assumed: a sliding window keeps window + ubatch tokens; what was computed
-behind turned keys is as approximate as they are.
+checkpoint not behind the difference is taken, or everything is computed again. Checkpoints are made near the end of a
+prompt and, read in the source, at the starts of user messages. What a sliding window still has is counted in cells
+(`llamacpp_cells`). Assumed: what was computed behind turned keys is as approximate as they are; a hybrid of window and
+state is as either.
 
-*End of a slot* (`Window`). A prompt as long as the slot, or longer, is refused; before each generated token is computed
+*End of a slot* (`SlotEnd`). A prompt as long as the slot, or longer, is refused, but leaves its traces: it takes a slot,
+which goes through the host cache, and releases it as the most recently used. Before each generated token is computed
 the slot must have room for two more, else generation stops there or, with `--context-shift`, half of what stands behind
 the first `n_keep` tokens is dropped and the rest turned to its new positions; the last sampled token is never computed.
 Models whose memory cannot be cut do not shift.
 
-*Host cache* (`--cache-ram`). Whole states of slots, oldest dropped first: a state that begins a saved one is not saved
-again; saving one drops those that begin it; a state is taken only if it is better than the slot in both ways, in the
-part of itself that is kept (at least a quarter) and in the part of the prompt that is served; taking it moves it out;
-at least one is kept, however large. An empty slot keeps nothing of itself, so any state serves it better. Assumed:
-sizes are counted in tokens, checkpoints left out; an empty slot is not saved.
+*Host cache* (`--cache-ram`). Whole states of slots, with their checkpoints. Saving one drops those that begin it, then
+the oldest until it fits; one that begins a saved one, or is larger than all the room, is not saved. Only then is a
+better state looked for: better than the slot in both ways, in the part of itself that is kept (at least a quarter) and
+in the part of the prompt that is served; an empty slot keeps nothing of itself, so any state serves it better. Taking
+it moves it out; where the memory all slots share has no room for it, it stays and the slot is emptied.
 """
 
 from __future__ import annotations
@@ -35,8 +39,9 @@ from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
+from contextkit.engines.llamacpp_cells import WindowCells
 from contextkit.engines.token_ids import N_BYTES, shared
 from contextkit.errors import UsageError
 
@@ -61,15 +66,6 @@ class Model:
     min_step: int = 8192
     """Tokens between two checkpoints in the middle of a prompt."""
 
-    def first_in_memory(self, n_tokens: int) -> int:
-        """The first position whose memory is still there after so many tokens; -1 for none.
-
-        >>> Model().first_in_memory(9), Model("recurrent").first_in_memory(9), Model("window", 4, n_ubatch=2).first_in_memory(9)
-        (0, 8, 3)
-        """
-        reach = {"full": n_tokens, "window": self.n_window + self.n_ubatch, "recurrent": 1}[self.memory]
-        return max(0, n_tokens - reach) if n_tokens else -1
-
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -83,6 +79,8 @@ class Checkpoint:
     """Last position it has memory of."""
     task: int
     """The request that made it."""
+    window: tuple[int, ...] = ()
+    """Positions of a sliding window that it holds, in the order of their cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +95,8 @@ class Content:
     """Oldest first."""
     adapter: str | None = None
     """The LoRA adapter it was computed under."""
+    window: tuple[int, ...] = ()
+    """Of a saved state: positions of a sliding window that it holds, in the order of their cells."""
 
     def __len__(self) -> int:
         return len(self.tokens) // N_BYTES
@@ -122,21 +122,26 @@ class SlotReuse:
     """Chunks that were turned: from, to, length."""
     checkpoints: tuple[Checkpoint, ...] = ()
     """Those that are still of use."""
+    restored: Checkpoint | None = None
+    """The one the memory is taken back to, None where it need not be."""
 
 
-def keep(content: Content, tokens: bytes, n_reuse: int, model: Model) -> SlotReuse:
-    """Find the part of `content` that serves this prompt; `n_reuse` 0 turns no chunks.
+def keep(content: Content, tokens: bytes, n_reuse: int, model: Model, first: int = 0) -> SlotReuse:
+    """Find the part of `content` that serves this prompt; `n_reuse` 0 turns no chunks, `first` is the first position
+    the memory still has.
 
     >>> from contextkit.engines.token_ids import pack
     >>> keep(Content(pack(range(40))), pack([*range(10), *range(20, 40)]), 8, Model())
-    SlotReuse(n_tokens=29, n_exact=10, moved=((20, 10, 20),), checkpoints=())
+    SlotReuse(n_tokens=29, n_exact=10, moved=((20, 10, 20),), checkpoints=(), restored=None)
     """
     n_prompt, n_prefix = len(tokens) // N_BYTES, content.common(tokens)
     moved = _moved(content, tokens, n_prefix, n_reuse) if n_reuse > 0 and model.memory == "full" else ()
-    n_past, checkpoints = _roll_back(content, n_prefix + sum(length for _, _, length in moved), n_prompt, model)
-    n_tokens = min(n_past, max(0, n_prompt - 1))
+    n_past = n_prefix + sum(length for _, _, length in moved)
+    n_past, restored = _roll_back(content, n_past, n_prompt, model, first)
+    checkpoints = tuple(point for point in content.checkpoints if point.last <= n_past)
+    n_tokens = min(n_past, restored.n_tokens if restored else n_past, max(0, n_prompt - 1))
     n_exact = min(n_tokens, n_prefix, n_tokens if content.n_exact is None else content.n_exact)
-    return SlotReuse(n_tokens, n_exact, moved, checkpoints)
+    return SlotReuse(n_tokens, n_exact, moved, checkpoints, restored)
 
 
 def _moved(content: Content, tokens: bytes, n_prefix: int, n_reuse: int) -> tuple[tuple[int, int, int], ...]:
@@ -157,34 +162,43 @@ def _moved(content: Content, tokens: bytes, n_prefix: int, n_reuse: int) -> tupl
     return tuple(moved)
 
 
-def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model) -> tuple[int, tuple[Checkpoint, ...]]:
-    """Compute how far the memory can be taken back to `n_past`, and the checkpoints that outlive it."""
+def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model, first: int) -> tuple[int, Checkpoint | None]:
+    """Compute how far the memory can be taken back to `n_past`, and from which checkpoint."""
     window = model.n_window if model.memory == "window" else 0
     needed = max(0, n_past - window - (n_past == n_prompt))
-    reached = n_past
-    if model.memory != "full" and 0 < n_past <= len(content) and model.first_in_memory(len(content)) >= needed:
-        usable = (
-            point
-            for point in reversed(content.checkpoints)
-            if point.last <= n_past and (point.first < needed or not point.first)
-        )
-        found = next(usable, None)
-        n_past = min(n_past, max(found.first + 1, found.last)) if found else 0
-        reached = min(n_past, found.n_tokens) if found else 0
-    return reached, tuple(point for point in content.checkpoints if point.last <= n_past)
+    if model.memory == "full" or not 0 < n_past <= len(content) or first < needed:
+        return n_past, None
+    usable = (
+        point
+        for point in reversed(content.checkpoints)
+        if point.last <= n_past and (point.first < needed or not point.first)
+    )
+    found = next(usable, None)
+    return (min(n_past, max(found.first + 1, found.last)) if found else 0), found
 
 
-def computed(kept: SlotReuse, tokens: bytes, user_starts: Sequence[int], task: int, model: Model) -> Content:
-    """The slot once the prompt has been computed behind what was kept."""
+def computed(
+    kept: SlotReuse,
+    tokens: bytes,
+    user_starts: Sequence[int],
+    task: int,
+    model: Model,
+    cells: WindowCells | None = None,
+    slot: int = 0,
+) -> Content:
+    """The slot once the prompt has been computed behind what was kept; `cells` are those of a sliding window."""
     n_exact = kept.n_exact if kept.n_exact < kept.n_tokens else None
-    if model.memory == "full" or model.max_checkpoints < 1:
+    if model.memory == "full":
         return Content(tokens, n_exact, kept.checkpoints)
     points = list(kept.checkpoints)
     n_prompt, starts, at = len(tokens) // N_BYTES, frozenset(user_starts), kept.n_tokens
     while at < n_prompt:
         start, at = at, _next_stop(at, n_prompt, starts, points, model)
-        if start and _is_worth_it(start, at, n_prompt, starts, points, model):
-            _add(points, Checkpoint(start, model.first_in_memory(start), start - 1, task), model)
+        if start and model.max_checkpoints and _is_worth_it(start, at, n_prompt, starts, points, model):
+            first, window = (cells.first(slot), cells.saved(slot)) if cells else (start - 1, ())
+            _add(points, Checkpoint(start, first, start - 1, task, window), model)
+        if cells:
+            cells.add(slot, at - start)
     return Content(tokens, n_exact, tuple(points))
 
 
@@ -197,6 +211,8 @@ def _next_stop(at: int, n_prompt: int, starts: frozenset[int], points: list[Chec
     prompt.
     """
     ends = {min(at + model.n_batch, n_prompt)}
+    if not model.max_checkpoints:
+        return min(ends)
     ends |= {n_prompt - min(model.n_batch, rest) for rest in (4 + model.n_ubatch, 4)}
     ends |= {start for start in starts if start == max(starts) or _is_far(start, points, model)}
     return min(end for end in ends if at < end <= n_prompt)
@@ -230,11 +246,12 @@ _ROOM = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SlotEnd:
     """The end of a slot."""
 
     n_tokens: int | None = None
-    """Tokens one slot holds (`--ctx-size` over `--parallel`), None for no end."""
+    """Tokens one slot holds (`--ctx-size`, divided by `--parallel` unless the slots share one memory), None for no
+    end."""
     is_shifting: bool = False
     """`--context-shift`: whether generation goes on beyond it."""
     n_keep: int = 0
@@ -249,36 +266,36 @@ class Window:
         return self.n_tokens is None or len(tokens) < self.n_tokens * N_BYTES
 
 
-def grown(content: Content, generated: bytes, window: Window, model: Model) -> Content:
+def grown(content: Content, generated: bytes, end: SlotEnd, model: Model) -> Content:
     """Return the content of a slot that held a prompt, once these tokens have been sampled.
 
     >>> from array import array
     >>> from contextkit.engines.token_ids import pack
-    >>> held = grown(Content(pack(range(6))), pack([10, 11, 12, 13]), Window(8, is_shifting=True, n_keep=2), Model())
+    >>> held = grown(Content(pack(range(6))), pack([10, 11, 12, 13]), SlotEnd(8, is_shifting=True, n_keep=2), Model())
     >>> array("i", held.tokens).tolist(), held.n_exact
     ([0, 1, 4, 5, 10, 11, 12], 2)
     """
     rest = generated[:-N_BYTES]
-    if window.n_tokens is None:
+    if end.n_tokens is None:
         return replace(content, tokens=content.tokens + rest)
-    n_prompt, last = len(content), (window.n_tokens - 1) * N_BYTES
+    n_prompt, last = len(content), (end.n_tokens - 1) * N_BYTES
     while len(content.tokens) + len(rest) > last:
         n_fitting = max(0, last - len(content.tokens))
         content = replace(content, tokens=content.tokens + rest[:n_fitting])
-        if not window.is_shifting or model.memory != "full":
+        if not end.is_shifting or model.memory != "full":
             return content
         before = len(content)
-        content, rest = _shifted(content, n_prompt, window), rest[n_fitting:]
+        content, rest = _shifted(content, n_prompt, end), rest[n_fitting:]
         if len(content) == before:
             return content
     return replace(content, tokens=content.tokens + rest)
 
 
-def _shifted(content: Content, n_prompt: int, window: Window) -> Content:
-    n_keep = (n_prompt if window.n_keep < 0 else window.n_keep) + window.has_bos
-    n_keep = max(0, min((window.n_tokens or 0) - _ROOM, n_keep))
+def _shifted(content: Content, n_prompt: int, end: SlotEnd) -> Content:
+    n_keep = (n_prompt if end.n_keep < 0 else end.n_keep) + end.has_bos
+    n_keep = max(0, min((end.n_tokens or 0) - _ROOM, n_keep))
     n_left = len(content) - n_keep
-    n_gone = max(0, min(window.n_discard or n_left // 2, n_left - 1))
+    n_gone = max(0, min(end.n_discard or n_left // 2, n_left - 1))
     tokens = content.tokens[: n_keep * N_BYTES] + content.tokens[(n_keep + n_gone) * N_BYTES :]
     n_exact = n_keep if content.n_exact is None else min(n_keep, content.n_exact)
     return replace(content, tokens=tokens, n_exact=n_exact)
@@ -288,30 +305,50 @@ _MIN_KEPT = 0.25
 """A state of which less would be kept is left where it is."""
 
 
+@dataclass(frozen=True, slots=True)
+class HostShape:
+    """The host cache of a server, and what a state takes there."""
+
+    max_bytes: int | None = 8192 << 20
+    """Its size (`--cache-ram`, in MiB there); 0 for none, None for no limit in bytes: then as many tokens are held as
+    the server has room for in its slots."""
+    token_bytes: int = 131_072
+    """Bytes of one token in layers that keep every token: Llama-3.1-8B in 16 bits, unless said otherwise."""
+    window_token_bytes: int = 0
+    """Bytes of one token in sliding-window layers."""
+    state_bytes: int = 0
+    """Bytes of a state, and of a checkpoint, beside its tokens: all of a recurrent one."""
+
+    def size(self, content: Content) -> int:
+        """Bytes of a saved state with its checkpoints."""
+        n_windowed = len(content.window) + sum(len(point.window) for point in content.checkpoints)
+        n_states = 1 + len(content.checkpoints)
+        return len(content) * self.token_bytes + n_windowed * self.window_token_bytes + n_states * self.state_bytes
+
+
 class HostCache:
     """Saved states.
 
     None of them begins another, so their tokens in sorted order have those that share most with a prompt around it.
 
     >>> from contextkit.engines.token_ids import pack
-    >>> host = HostCache(100)
+    >>> host = HostCache(HostShape(100, token_bytes=1))
     >>> host.save(Content(pack(range(60))))
     >>> state = host.best(Content(), pack(range(50)))
     >>> len(state), host.states == (state,)
     (60, True)
     """
 
-    def __init__(self, max_tokens: int | None) -> None:
-        """`max_tokens`: as many are kept, None for all, 0 for none."""
-        self._max_tokens = max_tokens
+    def __init__(self, shape: HostShape) -> None:
+        self._shape = shape
         self._states: OrderedDict[bytes, tuple[int, Content]] = OrderedDict()
         self._sorted: list[bytes] = []
-        self._n_saved = self._n_tokens = 0
+        self._n_saved = self._n_bytes = 0
 
     @property
     def is_on(self) -> bool:
         """Return whether states are saved at all."""
-        return self._max_tokens != 0
+        return self._shape.max_bytes != 0
 
     @property
     def states(self) -> tuple[Content, ...]:
@@ -319,25 +356,24 @@ class HostCache:
         return tuple(state for _, state in self._states.values())
 
     def save(self, content: Content) -> None:
-        """Keep what a slot is about to lose."""
-        tokens = content.tokens
-        at = bisect_left(self._sorted, tokens)
-        if not tokens or (at < len(self._sorted) and self._sorted[at].startswith(tokens)):
+        """Keep what a slot is about to lose, once there is room."""
+        gone = self._making_room(content)
+        if gone is None:
             return
-        if at and tokens.startswith(self._sorted[at - 1]):
-            self._drop(self._sorted[at - 1])
-        insort(self._sorted, tokens)
-        self._states[tokens] = self._n_saved, content
+        for tokens in gone:
+            self._drop(tokens)
+        insort(self._sorted, content.tokens)
+        self._states[content.tokens] = self._n_saved, content
         self._n_saved += 1
-        self._n_tokens += len(content)
+        self._n_bytes += self._shape.size(content)
 
     def best(self, content: Content, tokens: bytes) -> Content | None:
-        """The state that serves this prompt better than `content` does."""
-        similar = content.common(tokens)
+        """The state that serves this prompt better than `content` does, once `content` has been saved."""
+        similar, gone = content.common(tokens), self._making_room(content) or ()
         best, kept = None, similar / len(content) if content else -1.0
         for _, state, common in sorted(self._above(similar, tokens), key=lambda row: row[0]):
             of_state = common / len(state)
-            if of_state >= _MIN_KEPT and of_state > kept and common > similar:
+            if of_state >= _MIN_KEPT and of_state > kept and common > similar and state.tokens not in gone:
                 best, kept, similar = state, of_state, common
         return best
 
@@ -345,15 +381,39 @@ class HostCache:
         """Move a state out."""
         self._drop(state.tokens)
 
-    def trim(self) -> None:
-        """Drop the oldest until the rest fits, or one is left."""
-        while self._max_tokens is not None and len(self._states) > 1 and self._n_tokens > self._max_tokens:
-            self._drop(next(iter(self._states)))
+    def trim(self, n_tokens: int) -> None:
+        """Drop the oldest until no more than so many tokens are held."""
+        n_held = sum(map(len, self._states)) // N_BYTES
+        while n_held > n_tokens:
+            oldest = next(iter(self._states))
+            n_held -= len(oldest) // N_BYTES
+            self._drop(oldest)
+
+    def _making_room(self, content: Content) -> list[bytes] | None:
+        """The states that go when this one is saved: what begins it, and the oldest until it fits.
+
+        None where it is not saved: it is empty, begins a saved one, or is larger than all the room.
+        """
+        tokens, max_bytes = content.tokens, self._shape.max_bytes
+        at = bisect_left(self._sorted, tokens)
+        if not tokens or (at < len(self._sorted) and self._sorted[at].startswith(tokens)):
+            return None
+        size = self._shape.size(content)
+        if max_bytes is not None and size > max_bytes:
+            return None
+        gone = [self._sorted[at - 1]] if at and tokens.startswith(self._sorted[at - 1]) else []
+        left = self._n_bytes + size - sum(self._shape.size(self._states[one][1]) for one in gone)
+        for oldest, (_, state) in self._states.items():
+            if max_bytes is None or left <= max_bytes:
+                break
+            if oldest not in gone:
+                gone.append(oldest)
+                left -= self._shape.size(state)
+        return gone
 
     def _drop(self, tokens: bytes) -> None:
-        del self._states[tokens]
+        self._n_bytes -= self._shape.size(self._states.pop(tokens)[1])
         del self._sorted[bisect_left(self._sorted, tokens)]
-        self._n_tokens -= len(tokens) // N_BYTES
 
     def _above(self, common: int, tokens: bytes) -> list[tuple[int, Content, int]]:
         """The states that share more than `common` tokens with a prompt: when each was saved, what it is, how much it
@@ -379,22 +439,39 @@ _HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SlotShape:
-    """One llama.cpp server."""
+    """One llama.cpp server; the defaults are those of one that is started without options."""
 
-    n_slots: int = 1
+    n_slots: int = 4
     """Requests served at a time (`--parallel`)."""
+    is_unified: bool = True
+    """Whether the slots share one memory (`--kv-unified`): so where nobody says how many slots there are."""
+    is_saving_idle: bool = True
+    """Whether idle slots are saved to the host cache when a request starts, and emptied where they share one memory
+    (`--cache-idle-slots`)."""
     similarity: float = 0.1
     """A slot is chosen for what it holds if it serves more than this part of the prompt (`--slot-prompt-similarity`); 0
     for never."""
-    n_host_tokens: int | None = 65_536
-    """Size of the host prompt cache (`--cache-ram`) in tokens, None for unlimited, 0 for none; the 8192 MiB of the
-    default are 65,536 tokens at 131,072 bytes each, which is Llama-3.1-8B in 16 bits."""
     n_cache_reuse: int = 0
     """Shortest chunk that is kept at another position (`--cache-reuse`); 0 for none."""
+    host: HostShape = field(default_factory=HostShape)
+    """The host cache of whole states."""
     model: Model = field(default_factory=Model)
     """How the model's memory can be cut."""
-    window: Window = field(default_factory=Window)
+    end: SlotEnd = field(default_factory=SlotEnd)
     """Where a slot ends, and what then."""
+
+
+def slot_shape(n_slots: int | None = None, is_unified: bool | None = None, **options: Any) -> SlotShape:
+    """The server that is started with these options; None stands for one that is left out.
+
+    Without `--parallel` there are four slots that share one memory; with it each has its own, unless `--kv-unified` says
+    otherwise.
+
+    >>> slot_shape().is_unified, slot_shape(2).is_unified
+    (True, False)
+    """
+    shared = n_slots is None if is_unified is None else is_unified
+    return SlotShape(4 if n_slots is None else n_slots, shared, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,17 +512,18 @@ class Plan:
     """Index of the slot it gets."""
     is_saving: bool
     """Whether that slot's state goes through the host cache first."""
+    content: Content
+    """What the slot holds then: what it held, a saved state that serves better, or nothing where that one finds no
+    room."""
     kept: SlotReuse
-    """What is not computed again."""
-    state: Content | None = None
-    """The saved state that takes its place, None where none is better."""
+    """What of it is not computed again."""
 
 
 class SlotServer:
     """Slots and saved states.
 
     >>> from contextkit.engines.token_ids import pack
-    >>> server = SlotServer(SlotShape())
+    >>> server = SlotServer(SlotShape(n_slots=1))
     >>> plan = server.start(SlotRequest(pack(range(21))))
     >>> server.finish(plan.slot, generated=b"")
     >>> server.plan(SlotRequest(pack([*range(15), 900]))).kept.n_tokens
@@ -458,52 +536,157 @@ class SlotServer:
             raise UsageError(f"a server with {shape.n_slots} slots serves nobody: pass 1 or more")
         self.shape = shape
         self.slots = [Slot() for _ in range(shape.n_slots)]
-        self.host = HostCache(shape.n_host_tokens)
+        self.host = HostCache(shape.host)
         self.n_released = 0
         self.n_started = 0
+        model = shape.model
+        self._cells = (
+            WindowCells(
+                shape.n_slots,
+                is_shared=shape.is_unified,
+                n_window=model.n_window,
+                n_ubatch=model.n_ubatch,
+                n_slot_tokens=shape.end.n_tokens,
+            )
+            if model.memory == "window"
+            else None
+        )
 
     def plan(self, prompt: SlotRequest) -> Plan | None:
         """Return the slot this prompt would get and what it would keep.
 
         None where that is busy or too small. Changes nothing.
         """
-        chosen = self._choose(prompt) if self.shape.window.takes(prompt.tokens) else None
+        chosen = self._choose(prompt) if self.shape.end.takes(prompt.tokens) else None
         if chosen is None:
             return None
         number, is_saving = chosen
-        content = self.slots[number].content
-        state = self.host.best(content, prompt.tokens) if is_saving else None
-        content = state or content
+        content = self._best(number, prompt) if is_saving else self.slots[number].content
         if not prompt.is_caching or content.adapter != prompt.adapter:
-            return Plan(number, is_saving, SlotReuse(0, 0), state)
+            return Plan(number, is_saving, content, SlotReuse(0, 0))
+        first = len(content) - 1 if self.shape.model.memory == "recurrent" else 0
+        if self._cells:
+            is_own = content is self.slots[number].content
+            first = self._cells.first(number) if is_own else min(content.window, default=0)
         n_reuse = self.shape.n_cache_reuse if prompt.n_reuse is None else prompt.n_reuse
-        return Plan(number, is_saving, keep(content, prompt.tokens, n_reuse, self.shape.model), state)
+        return Plan(number, is_saving, content, keep(content, prompt.tokens, n_reuse, self.shape.model, first))
 
     def start(self, prompt: SlotRequest, plan: Plan | None = None) -> Plan | None:
         """Give the prompt a slot and compute it there, as planned for it just now.
 
-        None, and nothing changed, where it gets none.
+        None where it gets none. One that is refused, as it is too long, leaves its traces all the same: a slot is
+        chosen for it, goes through the host cache, and is released as the most recently used.
         """
         plan = plan or self.plan(prompt)
         if plan is None:
+            if not self.shape.end.takes(prompt.tokens):
+                self._refuse(prompt)
             return None
-        slot = self.slots[plan.slot]
-        if plan.is_saving:  # saving changes nothing about which state is better
-            self.host.save(slot.content)
-            if plan.state is not None:
-                self.host.take(plan.state)
-            self.host.trim()
+        if plan.is_saving:
+            self._swap(plan.slot, plan.content)
+        number, kept, cells = plan.slot, plan.kept, self._cells
+        self.slots[number].is_busy = True
+        self._save_idle()
+        self._purge(number, len(prompt.tokens) // N_BYTES)
+        if cells and kept.restored:
+            cells.restore(number, kept.restored.window)
+        if cells:
+            cells.cut(number, kept.n_tokens)
         self.n_started += 1
-        content = computed(plan.kept, prompt.tokens, prompt.user_starts, self.n_started, self.shape.model)
-        slot.content, slot.is_busy = replace(content, adapter=prompt.adapter), True
+        content = computed(kept, prompt.tokens, prompt.user_starts, self.n_started, self.shape.model, cells, number)
+        self.slots[number].content = replace(content, adapter=prompt.adapter)
         return plan
 
-    def finish(self, number: int, generated: bytes, window: Window | None = None) -> None:
-        """Release a slot with what was generated in it; `window` is the request's own, None for the server's."""
+    def finish(self, number: int, generated: bytes, end: SlotEnd | None = None) -> None:
+        """Release a slot with what was generated in it; `end` is the request's own, None for the server's."""
         slot = self.slots[number]
-        slot.content = grown(slot.content, generated, window or self.shape.window, self.shape.model)
+        n_prompt = len(slot.content)
+        slot.content = grown(slot.content, generated, end or self.shape.end, self.shape.model)
+        self._purge(number, len(slot.content))
+        if self._cells:
+            for _ in range(len(slot.content) - n_prompt):
+                self._cells.add(number, 1)
+        self._release(slot)
+
+    def _refuse(self, prompt: SlotRequest) -> None:
+        chosen = self._choose(prompt)
+        if chosen is not None:
+            number, is_saving = chosen
+            if is_saving:
+                self._swap(number, self._best(number, prompt))
+            self.slots[number].is_busy = True
+            self._save_idle()
+            self._release(self.slots[number])
+
+    def _release(self, slot: Slot) -> None:
         slot.is_busy, slot.used = False, self.n_released
         self.n_released += 1
+
+    def _best(self, number: int, prompt: SlotRequest) -> Content:
+        """What a slot holds once it has been saved and the host cache has been looked at for this prompt."""
+        state = self.host.best(self._saved(number), prompt.tokens)
+        if state is None:
+            return self.slots[number].content
+        n_left = self._n_left(number)
+        is_fitting = n_left is None or len(state) <= n_left
+        if self._cells:
+            is_fitting = is_fitting and self._cells.has_room(number, len(state.window))
+        return state if is_fitting else EMPTY
+
+    def _swap(self, number: int, content: Content) -> None:
+        """Save a slot to the host cache and put there what `_best` found."""
+        slot = self.slots[number]
+        self.host.save(self._saved(number))
+        if content is EMPTY:
+            self._empty(number)
+        elif content is not slot.content:
+            self.host.take(content)
+            slot.content = replace(content, window=())
+            if self._cells:
+                self._cells.restore(number, content.window)
+        self._trim()
+
+    def _trim(self) -> None:
+        """Keep no more on a host without a limit than the slots have room for."""
+        n_tokens = self.shape.end.n_tokens
+        if self.shape.host.max_bytes is None and n_tokens is not None:
+            self.host.trim(n_tokens * (1 if self.shape.is_unified else len(self.slots)))
+
+    def _save_idle(self) -> None:
+        """Save what idle slots hold when a request starts; where all share one memory, empty them."""
+        if not (self.shape.is_saving_idle and self.host.is_on):
+            return
+        for number, slot in enumerate(self.slots):
+            if not slot.is_busy:
+                self.host.save(self._saved(number))
+                if self.shape.is_unified:
+                    self._empty(number)
+        self._trim()
+
+    def _n_left(self, number: int) -> int | None:
+        """Tokens for which a slot has room beside the other slots' in a memory all share; None for no end."""
+        if not self.shape.is_unified or self.shape.end.n_tokens is None or self.shape.model.memory == "recurrent":
+            return None
+        others = (len(slot.content) for other, slot in enumerate(self.slots) if other != number)
+        return self.shape.end.n_tokens - sum(others)
+
+    def _purge(self, number: int, n_tokens: int) -> None:
+        """Empty idle slots, the first ones first, until a slot has room for so many tokens."""
+        n_left = self._n_left(number)
+        for other, slot in enumerate(self.slots):
+            if n_left is not None and n_left < n_tokens and not slot.is_busy:
+                n_left += len(slot.content)
+                self._empty(other)
+
+    def _empty(self, number: int) -> None:
+        self.slots[number].content = EMPTY
+        if self._cells:
+            self._cells.cut(number, 0)
+
+    def _saved(self, number: int) -> Content:
+        """What a slot holds, as it is saved."""
+        content = self.slots[number].content
+        return replace(content, window=self._cells.saved(number)) if self._cells else content
 
     def _choose(self, prompt: SlotRequest) -> tuple[int, bool] | None:
         """Index of the slot, and whether its state is to be saved."""

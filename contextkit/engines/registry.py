@@ -14,7 +14,7 @@ from typing import Any
 
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.engines.llamacpp import SlotCache
-from contextkit.engines.llamacpp_server import SlotShape
+from contextkit.engines.llamacpp_server import HostShape, Memory, Model, SlotEnd, slot_shape
 from contextkit.engines.sglang import RadixCache, RadixShape
 from contextkit.engines.tier import TokenChunks, tiers_of
 from contextkit.engines.tiered import TieredCache
@@ -54,9 +54,34 @@ def _sglang(
     return RadixCache(RadixShape(capacity_tokens, block_size, policy, engine_version))
 
 
-def _llamacpp(*, slots: int = 1, host_tokens: int = 65_536, cache_reuse: int = 0) -> PrefixCache[TokenIds]:
+def _llamacpp(
+    *,
+    slots: int | None = None,
+    slot_tokens: int | None = None,
+    unified: bool | None = None,
+    idle_slots: bool = True,
+    similarity: float = 0.1,
+    cache_reuse: int = 0,
+    context_shift: bool = False,
+    host_tokens: int | None = 65_536,
+    memory: Memory = "full",
+    window: int = 0,
+    batch: int = 2048,
+    ubatch: int = 512,
+    checkpoints: int = 32,
+) -> PrefixCache[TokenIds]:
     """llama.cpp's server: slots, and a host cache of whole states."""
-    return SlotCache(SlotShape(n_slots=slots, n_host_tokens=host_tokens, n_cache_reuse=cache_reuse))
+    shape = slot_shape(
+        slots,
+        unified,
+        is_saving_idle=idle_slots,
+        similarity=similarity,
+        n_cache_reuse=cache_reuse,
+        host=HostShape(host_tokens, token_bytes=1),
+        model=Model(memory, window, batch, ubatch, checkpoints),
+        end=SlotEnd(slot_tokens, is_shifting=context_shift),
+    )
+    return SlotCache(shape)
 
 
 def _tiered(

@@ -18,7 +18,7 @@ from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.engines.block_runs import Runs
 from contextkit.engines.block_trace import BlockRequest
 from contextkit.engines.llamacpp import SlotCache
-from contextkit.engines.llamacpp_server import SlotShape
+from contextkit.engines.llamacpp_server import HostShape, slot_shape
 from contextkit.engines.sglang_tree import POLICIES as RADIX_POLICIES
 from contextkit.engines.sglang_tree import RadixTree
 from contextkit.engines.tier import POLICIES as TIER_POLICIES
@@ -44,8 +44,8 @@ class Setting:
     """Blocks one instance holds, None for no end; for llamacpp those of its host cache."""
     instances: int = 1
     """How many of it there are."""
-    n_slots: int = 1
-    """llamacpp: requests served at a time."""
+    n_slots: int | None = None
+    """llamacpp: requests served at a time; None for four that share one memory."""
     host_capacity: int | None = None
     """tiered: blocks of the tier below the GPU; None for `HOST_RATIO` times as many as the GPU has."""
     disk_capacity: int | None = None
@@ -170,7 +170,8 @@ def _instance(setting: Setting) -> Engine:
     if setting.cache == "sglang":
         return RadixEngine(capacity, setting.policy)
     if setting.cache == "llamacpp":
-        numbered, shape = _Numbered(), SlotShape(n_slots=setting.n_slots, n_host_tokens=capacity)
+        host = HostShape(capacity, token_bytes=1)
+        numbered, shape = _Numbered(), slot_shape(setting.n_slots, host=host)
         return CacheEngine(SlotCache(shape), lambda ids: TokenIds(numbered(ids)))
     room = setting.host_capacity
     if room is None and capacity is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from contextkit.engines.llamacpp_server import Model, SlotRequest, SlotServer, SlotShape, Window
+from contextkit.engines.llamacpp_server import HostShape, Model, SlotEnd, SlotRequest, SlotServer, slot_shape
 from contextkit.engines.token_ids import N_BYTES, pack
 from tests.conformance.scenario import token_ids
 
@@ -23,9 +23,9 @@ def _first(row: Op, *names: str, default: Any) -> Any:
     return next((row[name] for name in names if name in row), default)
 
 
-def _window(row: Op, before: Window) -> Window:
+def _end(row: Op, before: SlotEnd) -> SlotEnd:
     """The slot's end, as a config or a request says it."""
-    return Window(
+    return SlotEnd(
         _first(row, "n_ctx", "n_ctx_slot", "ctx_size", default=before.n_tokens),
         _first(row, "ctx_shift", "context_shift", default=before.is_shifting),
         _first(row, "n_keep", "keep", default=before.n_keep),
@@ -46,13 +46,14 @@ class SlotReplay:
 
     def __init__(self, config: Op) -> None:
         self.server = SlotServer(
-            SlotShape(
+            slot_shape(
                 n_slots=_first(config, "n_slots", "n_parallel", default=1),
                 similarity=_first(config, "slot_prompt_similarity", "similarity", default=0.1),
-                n_host_tokens=config.get("host_tokens", 0),
+                host=HostShape(config.get("host_tokens", 0), token_bytes=1),
+                is_saving_idle=config.get("cache_idle_slots", False),
                 n_cache_reuse=_first(config, "n_cache_reuse", "cache_reuse", default=0),
                 model=_model(config),
-                window=_window(config, Window()),
+                end=_end(config, SlotEnd()),
             )
         )
         self.is_caching: bool = config.get("cache_prompt", True)
@@ -90,11 +91,9 @@ class SlotReplay:
         }
 
     def release(self, op: Op) -> Op:
-        window = _window(op, self.server.shape.window)
-        window = replace(
-            window, n_tokens=self.server.shape.window.n_tokens, is_shifting=self.server.shape.window.is_shifting
-        )
-        self.server.finish(op["slot"], pack(token_ids(op.get("generated", []))), window)
+        end = _end(op, self.server.shape.end)
+        end = replace(end, n_tokens=self.server.shape.end.n_tokens, is_shifting=self.server.shape.end.is_shifting)
+        self.server.finish(op["slot"], pack(token_ids(op.get("generated", []))), end)
         return {}
 
     def state(self, op: Op) -> Op:

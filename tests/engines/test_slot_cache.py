@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from contextkit.cache.prefix_cache import Hit, Lease
 from contextkit.engines.llamacpp import SlotCache
-from contextkit.engines.llamacpp_server import Model, SlotShape
+from contextkit.engines.llamacpp_server import HostShape, Model, SlotEnd, SlotShape, slot_shape
 from contextkit.engines.token_ids import Adapter, Item, TokenIds
 from contextkit.errors import UsageError
 
@@ -26,7 +26,7 @@ def call(cache: SlotCache, prompt: Sequence[int], generated: Sequence[int] = (),
 
 
 def test_a_prefix_counts_token_by_token_and_the_last_one_is_computed() -> None:
-    cache = SlotCache()
+    cache = SlotCache(slot_shape(1))
     call(cache, range(21))
     assert call(cache, [*range(15), *[900] * 6]).usage.fresh == 6
     call(cache, range(30))
@@ -34,7 +34,7 @@ def test_a_prefix_counts_token_by_token_and_the_last_one_is_computed() -> None:
 
 
 def test_a_turned_chunk_is_approximate_and_billed_as_fresh() -> None:
-    cache = SlotCache(SlotShape(n_cache_reuse=8))
+    cache = SlotCache(slot_shape(1, n_cache_reuse=8))
     call(cache, range(40))
     lease = call(cache, [*range(10), *range(20, 40), 7])
     assert (lease.hit.read_tokens, lease.hit.approximate_tokens, lease.usage.read, lease.usage.fresh) == (
@@ -47,7 +47,7 @@ def test_a_turned_chunk_is_approximate_and_billed_as_fresh() -> None:
 
 
 def test_a_slot_serves_others_when_it_is_free() -> None:
-    cache = SlotCache()
+    cache = SlotCache(slot_shape(1))
     lease = cache.begin(TokenIds(range(10)), 0.0)
     cache.publish(lease, 0.0)
     turned_away = cache.begin(TokenIds(range(10)), 0.0)
@@ -58,7 +58,7 @@ def test_a_slot_serves_others_when_it_is_free() -> None:
 
 
 def test_reasons() -> None:
-    cache = SlotCache(SlotShape(n_slots=2))
+    cache = SlotCache(slot_shape(2))
     assert cache.lookup(TokenIds(range(9)), 0.0).reason == "first_write"
     cache.begin(TokenIds(range(9)), 0.0)
     assert cache.lookup(TokenIds(range(9)), 0.0).reason == "not_yet_visible"
@@ -66,7 +66,7 @@ def test_reasons() -> None:
 
 
 def test_generated_tokens_are_read_but_for_the_last_and_only_if_named() -> None:
-    cache = SlotCache()
+    cache = SlotCache(slot_shape(1))
     call(cache, range(20), [500, 501, 502, 503])
     assert cache.lookup(TokenIds([*range(20), 500, 501, 502, 503, 600]), 0.0).read_tokens == 23
     lease = cache.begin(TokenIds(range(20)), 0.0)
@@ -85,19 +85,19 @@ def test_generated_tokens_are_read_but_for_the_last_and_only_if_named() -> None:
     ],
 )
 def test_what_ends_a_prefix(other: dict[str, Any], read: int) -> None:
-    cache = SlotCache()
+    cache = SlotCache(slot_shape(1))
     call(cache, [1, 0, 0, 4, 5])
     assert cache.lookup(TokenIds([1, 0, 0, 4, 5], **other), 0.0).read_tokens == read
 
 
 def test_an_empty_prompt_reads_nothing() -> None:
-    cache = SlotCache()
+    cache = SlotCache(slot_shape(1))
     call(cache, range(5))
     assert call(cache, []).usage.prompt == 0
 
 
 def test_a_lease_ends_once() -> None:
-    cache = SlotCache()
+    cache = SlotCache(slot_shape(1))
     lease = call(cache, [1, 2])
     for after in (lambda: cache.end(lease, 0, 0.0), lambda: cache.generate(lease, [1])):
         with pytest.raises(UsageError, match="this lease has ended"):
@@ -109,10 +109,12 @@ steps = st.lists(st.tuples(st.sampled_from(["begin", "end"]), ids, st.integers(0
 shapes = st.builds(
     SlotShape,
     st.integers(1, 3),
-    st.just(0.1),
-    st.sampled_from([0, 20, None]),
-    st.sampled_from([0, 2]),
-    st.builds(Model, st.sampled_from(["full", "recurrent"]), st.just(0), st.just(6), st.just(3)),
+    st.booleans(),
+    st.booleans(),
+    n_cache_reuse=st.sampled_from([0, 2]),
+    host=st.builds(HostShape, st.sampled_from([0, 20, None]), st.just(1)),
+    model=st.builds(Model, st.sampled_from(["full", "window", "recurrent"]), st.just(4), st.just(6), st.just(3)),
+    end=st.builds(SlotEnd, st.sampled_from([None, 10])),
 )
 
 

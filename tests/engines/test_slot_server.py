@@ -10,7 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contextkit.engines.llamacpp_server import Content, Model, SlotRequest, SlotServer, SlotShape, Window, keep
+from contextkit.engines.llamacpp_server import (
+    Content,
+    HostShape,
+    Model,
+    SlotEnd,
+    SlotRequest,
+    SlotServer,
+    SlotShape,
+    keep,
+    slot_shape,
+)
 from contextkit.engines.token_ids import pack
 from contextkit.errors import UsageError
 from tests.engines.naive_slots import NaiveServer
@@ -37,15 +47,21 @@ models = st.builds(
     st.sampled_from([0, 1, 3, 32]),
     st.sampled_from([4, 20]),
 )
-windows = st.just(Window()) | st.builds(
-    Window,
+windows = st.just(SlotEnd()) | st.builds(
+    SlotEnd,
     st.sampled_from([12, 30, 50]),
     st.booleans(),
     st.sampled_from([0, 0, 3, 100, -1]),
     st.sampled_from([0, 0, 1, 7, 90]),
 )
 configs = st.tuples(
-    st.integers(1, 3), st.sampled_from([None, 0, 40, 100]), st.sampled_from([0, 0, 2, 4]), models, windows
+    st.integers(1, 3),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, 0, 40, 100]),
+    st.sampled_from([0, 0, 2, 4]),
+    models,
+    windows,
 )
 requests = st.tuples(
     prompts,
@@ -58,13 +74,20 @@ requests = st.tuples(
 
 
 def servers(
-    n_slots: int, n_host: int | None, n_reuse: int, model: Model, ends: Window
+    n_slots: int,
+    is_unified: bool,
+    is_saving_idle: bool,
+    n_host: int | None,
+    n_reuse: int,
+    model: Model,
+    ends: SlotEnd,
 ) -> tuple[SlotServer, NaiveServer]:
-    shape = SlotShape(n_slots, n_host_tokens=n_host, n_cache_reuse=n_reuse, model=model, window=ends)
-    window = model.n_window if model.memory == "window" else 0
-    options = (window, model.n_batch, model.n_ubatch, model.max_checkpoints, model.min_step)
+    host = HostShape(n_host, token_bytes=1)
+    shape = SlotShape(n_slots, is_unified, is_saving_idle, n_cache_reuse=n_reuse, host=host, model=model, end=ends)
+    options = (model.n_window, model.n_batch, model.n_ubatch, model.max_checkpoints, model.min_step)
     end = (ends.n_tokens, ends.is_shifting, ends.n_keep, ends.n_discard)
-    return SlotServer(shape), NaiveServer(n_slots, n_host, n_reuse, model.memory, *options, *end)
+    naive = NaiveServer(n_slots, is_unified, is_saving_idle, n_host, n_reuse, model.memory, *options, *end)
+    return SlotServer(shape), naive
 
 
 def held(server: SlotServer) -> list[Any]:
@@ -77,7 +100,10 @@ def held(server: SlotServer) -> list[Any]:
 def held_naively(server: NaiveServer) -> list[Any]:
     states = [slot.state for slot in server.slots] + server.host
     return [
-        (state.tokens, [(point.n_tokens, point.first, point.last, point.task) for point in state.points])
+        (
+            state.tokens,
+            [(point.n_tokens, point.first, point.last, point.task, tuple(point.window)) for point in state.points],
+        )
         for state in states
     ]
 
@@ -112,7 +138,7 @@ def test_the_server_is_the_one_written_token_by_token(request: pytest.FixtureReq
 
 
 def test_what_was_computed_behind_a_turned_chunk_is_as_approximate_as_it_is() -> None:
-    server = SlotServer(SlotShape(n_cache_reuse=8))
+    server = SlotServer(slot_shape(1, n_cache_reuse=8))
     seen = []
     for prompt in (
         range(40),
@@ -128,7 +154,7 @@ def test_what_was_computed_behind_a_turned_chunk_is_as_approximate_as_it_is() ->
 
 
 def test_a_recurrent_model_goes_back_to_its_newest_checkpoint_or_to_the_start() -> None:
-    server = SlotServer(SlotShape(model=Model("recurrent", n_ubatch=16)))
+    server = SlotServer(slot_shape(1, model=Model("recurrent", n_ubatch=16)))
     first = server.start(SlotRequest(pack(range(100)), user_starts=(40,)))
     assert first
     server.finish(first.slot, pack([500, 501]))
@@ -146,7 +172,7 @@ def test_a_recurrent_model_goes_back_to_its_newest_checkpoint_or_to_the_start() 
 
 
 def test_a_slot_that_would_keep_half_of_itself_is_not_saved() -> None:
-    server = SlotServer(SlotShape())
+    server = SlotServer(slot_shape(1))
     for prompt, n_saved in ((range(20), 0), ([*range(10), 99], 0), (range(20), 0), ([*range(9), 99], 1)):
         plan = server.start(SlotRequest(pack(list(prompt))))
         assert plan and len(server.host.states) == n_saved
@@ -154,7 +180,7 @@ def test_a_slot_that_would_keep_half_of_itself_is_not_saved() -> None:
 
 
 def test_a_host_state_comes_back_and_is_moved_out() -> None:
-    server = SlotServer(SlotShape())
+    server = SlotServer(slot_shape(1))
 
     def ask(prompt: range) -> int:
         plan = server.start(SlotRequest(pack(prompt)))
@@ -167,7 +193,7 @@ def test_a_host_state_comes_back_and_is_moved_out() -> None:
 
 
 def test_an_adapter_empties_the_slot() -> None:
-    server = SlotServer(SlotShape())
+    server = SlotServer(slot_shape(1))
     for adapter, cached in ((None, 0), ("x", 0), ("x", 9), (None, 0)):
         plan = server.start(SlotRequest(pack(range(10)), adapter))
         assert plan and plan.kept.n_tokens == cached
@@ -183,7 +209,7 @@ def ask(server: SlotServer, prompt: list[int], generated: int = 0, **given: Any)
 
 
 def test_a_request_that_names_its_slot_gets_that_one_whatever_it_holds() -> None:
-    server = SlotServer(SlotShape(n_slots=3))
+    server = SlotServer(slot_shape(3))
     mine, yours = list(range(30)), list(range(100, 140))
     asked = [
         (mine, 0, (0, 0)),
@@ -198,7 +224,7 @@ def test_a_request_that_names_its_slot_gets_that_one_whatever_it_holds() -> None
 
 
 def test_a_slot_that_is_named_while_it_is_busy_is_waited_for() -> None:
-    server = SlotServer(SlotShape(n_slots=2))
+    server = SlotServer(slot_shape(2))
     first = server.start(SlotRequest(pack(range(9)), id_slot=0))
     assert first and server.start(SlotRequest(pack(range(9)), id_slot=0)) is None
     assert server.start(SlotRequest(pack(range(9)), id_slot=1)) is not None
@@ -206,16 +232,16 @@ def test_a_slot_that_is_named_while_it_is_busy_is_waited_for() -> None:
 
 def test_generation_stops_at_the_end_of_a_slot_unless_it_shifts() -> None:
     """Sixteen tokens a slot: twelve of prompt and ten generated, of which the last is never computed."""
-    shifting = Window(16, is_shifting=True)
-    for window, held in ((Window(16), 15), (shifting, 14), (replace(shifting, n_keep=-1), 15), (Window(), 21)):
-        server = SlotServer(SlotShape(window=window))
+    shifting = SlotEnd(16, is_shifting=True)
+    for window, held in ((SlotEnd(16), 15), (shifting, 14), (replace(shifting, n_keep=-1), 15), (SlotEnd(), 21)):
+        server = SlotServer(slot_shape(1, end=window))
         assert ask(server, list(range(12)), 10) == (0, 0)
         assert len(server.slots[0].content) == held
-    assert ask(SlotServer(SlotShape(window=Window(16))), list(range(16))) is None
+    assert ask(SlotServer(slot_shape(1, end=SlotEnd(16))), list(range(16))) is None
 
 
 def test_what_was_shifted_is_approximate() -> None:
-    server = SlotServer(SlotShape(window=Window(16, is_shifting=True, n_keep=4)))
+    server = SlotServer(slot_shape(1, end=SlotEnd(16, is_shifting=True, n_keep=4)))
     ask(server, list(range(12)), 10)
     plan = server.plan(SlotRequest(server.slots[0].content.tokens))
     assert plan and (plan.kept.n_tokens, plan.kept.n_exact) == (len(server.slots[0].content) - 1, 4)
