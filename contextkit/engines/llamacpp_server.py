@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -175,31 +174,6 @@ def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model, first
     )
     found = next(usable, None)
     return (min(n_past, max(found.first + 1, found.last)) if found else 0), found
-
-
-def computed(
-    kept: SlotReuse,
-    tokens: bytes,
-    user_starts: Sequence[int],
-    task: int,
-    model: Model,
-    cells: WindowCells | None = None,
-    slot: int = 0,
-) -> Content:
-    """The slot once the prompt has been computed behind what was kept; `cells` are those of a sliding window."""
-    n_exact = kept.n_exact if kept.n_exact < kept.n_tokens else None
-    if model.memory == "full":
-        return Content(tokens, n_exact, kept.checkpoints)
-    points = list(kept.checkpoints)
-    n_prompt, starts, at = len(tokens) // N_BYTES, frozenset(user_starts), kept.n_tokens
-    while at < n_prompt:
-        start, at = at, _next_stop(at, n_prompt, starts, points, model)
-        if start and model.max_checkpoints and _is_worth_it(start, at, n_prompt, starts, points, model):
-            first, window = (cells.first(slot), cells.saved(slot)) if cells else (start - 1, ())
-            _add(points, Checkpoint(start, first, start - 1, task, window), model)
-        if cells:
-            cells.add(slot, at - start)
-    return Content(tokens, n_exact, tuple(points))
 
 
 def _is_far(position: int, points: list[Checkpoint], model: Model) -> bool:
@@ -584,27 +558,40 @@ class SlotServer:
             return None
         if plan.is_saving:
             self._swap(plan.slot, plan.content)
-        number, kept, cells = plan.slot, plan.kept, self._cells
-        self.slots[number].is_busy = True
+        self.slots[plan.slot].is_busy = True
         self._save_idle()
-        self._purge(number, len(prompt.tokens) // N_BYTES)
+        self._compute(plan.slot, plan.kept, prompt)
+        return plan
+
+    def _compute(self, number: int, kept: SlotReuse, prompt: SlotRequest) -> None:
+        """Compute a prompt behind what was kept of a slot, batch by batch, with checkpoints before some."""
+        cells, model, n_prompt = self._cells, self.shape.model, len(prompt.tokens) // N_BYTES
+        self.n_started += 1
         if cells and kept.restored:
             cells.restore(number, kept.restored.window)
         if cells:
             cells.cut(number, kept.n_tokens)
-        self.n_started += 1
-        content = computed(kept, prompt.tokens, prompt.user_starts, self.n_started, self.shape.model, cells, number)
-        self.slots[number].content = replace(content, adapter=prompt.adapter)
-        return plan
+        points, starts, at = list(kept.checkpoints), frozenset(prompt.user_starts), kept.n_tokens
+        while at < n_prompt and model.memory != "full":
+            start, at = at, _next_stop(at, n_prompt, starts, points, model)
+            if start and model.max_checkpoints and _is_worth_it(start, at, n_prompt, starts, points, model):
+                first, window = (cells.first(number), cells.saved(number)) if cells else (start - 1, ())
+                _add(points, Checkpoint(start, first, start - 1, self.n_started, window), model)
+            self._purge(number, at)
+            if cells:
+                cells.add(number, at - start)
+        self._purge(number, n_prompt)
+        n_exact = kept.n_exact if kept.n_exact < kept.n_tokens else None
+        self.slots[number].content = Content(prompt.tokens, n_exact, tuple(points), prompt.adapter)
 
     def finish(self, number: int, generated: bytes, end: SlotEnd | None = None) -> None:
         """Release a slot with what was generated in it; `end` is the request's own, None for the server's."""
         slot = self.slots[number]
         n_prompt = len(slot.content)
         slot.content = grown(slot.content, generated, end or self.shape.end, self.shape.model)
-        self._purge(number, len(slot.content))
-        if self._cells:
-            for _ in range(len(slot.content) - n_prompt):
+        for n_tokens in range(n_prompt + 1, len(slot.content) + 1):
+            self._purge(number, n_tokens)
+            if self._cells:
                 self._cells.add(number, 1)
         self._release(slot)
 

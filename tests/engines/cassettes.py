@@ -1,7 +1,7 @@
 """Recorded runs of real engines: what was asked, what came back, and how the reference cache was set.
 
 A cassette is one JSON object, compressed: engine, version, options of the server, settings of the reference cache, the
-score of the whole run, and rows of its first requests. A row is `[kind, n_output, salt, tokens, generated, read, slot,
+score of the whole run, the calls that differ, and rows of its first requests. A row is `[kind, n_output, salt, tokens, generated, read, slot,
 refused]`; `tokens` names an earlier sequence (a prompt and its reply) that it begins with, how much of it, and the rest.
 """
 
@@ -37,6 +37,8 @@ class Cassette:
     """Calls of the whole run that were equal."""
     total: int
     """Calls of the whole run."""
+    differing: tuple[int, ...]
+    """Indices of the calls of the whole run that differ."""
     exchanges: tuple[Exchange, ...]
     """Its first calls."""
 
@@ -44,7 +46,7 @@ class Cassette:
 def write(cassette: Cassette) -> None:
     """Write a cassette into `FOLDER`."""
     told = {"engine": cassette.engine, "version": cassette.version, "server": cassette.server, "cache": cassette.cache}
-    score = {"equal": cassette.equal, "total": cassette.total}
+    score = {"equal": cassette.equal, "total": cassette.total, "differing": cassette.differing}
     rows = list(_rows(cassette.exchanges[:N_RECORDED]))
     text = json.dumps({**told, **score, "rows": rows}, separators=(",", ":"))
     FOLDER.mkdir(exist_ok=True)

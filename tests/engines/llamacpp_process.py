@@ -10,11 +10,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 CHECKOUT = Path(__file__).parents[2]
+
+
+def version() -> str:
+    """The build of llama.cpp in the wheel, which is the last part of the wheel's version."""
+    return "b" + metadata.version("xllamacpp").rpartition(".")[2]
 
 
 class LlamaServer:

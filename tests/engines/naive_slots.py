@@ -280,7 +280,6 @@ class NaiveServer:
         if self.n_ctx is not None and len(tokens) >= self.n_ctx:
             self.release(slot)
             return None
-        self.make_room(number, len(tokens))
         state, n_past = slot.state, 0
         if is_caching:
             n_past = common(state.tokens, tokens)
@@ -323,6 +322,7 @@ class NaiveServer:
             if is_wanted and (is_far or start == last_user or is_near_end):
                 first = start - 1 if self.memory == "recurrent" else self.first_position(number)
                 self.checkpoint(state, Point(start, first, start - 1, self.tasks, self.saved_window(number)))
+            self.make_room(number, n)
             self.grow(number, start, n)
 
     def checkpoint(self, state: State, new: Point) -> None:
