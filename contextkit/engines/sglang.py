@@ -5,13 +5,16 @@ models or prices, and no clock: nothing here dies of age, and what is older is w
 
 Measured (SGLang 0.5.23): an identical n-token prompt reads floor((n-1)/page) pages; the last sampled token has no KV,
 so a request leaves its prompt and output less one, in whole pages; where another inserted the same meanwhile, the
-newcomer's copy is freed. Read in its source: a prompt becomes readable after its forward pass (`publish`), what was
-generated at the end; a request holds the path it reads, and the slots of its own tokens, cut pages included, from its
-start to its end; leaves are forgotten when slots are asked for that are not there. Documented: an extra key and a cache
-salt each separate a namespace, and so does having none. Assumed: a prompt is computed in one chunk; the adapter's name
+newcomer's copy is freed; leaves are forgotten when slots are asked for that are not there, and with pages of more than
+one token more are asked for than taken: for a prompt its uncached tokens and a page, for a generated token a page, even
+where none begins. Read in its source: a prompt becomes readable after its forward pass (`publish`), what was generated
+at the end; a request holds the path it reads, and the slots of its own tokens, cut pages included, from its start to
+its end; a generated token asks for a page for each request under way. Documented: an extra key and a cache salt each
+separate a namespace, and so does having none. Assumed: a prompt is computed in one chunk, and alone; the adapter's name
 is the extra key; a request that finds no room (`no_room`), which the engine would let wait, is billed whole, holds
-nothing and leaves nothing; where generated tokens find no room, which would make the engine take some request back,
-only the prompt is left; generated tokens nobody names are ones no prompt will ever hold.
+nothing and leaves nothing; generated tokens that find no room, which would make the engine take some request back, are
+left out; generated tokens nobody names are ones no prompt will ever hold. The overlap scheduler, which runs a step
+ahead, is not modelled.
 """
 
 from __future__ import annotations
@@ -229,13 +232,15 @@ class RadixCache:
     def _decode(self, request: _Request) -> None:
         """Its tokens but the last one get slots, one step after the other.
 
-        A step makes a whole page free, and takes it only where a page begins.
+        A step makes a page free for every request that is under way, and takes one only where a page begins.
         """
         before, after = request.n_computed, request.n_tokens - 1
         if after <= before:
             return
         taken, until_last = self._pages(after) - self._pages(before), self._pages(after - 1) - self._pages(before)
-        if self._take(request, taken, until_last + self._shape.page):
+        page = self._shape.page
+        n_asked = sum(other.has_room for other in self._running.values()) if page > 1 else 1
+        if self._take(request, taken, until_last + page * n_asked):
             request.n_computed = after
 
     def _keep(self, request: _Request, n_tokens: int, bonus: int = 0) -> None:
