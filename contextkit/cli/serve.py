@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 )
 @click.option("--block-size", type=int, help="Tokens in a block (vllm), page (sglang) or chunk (tiered).")
 @click.option("--capacity-tokens", type=int, help="Tokens the engine's memory holds (vllm, sglang, tiered).")
+@click.option("--window", type=int, help="Sliding window of all layers, in tokens; 0 for full attention (vllm).")
+@click.option("--retention", type=int, help="Tokens between the tails a window keeps; 0 for none (vllm).")
 @click.option("--host-tokens", type=int, help="Tokens the memory below it holds (llamacpp, tiered).")
 @click.option("--disk-tokens", type=int, help="Tokens a disk below that holds (tiered).")
 @click.option("--slots", type=int, help="Slots of the server (llamacpp).")

@@ -39,6 +39,8 @@ OF_ENGINES = (
     "disk_capacity",
     "arrival",
     "block_size",
+    "window",
+    "retention",
 )
 """Options that say nothing to a hosted provider's cache."""
 OF_TRACES = ("instances", "routing", "arrival")
@@ -48,6 +50,8 @@ ENGINES_WITH = {
     "host_capacity": ("tiered",),
     "disk_capacity": ("tiered",),
     "block_size": ("vllm", "sglang", "tiered"),
+    "window": ("vllm",),
+    "retention": ("vllm",),
 }
 """Option → the engines that have it."""
 WRITTEN = {"policies": "policy", "capacities": "capacity"}
@@ -68,6 +72,8 @@ class Options:
     disk_capacity: int | None
     arrival: str
     block_size: int | None
+    window: int | None
+    retention: int | None
     model: str | None
     html: str | None
     as_json: bool
@@ -145,6 +151,10 @@ def _capacity(word: str) -> int | None:
 @click.option(
     "--block-size", type=click.IntRange(1), help="Ledgers of serve --cache: tokens in a block, page or chunk."
 )
+@click.option("--window", type=click.IntRange(0), help="Ledgers of serve --cache vllm: the model's sliding window.")
+@click.option(
+    "--retention", type=click.IntRange(0), help="Ledgers of serve --cache vllm: tokens between tails a window keeps."
+)
 @click.option("--model", help="Hosted caches: the model to bill instead of the recorded one.")
 @click.option(
     "--html",
@@ -210,7 +220,10 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
     tokens = _tokens_in(names, watch)
     if tokens is not None:
         return _on_engines(tokens, options, watch)
-    _refuse(["block_size"], "is for ledgers of contextkit serve --cache, and no trace here has token ids")
+    _refuse(
+        ["block_size", "window", "retention"],
+        "is for ledgers of contextkit serve --cache, and no trace here has token ids",
+    )
     has_room = any(setting.capacity is not None for setting in settings)
     has_curve = options.html is not None and (not has_room or find_spec("numpy") is not None)
     requests = watch.stoppable(_requests(names, options.arrival, watch))
@@ -287,6 +300,8 @@ def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
             sizes["disk_tokens"] = options.disk_capacity * size
         if cache == "llamacpp":
             sizes["slots"] = options.slots
+        if cache == "vllm":
+            sizes |= {"window": options.window, "retention": options.retention}
         if policy not in (None, "lru"):  # every engine's own
             sizes["policy"] = policy
         with watch.starting():

@@ -40,11 +40,22 @@ class Engine:
 
 
 def _vllm(
-    *, block_size: int = 16, capacity_tokens: int = CAPACITY_TOKENS, engine_version: str = "0.33.0"
+    *,
+    block_size: int = 16,
+    capacity_tokens: int = CAPACITY_TOKENS,
+    window: int = 0,
+    retention: int = 0,
+    engine_version: str = "0.33.0",
 ) -> PrefixCache[TokenIds]:
-    """vLLM: full blocks under chained keys."""
-    n_blocks = capacity_tokens // block_size + 1  # the null block is none that holds anything
-    return BlockCache(Shape(n_blocks, (Group(size=block_size),), rules_of(engine_version)))
+    """vLLM: full blocks under chained keys.
+
+    `capacity_tokens` is what the engine calls its KV cache size: `num_gpu_blocks` blocks, one of which is the null block
+    and holds nothing (measured, 0.32.0). `window` is the sliding window of a model all of whose layers have one, 0 for
+    full attention; `retention` is the engine's `--prefix-cache-retention-interval`, a multiple of the block size, which
+    itself keeps every block.
+    """
+    group = Group("sliding_window", block_size, window) if window else Group(size=block_size)
+    return BlockCache(Shape(capacity_tokens // block_size, (group,), rules_of(engine_version), retention=retention))
 
 
 def _sglang(
@@ -153,7 +164,7 @@ def _maker(name: str) -> Callable[..., PrefixCache[TokenIds]]:
 
 
 _WORDS = frozenset({"engine_version", "policy"})
-_MAY_BE_NONE = frozenset({"host_tokens", "disk_tokens", "cache_reuse"})
+_MAY_BE_NONE = frozenset({"host_tokens", "disk_tokens", "cache_reuse", "window", "retention"})
 """Options that 0 switches off."""
 _RELEASE = re.compile(r"\d+\.\d+\.\d+(\.|\Z)")
 _RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23"}

@@ -5,13 +5,16 @@ models or prices, and no clock: nothing here dies of age, and what is older is w
 
 Measured (SGLang 0.5.23): an identical n-token prompt reads floor((n-1)/page) pages; the last sampled token has no KV,
 so a request leaves its prompt and output less one, in whole pages; where another inserted the same meanwhile, the
-newcomer's copy is freed. Read in its source: a prompt becomes readable after its forward pass (`publish`), what was
-generated at the end; a request holds the path it reads, and the slots of its own tokens, cut pages included, from its
-start to its end; leaves are forgotten when slots are asked for that are not there. Documented: an extra key and a cache
-salt each separate a namespace, and so does having none. Assumed: a prompt is computed in one chunk; the adapter's name
+newcomer's copy is freed; leaves are forgotten when slots are asked for that are not there, and with pages of more than
+one token more are asked for than taken: for a prompt its uncached tokens and a page, for a generated token a page, even
+where none begins. Read in its source: a prompt becomes readable after its forward pass (`publish`), what was generated
+at the end; a request holds the path it reads, and the slots of its own tokens, cut pages included, from its start to
+its end; a generated token asks for a page for each request under way. Documented: an extra key and a cache salt each
+separate a namespace, and so does having none. Assumed: a prompt is computed in one chunk, and alone; the adapter's name
 is the extra key; a request that finds no room (`no_room`), which the engine would let wait, is billed whole, holds
-nothing and leaves nothing; where generated tokens find no room, which would make the engine take some request back,
-only the prompt is left; generated tokens nobody names are ones no prompt will ever hold.
+nothing and leaves nothing; generated tokens that find no room, which would make the engine take some request back, are
+left out; generated tokens nobody names are ones no prompt will ever hold. The overlap scheduler, which runs a step
+ahead, is not modelled.
 """
 
 from __future__ import annotations
@@ -66,6 +69,8 @@ class _Request:
     """Tokens on the way there."""
     held: int
     """KV slots that are its own, outside the tree."""
+    n_computed: int
+    """Tokens from the front that have KV slots."""
     n_kept: int = 0
     """Tokens of it that were inserted."""
     has_room: bool = True
@@ -119,10 +124,11 @@ class RadixCache:
         tokens, space, n_prompt = packed_view(prompt), _space(prompt), len(prompt.tokens)
         match = self._tree.match(tokens, space, self._readable(prompt))
         rest = tokens[match.length * N_BYTES :].tobytes()  # a copy: the caller may write over its own
-        request = _Request(rest, n_prompt, n_prompt, space, priority, match.node, match.length, 0)
+        request = _Request(rest, n_prompt, n_prompt, space, priority, match.node, match.length, 0, n_prompt)
         hit = self._hit(match.length, tokens, space)
         self._tree.lock(match.node)
-        if not self._take(request, self._pages(n_prompt) - match.length):
+        page, new = self._shape.page, n_prompt - match.length
+        if not self._take(request, self._pages(n_prompt) - match.length, new + page if page > 1 else new):
             hit = Hit(0, 0, None, "no_room", None)
             self._tree.unlock(match.node)
             request.node, request.depth, request.rest, request.has_room = self._tree.root, 0, tokens.tobytes(), False
@@ -143,11 +149,13 @@ class RadixCache:
     def generate(self, lease: Lease, tokens: Sequence[int]) -> None:
         """Name tokens the request generated, so that a later prompt that goes on with them can hit.
 
-        Raises `UsageError` after its end.
+        All of them but the last one take slots. Raises `UsageError` after its end.
         """
         request = self._of(lease)
         request.rest += pack(tokens)
         request.n_tokens += len(tokens)
+        if request.has_room:
+            self._decode(request)
 
     def end(self, lease: Lease, output: int, now: float) -> Usage:
         """Its response is complete: keep its prompt and output less one; raises `UsageError` where it has ended before.
@@ -206,16 +214,34 @@ class RadixCache:
         """Those of so many tokens that fill pages."""
         return n_tokens // self._shape.page * self._shape.page
 
-    def _take(self, request: _Request, n_slots: int) -> bool:
-        """Give the request more slots, forgetting leaves where there are too few; False where that is not enough."""
-        short = 0 if self._shape.n_tokens is None else self._tree.total + self._held + n_slots - self._shape.n_tokens
-        if short > self._tree.evictable:
-            return False
-        if short > 0:
-            self._counters["tokens_evicted"] += sum(map(len, self._tree.evict(short)))
+    def _take(self, request: _Request, n_slots: int, n_free: int) -> bool:
+        """Give the request more slots; False where there are too few even without all leaves nobody holds.
+
+        Leaves are forgotten until `n_free` slots are free, which may be more than it takes.
+        """
+        if self._shape.n_tokens is not None:
+            free = self._shape.n_tokens - self._tree.total - self._held
+            if n_slots > free + self._tree.evictable:
+                return False
+            if n_free > free:
+                self._counters["tokens_evicted"] += sum(map(len, self._tree.evict(n_free - free)))
         request.held += n_slots
         self._held += n_slots
         return True
+
+    def _decode(self, request: _Request) -> None:
+        """Its tokens but the last one get slots, one step after the other.
+
+        A step makes a page free for every request that is under way, and takes one only where a page begins.
+        """
+        before, after = request.n_computed, request.n_tokens - 1
+        if after <= before:
+            return
+        taken, until_last = self._pages(after) - self._pages(before), self._pages(after - 1) - self._pages(before)
+        page = self._shape.page
+        n_asked = sum(other.has_room for other in self._running.values()) if page > 1 else 1
+        if self._take(request, taken, until_last + page * n_asked):
+            request.n_computed = after
 
     def _keep(self, request: _Request, n_tokens: int, bonus: int = 0) -> None:
         """Its first tokens go from its own slots into the tree, in whole pages.
@@ -228,16 +254,14 @@ class RadixCache:
             after, request.rest, request.space, request.priority + bonus, request.n_kept, new
         ).node
         request.rest, request.depth, request.n_kept = request.rest[new * N_BYTES :], whole, whole
-        self._release(request, self._pages(n_tokens) - whole)
+        self._release(request, self._pages(request.n_computed) - whole)
 
     def _release(self, request: _Request, left: int) -> None:
         self._held -= request.held - left
         request.held = left
 
     def _finish(self, request: _Request) -> None:
-        held, n_tokens = request.node, max(request.n_prompt, request.n_tokens - 1)
-        if not self._take(request, self._pages(n_tokens) - self._pages(request.n_prompt)):
-            n_tokens = request.n_prompt
+        held, n_tokens = request.node, request.n_computed
         if self._shape.is_caching:
             if self._tree.rules.is_prompt_raised and 0 < self._whole(request.n_prompt) < self._whole(n_tokens):
                 self._keep(request, request.n_prompt, bonus=1)

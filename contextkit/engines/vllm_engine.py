@@ -43,7 +43,7 @@ class Shape:
     """What an engine is configured with."""
 
     n_blocks: int
-    """Blocks in the pool, the null block included."""
+    """Blocks in the pool, the null block included (the engine's `num_gpu_blocks`)."""
     groups: tuple[Group, ...] = (Group(),)
     """One for each kind of layer."""
     rules: Rules = _RULES
@@ -52,9 +52,9 @@ class Shape:
     """Whether prefixes are cached at all."""
     is_eagle: bool = False
     """Whether EAGLE drafting makes every hit give up one more block."""
-    retention: int | None = None
-    """Tokens between the tails that windows and recurrent states keep; None keeps all (the engine's own default is 0).
-    """
+    retention: int | None = 0
+    """Tokens between the tails that windows and recurrent states keep; 0 keeps only those a repeated prompt or a shared
+    beginning is hit at, None keeps all (`--prefix-cache-retention-interval`)."""
     key_size: int | None = None
     """Tokens a key stands for, a divisor of every block; None for the largest there is (the engine's
     `prefix_match_unit`)."""

@@ -364,9 +364,14 @@ def test_a_cache_that_does_not_read_what_was_recorded() -> None:
     ("name", "options", "says"),
     [
         ("tgi", {}, "there is no engine 'tgi': choose one of vllm, sglang, llamacpp, tiered"),
-        ("vllm", {"slots": 2}, "vllm has no slots: it takes block_size, capacity_tokens, engine_version"),
+        (
+            "vllm",
+            {"slots": 2},
+            "vllm has no slots: it takes block_size, capacity_tokens, window, retention, engine_version",
+        ),
         ("sglang", {"block_size": 0}, "block_size is 0: sglang takes a whole number of 1 or more"),
-        ("vllm", {"capacity_tokens": 8}, "1 blocks"),
+        ("vllm", {"capacity_tokens": 31}, "an engine with 1 blocks"),
+        ("vllm", {"retention": 24, "window": 64}, "retention 24 is no multiple of the block size"),
         ("vllm", {"engine_version": "new"}, "engine_version is 'new': name a release, as in vllm 0.33.0"),
         ("sglang", {"policy": "oldest"}, "no eviction policy 'oldest'"),
     ],
