@@ -136,6 +136,12 @@ _At = click.IntRange(min=0)
     help="Of 4 query heads: MQA, GQA, MHA.",
 )
 @click.option(
+    "--engine",
+    type=click.Choice(["llamacpp"]),
+    help="Show an append, an edit and a moved tool on a running server instead, with times to the first token.",
+)
+@click.option("--base-url", metavar="URL", help="Where it listens.  [default: http://127.0.0.1:8080]")
+@click.option(
     "--svg", "picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture as SVG, too."
 )
 @click.option(
@@ -146,6 +152,8 @@ def command(
     positions: Positions,
     layers: int,
     kv_heads: str,
+    engine: str | None,
+    base_url: str | None,
     picture: Path | None,
     *,
     as_json: bool,
@@ -160,12 +168,21 @@ def command(
     contextkit explain-edit --delete 33 13
     contextkit explain-edit --replace 39 14:03 --svg clock.svg
     contextkit explain-edit "read search write" --move 0 5 12 --positions rope_at_read --json
+    contextkit explain-edit --engine llamacpp --base-url http://127.0.0.1:8080
     """
+    check_file("--svg", None if picture is None else str(picture))
+    if engine is not None:
+        _refuse_edits(text, edits)
+        from contextkit.cli.explain_engine import teach
+
+        teach(base_url or "http://127.0.0.1:8080", as_json=as_json, picture=picture)
+        return
+    if base_url is not None:
+        raise UsageError("--base-url is a server's: name its engine with --engine llamacpp")
     from contextkit.transformer.explain_edit import explain_edit
     from contextkit.transformer.model import Bytes, Model
     from contextkit.transformer.weights import Shape, seeded
 
-    check_file("--svg", None if picture is None else str(picture))
     edit, tokens = _edit(edits), Bytes().encode(text if text is not None else TEXT)
     model = Model(seeded(Shape(n_layers=layers, n_kv_heads=int(kv_heads), positions=positions)))
     explanation = explain_edit(model, tokens, edit)
@@ -178,6 +195,13 @@ def command(
         echo_json(canonical(_plain(explanation)))
     else:
         echo("\n".join(lines(explanation, edited)))
+
+
+def _refuse_edits(text: str | None, edits: dict[str, Any]) -> None:
+    """Raise `UsageError` for what says nothing to a running engine, whose edits are the lesson's own."""
+    given = ["TEXT"] if text is not None else [f"--{name}" for name, value in edits.items() if value is not None]
+    if given:
+        raise UsageError(f"{given[0]} says nothing to --engine, which sends a conversation of its own: leave it out")
 
 
 def _edit(edits: dict[Any, Any]) -> Edit:

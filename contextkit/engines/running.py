@@ -293,6 +293,10 @@ class LlamaCpp:
             raise ProviderError("this server does not report cached tokens (timings.cache_n): take a newer release")
         return Reply(timings["cache_n"], tuple(answer.get("tokens") or ()), answer.get("id_slot"))
 
+    def tokens_of(self, text: str) -> list[int]:
+        """Ask for the token ids of a text (`/tokenize`)."""
+        return list(self._http.post("/tokenize", {"content": text})["tokens"])
+
     def prompt_tokens(self) -> int | None:
         """Read the counters of computed and cached tokens, which it keeps with `--metrics`."""
         page = self._http.text("/metrics")

@@ -1,8 +1,9 @@
 """Recorded runs of real engines: what was asked, what came back, and how the reference cache was set.
 
 A cassette is one JSON object, compressed: engine, version, options of the server, settings of the reference cache, the
-score of the whole run, the calls that differ, and rows of its first requests. A row is `[kind, n_output, salt, tokens, generated, read, slot,
-refused]`; `tokens` names an earlier sequence (a prompt and its reply) that it begins with, how much of it, and the rest.
+score of the whole run, the calls that differ, and rows of its first requests. A row is `[kind, n_output, salt, tokens,
+generated, read, slot, refused]`; `tokens` names an earlier sequence (a prompt and its reply) that it begins with, how
+much of it, and the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from contextkit.engines.agreement import Exchange, Reply
 from contextkit.engines.prompt_stream import StreamedPrompt
 
 FOLDER = Path(__file__).parent / "recorded"
-N_RECORDED = 300
+N_RECORDED = 200
 """Requests of a run that are kept."""
 
 
