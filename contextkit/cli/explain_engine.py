@@ -39,12 +39,17 @@ def teach(base_url: str, *, as_json: bool, picture: Path | None) -> None:
         echo_json(canonical({**told, "steps": [asdict(step) for step in steps]}))
         return
     echo(_title(configuration))
-    print_table(rich_console(), Table("", COLUMNS, steps))
+    print_steps(steps)
     if any(step.n_read != step.n_predicted for step in steps):
         echo_error(
             "the server read other than predicted: it holds more than this lesson, or has other options; "
             "`contextkit validate --engine llamacpp` finds out which"
         )
+
+
+def print_steps(steps: Sequence[Step]) -> None:
+    """Print the steps as a table."""
+    print_table(rich_console(), Table("", COLUMNS, steps))
 
 
 def _title(configuration: Configuration) -> str:
