@@ -246,6 +246,7 @@ def validate_engine(
         if outcome is not None:
             _exchange(server, outcome, watch)
             _explain(outcome, watch)
+            outcome.is_interrupted = watch.is_stopped
         watch.finish()
         if outcome is None or not (outcome.exchanged or outcome.failure):
             echo_error("interrupted: nothing was compared")
@@ -311,11 +312,11 @@ def _exchange(server: RunningEngine, outcome: Outcome, watch: Watch) -> None:
                 outcome.exchanged.append(exchange)
                 found.add(exchange, predict(cache, exchange, float(found.total)))
                 show(f"{found.total:,} of {outcome.n_requests:,} requests, {found.equal:,} as predicted")
-        with watch.starting():
-            outcome.counted_after = server.prompt_tokens()
+        if not watch.is_stopped:  # what was under way then is counted, and its server may be stuck
+            with watch.starting():
+                outcome.counted_after = server.prompt_tokens()
     except ProviderError as error:
         outcome.failure = error
-    outcome.is_interrupted = watch.is_stopped
     outcome.cache_counters = cache.stats()
 
 
