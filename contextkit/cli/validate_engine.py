@@ -398,7 +398,7 @@ def _score_lines(outcome: Outcome) -> Iterator[str]:
         option = f" (it keeps a counter with {COUNTING[name]})" if name in COUNTING else ""
         yield f"whether others used the server meanwhile cannot be seen{option}"
     elif other is not None and other > 0:
-        yield f"others sent {other:,} prompt tokens meanwhile, which spoils the score: repeat this on a server nobody uses"
+        yield f"others sent {other:,} prompt tokens meanwhile, which may spoil the score: repeat this on a server nobody uses"
     elif other is not None and other < 0:
         yield f"the server counted {-other:,} prompt tokens less than were sent: was it restarted meanwhile?"
 
@@ -410,11 +410,16 @@ def _explanation_line(outcome: Outcome) -> str | None:
     best = outcome.explanation
     if best is None:
         return f"no change of one option ({len(outcome.tried)} were tried) predicts more requests"
-    was, found = outcome.settings[best.option], outcome.found
-    return (
+    was, told = outcome.settings[best.option], outcome.configuration.options
+    predicts = (
         f"{best.option.replace('_', ' ')} {_shown(best.value)} instead of {_shown(was)} would predict {best.equal:,} of "
-        f"{found.total:,}: if the server is set so, add {_typed(best.option, best.value)}"
+        f"{outcome.found.total:,}"
     )
+    if best.option not in told:
+        return f"{predicts}: if the server is set so, add {_typed(best.option, best.value)}"
+    if told[best.option] == best.value:
+        return f"{predicts}, and the server says so: leave out {_flag(best.option)}"
+    return f"{predicts}, but the server says {_shown(told[best.option])}: the reference cache may be wrong, report it"
 
 
 def _typed(option: str, value: Any) -> str:

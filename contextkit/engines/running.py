@@ -328,8 +328,9 @@ class SGLang:
         return Reply(read, generated)
 
     def prompt_tokens(self) -> int | None:
-        """Read `sglang:prompt_tokens_total`, which it keeps with `--enable-metrics`."""
-        return _metric(self._http.text("/metrics"), "sglang:prompt_tokens_total")
+        """Read `sglang:prompt_tokens_total`, which it keeps with `--enable-metrics`, from its first request on."""
+        page = self._http.text("/metrics")
+        return None if page is None or "\nsglang:" not in page else _metric(page, "sglang:prompt_tokens_total") or 0
 
 
 class LlamaCpp:

@@ -85,7 +85,7 @@ def test_a_page_and_a_lower_limit(run: Run, model: Path) -> None:
     page = ended.out.replace("\\", "")
     assert page.startswith("# A running engine and its reference cache\n")
     assert "you say: slots 1, host tokens 0, against what it says" in page
-    assert "slots 2 instead of 1 would predict 60 of 60: if the server is set so, add --slots 2" in page
+    assert "slots 2 instead of 1 would predict 60 of 60, and the server says so: leave out --slots" in page
     assert "## Requests that differ" in page and "| slots | 2 | 60 |" in page
 
 

@@ -96,7 +96,9 @@ TABLE = [
     Wrong("validate session.jsonl cut.jsonl.gz --json", 1, ("give a whole file",)),
     Wrong("validate", 2, ("Missing argument 'PATHS...'", "--engine")),
     Wrong("validate session.jsonl --engine vllm", 2, ("--engine asks a server", "leave one out")),
-    Wrong("validate session.jsonl --slots 2", 2, ("--slots is about a running engine", "--engine vllm|sglang|llamacpp")),
+    Wrong(
+        "validate session.jsonl --slots 2", 2, ("--slots is about a running engine", "--engine vllm|sglang|llamacpp")
+    ),
     Wrong("validate --engine ollama", 2, ("'ollama' is not one of 'vllm'",)),
     Wrong("validate --engine vllm --slots 2", 2, ("vllm has no slots: it takes --block-size",)),
     Wrong("validate --engine vllm --base-url localhost:8000", 2, ("no address of a server: give one such as http://",)),
