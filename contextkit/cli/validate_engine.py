@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from inspect import Parameter, signature
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +14,7 @@ from contextkit.cli.terminal import counter
 from contextkit.engines.agreement import Agreement, Difference, Exchange, exchanges, predict
 from contextkit.engines.explanations import Trial, best_of, trials
 from contextkit.engines.prompt_stream import PromptStream
-from contextkit.engines.registry import ENGINES, engine, sizes_of
+from contextkit.engines.registry import Option, engine, options_of, sizes_of
 from contextkit.engines.running import RUNNING, TIMEOUT_SECONDS, Configuration, RunningEngine
 from contextkit.errors import ProviderError
 from contextkit.ledger.figures import UNKNOWN
@@ -52,9 +51,19 @@ MEANINGS = {
     "capacity_tokens": "Tokens its memory holds.",
     "engine_version": "Whose rules hold.",
     "policy": "What is forgotten first.",
+    "window": "Sliding window of the model in tokens, 0 for none.",
     "slots": "Requests it serves at a time.",
-    "host_tokens": "Tokens of saved states on the host, 0 for none.",
-    "cache_reuse": "Shortest run reused at another position, 0 for none.",
+    "slot_tokens": "Tokens a slot holds.",
+    "unified": "Whether slots share one memory.",
+    "idle_slots": "Its --cache-idle-slots.",
+    "similarity": "Its --slot-prompt-similarity.",
+    "cache_reuse": "Its --cache-reuse: the shortest run reused at another position.",
+    "context_shift": "Its --context-shift.",
+    "host_tokens": "Tokens of saved states in its --cache-ram, 0 for none.",
+    "memory": "What the model keeps.",
+    "batch": "Its --batch-size.",
+    "ubatch": "Its --ubatch-size.",
+    "checkpoints": "Its --ctx-checkpoints.",
 }
 """Option of a reference cache → its help."""
 
@@ -63,12 +72,12 @@ MEANINGS = {
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _cache_options() -> dict[str, tuple[Parameter, dict[str, Any]]]:
+def _cache_options() -> dict[str, tuple[Option, dict[str, Any]]]:
     """Option → how it is declared, and the engines that have it, each with its default."""
-    found: dict[str, tuple[Parameter, dict[str, Any]]] = {}
+    found: dict[str, tuple[Option, dict[str, Any]]] = {}
     for name in RUNNING:
-        for option, parameter in signature(ENGINES[name], eval_str=True).parameters.items():
-            found.setdefault(option, (parameter, {}))[1][name] = parameter.default
+        for option in options_of(name).values():
+            found.setdefault(option.name, (option, {}))[1][name] = option.default
     return found
 
 
@@ -76,15 +85,13 @@ def _flag(option: str) -> str:
     return f"--{option.replace('_', '-')}"
 
 
-def _cache_option(option: str, parameter: Parameter, defaults: Mapping[str, Any]) -> Callable[..., Any]:
-    of_engines = ", ".join(f"{name} {_shown(value)}" for name, value in defaults.items())
-    help_text = f"{MEANINGS.get(option, '')} [{of_engines}]".strip()
-    annotation = next((part for part in get_args(parameter.annotation) if part in (int, float, str)), None)
-    if parameter.annotation is bool:
-        return click.option(f"{_flag(option)}/--no-{option.replace('_', '-')}", default=None, help=help_text)
-    if get_origin(parameter.annotation) is Literal:
-        return click.option(_flag(option), type=click.Choice(get_args(parameter.annotation)), help=help_text)
-    return click.option(_flag(option), type=annotation or parameter.annotation, help=help_text)
+def _cache_option(option: Option, defaults: Mapping[str, Any]) -> Callable[..., Any]:
+    of_engines = ", ".join(f"{name} {_shown(value)}" if value is not None else name for name, value in defaults.items())
+    flag, kind = _flag(option.name), click.Choice(option.choices) if option.choices else option.kind
+    if option.kind is bool:
+        flag += f"/--no-{option.name.replace('_', '-')}"
+    help_text = f"{MEANINGS.get(option.name, '')} [{of_engines}]".strip()
+    return click.option(flag, default=None, type=kind, help=help_text)
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +132,7 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="SECONDS",
             help="How long one answer may take.",
         ),
-        *(_cache_option(option, *declared) for option, declared in _cache_options().items()),
+        *(_cache_option(option, defaults) for option, defaults in _cache_options().values()),
     ]
     for option in reversed(options):
         command = option(command)
@@ -182,7 +189,7 @@ class Outcome:
     cache_counters: Mapping[str, int] = field(default_factory=dict)
     """Counters of the reference cache."""
     tried: list[Trial] = field(default_factory=list)
-    """Reference caches with one option changed."""
+    """Reference caches that are set otherwise."""
     is_interrupted: bool = False
     """Whether Ctrl-C ended it."""
     failure: ProviderError | None = None
@@ -209,7 +216,7 @@ class Outcome:
 
     @property
     def explanation(self) -> Trial | None:
-        """The change of one option that predicts most calls, None if none is better."""
+        """The change that predicts most calls, None if none is better."""
         return best_of(self.tried, self.found)
 
 
@@ -232,7 +239,7 @@ def validate_engine(
 
     Raises `UsageError` for options no such engine has, `ProviderError` where the server gives no usable answers.
     """
-    given = {option: value for option, value in options.items() if value is not None}
+    given = {option: options[option] for option in _cache_options() if options[option] is not None}
     engine(name, **given)  # what is typed wrong is said before the server is asked
     base_url = base_url or ADDRESSES[name]
     server = RUNNING[name](base_url, served_model, api_key, timeout_seconds)
@@ -274,8 +281,8 @@ def _prepared(
 ) -> Outcome:
     """Ask the server what it is, and empty its cache."""
     configuration = server.configuration()
-    told, name = configuration.options, configuration.engine
-    settings = {option: given.get(option, told.get(option, default)) for option, default in sizes_of(name).items()}
+    known = {**sizes_of(configuration.engine), **configuration.likely, **configuration.options, **given}
+    settings = {option: known[option] for option in sizes_of(configuration.engine)}
     room = min(size for size in (configuration.context_tokens, settings.get("capacity_tokens"), 1 << 62) if size)
     if room < LEAST_TOKENS:
         raise ProviderError(f"this server has room for {room} tokens: start it with {LEAST_TOKENS} or more")
@@ -342,9 +349,14 @@ def _shown(value: Any) -> str:
 
 def _listed(settings: Iterable[tuple[str, Any]], *, has_flags: bool = False) -> str:
     return ", ".join(
-        f"{option.replace('_', ' ')} {_shown(value)}" + (f" ({_flag(option)})" if has_flags else "")
+        f"{option.replace('_', ' ')} {_shown(value)}" + (f" ({_other_flag(option, value)})" if has_flags else "")
         for option, value in settings
     )
+
+
+def _other_flag(option: str, value: Any) -> str:
+    """The flag that says otherwise."""
+    return _typed(option, not value) if isinstance(value, bool) else _flag(option)
 
 
 def _server_lines(outcome: Outcome) -> Iterator[str]:
@@ -409,17 +421,19 @@ def _explanation_line(outcome: Outcome) -> str | None:
         return None
     best = outcome.explanation
     if best is None:
-        return f"no change of one option ({len(outcome.tried)} were tried) predicts more requests"
-    was, told = outcome.settings[best.option], outcome.configuration.options
+        return f"none of {len(outcome.tried)} other settings that were tried predicts more requests"
+    told = outcome.configuration.options
+    was = [(option, outcome.settings[option]) for option in best.changes]
     predicts = (
-        f"{best.option.replace('_', ' ')} {_shown(best.value)} instead of {_shown(was)} would predict {best.equal:,} of "
-        f"{outcome.found.total:,}"
+        f"{_listed(best.changes.items())} instead of {', '.join(_shown(value) for _, value in was)} would predict "
+        f"{best.equal:,} of {outcome.found.total:,}"
     )
-    if best.option not in told:
-        return f"{predicts}: if the server is set so, add {_typed(best.option, best.value)}"
-    if told[best.option] == best.value:
-        return f"{predicts}, and the server says so: leave out {_flag(best.option)}"
-    return f"{predicts}, but the server says {_shown(told[best.option])}: the reference cache may be wrong, report it"
+    against = [(option, told[option]) for option, value in best.changes.items() if told.get(option, value) != value]
+    if against:
+        return f"{predicts}, but the server says {_listed(against)}: the reference cache may be wrong, report it"
+    if best.changes.items() <= told.items():
+        return f"{predicts}, and the server says so: leave out {' '.join(map(_flag, best.changes))}"
+    return f"{predicts}: if the server is set so, add {' '.join(_typed(*change) for change in best.changes.items())}"
 
 
 def _typed(option: str, value: Any) -> str:
@@ -477,10 +491,9 @@ def _refused_by(one: Difference) -> str:
 
 def _trials(outcome: Outcome) -> Table[Trial]:
     return Table(
-        "With one option changed",
+        "Set otherwise",
         (
-            Column("option", lambda trial: trial.option.replace("_", " "), is_number=False),
-            Column("value", lambda trial: _shown(trial.value), is_number=False),
+            Column("change", lambda trial: _listed(trial.changes.items()), is_number=False),
             Column("as predicted", attrgetter("equal")),
             Column("first difference", lambda trial: trial.first + 1 if trial.first < outcome.found.total else ""),
         ),
@@ -524,7 +537,8 @@ def _json(outcome: Outcome) -> dict[str, Any]:
     found, best, configuration = outcome.found, outcome.explanation, outcome.configuration
 
     def trial(one: Trial) -> dict[str, Any]:
-        return asdict(one) | {"first": one.first + 1 if one.first < found.total else None}
+        first = one.first + 1 if one.first < found.total else None
+        return {"changes": dict(one.changes), "equal": one.equal, "first_difference": first}
 
     return {
         "base_url": outcome.base_url,

@@ -1,18 +1,18 @@
 """Which option of a reference cache, set otherwise, would have predicted what a running engine read.
 
-The exchanges with an engine are replayed through reference caches that differ from the one compared in one option each.
+The exchanges with an engine are replayed through reference caches that differ from the one compared in one option each,
+or in two that belong together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from types import MappingProxyType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from contextkit.engines.agreement import Agreement, Exchange, agreement
-from contextkit.engines.registry import ENGINES, engine
+from contextkit.engines.registry import engine
 from contextkit.engines.sglang_tree import POLICIES
 from contextkit.errors import UsageError
 
@@ -22,12 +22,10 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A reference cache with one option changed, and how it agrees."""
+    """A reference cache that is set otherwise, and how it agrees."""
 
-    option: str
-    """The option."""
-    value: Any
-    """Its changed value."""
+    changes: Settings
+    """The changed options."""
     equal: int
     """Calls predicted as they were."""
     first: int
@@ -39,6 +37,8 @@ def _capacities(settings: Settings) -> tuple[int, ...]:
     return settings["capacity_tokens"] - settings["block_size"], settings["capacity_tokens"] + settings["block_size"]
 
 
+WINDOWS = (128, 512, 1024, 2048, 4096)
+"""Sliding windows that models have."""
 VALUES: Mapping[str, Mapping[str, Sequence[Any] | Callable[[Settings], Sequence[Any]]]] = MappingProxyType(
     {
         "vllm": {
@@ -46,7 +46,7 @@ VALUES: Mapping[str, Mapping[str, Sequence[Any] | Callable[[Settings], Sequence[
             "capacity_tokens": _capacities,
             "engine_version": ("0.22.0", "0.23.0", "0.28.0", "0.31.0", "0.32.0"),  # where `vllm_keys.Rules` changed
             "retention": lambda settings: (0, settings["block_size"], 1024),
-            "window": (0, 128, 512, 1024, 2048, 4096),
+            "window": lambda settings: (0, *WINDOWS),
         },
         "sglang": {
             "block_size": (1, 16, 32, 64, 128),
@@ -56,42 +56,44 @@ VALUES: Mapping[str, Mapping[str, Sequence[Any] | Callable[[Settings], Sequence[
         },
         "llamacpp": {
             "slots": (1, 2, 4, 8),
-            "host_tokens": (0, 4_096, 16_384, 65_536, 262_144),
+            "host_tokens": (0, 4_096, 16_384, 65_536, 262_144, 1_048_576),
             "cache_reuse": (0, 8, 32, 256),
+            "similarity": (0.0, 0.1, 0.5),
+            "memory": ("full", "recurrent"),
+            "window": lambda settings: WINDOWS if settings["memory"] == "window" else (),
         },
     }
 )
-"""Engine → option → values to try. Options that are not here are tried where a type lists their values."""
+"""Engine → option → values to try; what is on or off is tried the other way round besides."""
 
 
-def other_settings(name: str, settings: Settings) -> Iterator[tuple[str, Any]]:
-    """Yield the changes of one option worth a try.
+def other_settings(name: str, settings: Settings) -> Iterator[Settings]:
+    """Yield the changes worth a try.
 
     >>> settings = {"block_size": 16}
-    >>> [value for _, value in other_settings("vllm", settings)]
-    [32, 64, 128]
+    >>> list(other_settings("vllm", settings))
+    [{'block_size': 32}, {'block_size': 64}, {'block_size': 128}]
     """
-    parameters = signature(ENGINES[name], eval_str=True).parameters
     for option, was in settings.items():
         values = VALUES[name].get(option, ())
         if callable(values):
             values = values(settings)
-        elif parameters[option].annotation is bool:
+        elif isinstance(was, bool):
             values = (not was,)
-        elif get_origin(parameters[option].annotation) is Literal:
-            values = get_args(parameters[option].annotation)
-        yield from ((option, value) for value in dict.fromkeys(values) if value != was)
+        yield from ({option: value} for value in dict.fromkeys(values) if value != was)
+    if settings.get("memory", "window") != "window":
+        yield from ({"memory": "window", "window": size} for size in WINDOWS)
 
 
 def trials(name: str, settings: Settings, exchanged: Sequence[Exchange]) -> Iterator[Trial]:
-    """Replay exchanges once for each change of one option, and yield how far that reference cache agrees."""
-    for option, value in other_settings(name, settings):
+    """Replay exchanges once for each change, and yield how far that reference cache agrees."""
+    for changes in other_settings(name, settings):
         try:
-            cache = engine(name, **(dict(settings) | {option: value})).cache
+            cache = engine(name, **(dict(settings) | dict(changes))).cache
         except UsageError:  # no engine is set so: a policy of another release, a size that fits no block
             continue
         found = agreement(cache, exchanged)
-        yield Trial(option, value, found.equal, _first(found))
+        yield Trial(changes, found.equal, _first(found))
 
 
 def best_of(tried: Iterable[Trial], found: Agreement) -> Trial | None:

@@ -44,6 +44,8 @@ class Configuration:
     """Options of the reference cache (`engines.registry`) it tells."""
     untold: tuple[str, ...] = ()
     """Options it does not tell: they are the engine's defaults unless somebody says otherwise."""
+    likely: Mapping[str, Any] = field(default_factory=dict)
+    """Of the untold, defaults that depend on what it tells."""
 
 
 class RunningEngine(Protocol):
@@ -353,9 +355,14 @@ class LlamaCpp:
         with _reading("llama.cpp's server", "/props"):
             context = told["default_generation_settings"].get("n_ctx")
         options = {"slots": told["total_slots"]} | ({"slot_tokens": context} if context else {})
-        version = told.get("build_info")
         return Configuration(
-            "llamacpp", version, _served(self._model, names), context, options, _untold("llamacpp", options)
+            "llamacpp",
+            told.get("build_info"),
+            _served(self._model, names),
+            context,
+            options,
+            _untold("llamacpp", options),
+            likely={"unified": told["total_slots"] == 4},  # as they are where nobody says --parallel
         )
 
     def reset(self) -> bool:

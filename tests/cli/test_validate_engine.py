@@ -29,7 +29,7 @@ needs_llamacpp = pytest.mark.skipif(
 posix = pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 ALONE: dict[str, Any] = {"n_ctx": 2048, "cache_ram_mib": 0, "cache_idle_slots": False}
 """A server whose slots are all it has; `NO_HOST` says so to the reference cache."""
-NO_HOST = ("--host-tokens", 0)
+NO_HOST = ("--host-tokens", 0, "--no-idle-slots")
 
 
 # A real server
@@ -50,7 +50,7 @@ def test_a_real_server_is_as_predicted(run: Run, model: Path) -> None:
     assert (ended.code, ended.err) == (0, "")
     text = " ".join(ended.out.split())
     assert text.startswith("llama.cpp ") and "1,024 tokens of context it says: slots 2" in text
-    assert "you say: host tokens 0 taken as the engine's defaults: cache reuse 0 (--cache-reuse)" in text
+    assert "you say: idle slots off, host tokens 0 taken as the engine's defaults: unified off (--unified)" in text
     assert "cannot be emptied by a request: the comparison holds for a server that was just started" in text
     assert "80 of 80 requests as predicted (100.00 %)" in text
 
@@ -62,13 +62,13 @@ def test_an_option_said_wrongly_is_found(run: Run, model: Path) -> None:
         ended = run(*asked, "--json", "--slots", 1, *NO_HOST)
     assert ended.code == 1
     said = json.loads(ended.out)
-    assert said["configuration"]["options"]["slots"] == 2 and said["given"] == {"slots": 1, "host_tokens": 0}
+    assert said["configuration"]["options"]["slots"] == 2 and said["given"] == {
+        "slots": 1,
+        "host_tokens": 0,
+        "idle_slots": False,
+    }
     assert said["equal"] < said["total"] == 60 and said["agreement"] < said["min_agreement"] == 99
-    assert (said["explanation"]["option"], said["explanation"]["value"], said["explanation"]["equal"]) == (
-        "slots",
-        2,
-        60,
-    )
+    assert said["explanation"] == {"changes": {"slots": 2}, "equal": 60, "first_difference": None}
     assert len(said["differences"]) == 60 - said["equal"]
     first = said["differences"][0]
     assert (first["read"], first["slot"]) != (first["predicted"], first["predicted_slot"])
@@ -84,9 +84,9 @@ def test_a_page_and_a_lower_limit(run: Run, model: Path) -> None:
     assert (ended.code, ended.err) == (0, "")
     page = ended.out.replace("\\", "")
     assert page.startswith("# A running engine and its reference cache\n")
-    assert "you say: slots 1, host tokens 0, against what it says" in page
+    assert "you say: slots 1, idle slots off, host tokens 0, against what it says" in page
     assert "slots 2 instead of 1 would predict 60 of 60, and the server says so: leave out --slots" in page
-    assert "## Requests that differ" in page and "| slots | 2 | 60 |" in page
+    assert "## Requests that differ" in page and "| slots 2 | 60 |" in page
 
 
 @needs_llamacpp
@@ -127,7 +127,7 @@ def test_ctrl_c_keeps_the_figures(start: Start, model: Path) -> None:
     with LlamaServer(model, **ALONE) as server, socket.create_server(("127.0.0.1", 0)) as door:
         address, stalled = door.getsockname()[1], threading.Event()
         threading.Thread(target=_passed_on, args=(door, server.url, 20, stalled), daemon=True).start()
-        asked = ["validate", "--engine", "llamacpp", "--base-url", f"http://127.0.0.1:{address}", "--host-tokens", "0"]
+        asked = ["validate", "--engine", "llamacpp", "--base-url", f"http://127.0.0.1:{address}", *map(str, NO_HOST)]
         process = start([*COMMAND, *asked], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert stalled.wait(30)
         process.send_signal(signal.SIGINT)
@@ -321,7 +321,10 @@ def test_differences_that_no_option_explains(run: Run) -> None:
     assert ended.code == 1
     text = " ".join(ended.out.split())
     assert "0 of 15 requests as predicted (0.00 %), below the 99 % of --min-agreement" in text
-    assert "no change of one option" in text and "and 5 more: --verbose lists them all" in text
+    assert (
+        "other settings that were tried predicts more requests" in text
+        and "and 5 more: --verbose lists them all" in text
+    )
     assert "its cache was emptied" in text and "cannot be seen" in text
 
 
