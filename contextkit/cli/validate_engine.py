@@ -52,6 +52,7 @@ MEANINGS = {
     "engine_version": "Whose rules hold.",
     "policy": "What is forgotten first.",
     "window": "Sliding window of the model in tokens, 0 for none.",
+    "retention": "Its --prefix-cache-retention-interval.",
     "slots": "Requests it serves at a time.",
     "slot_tokens": "Tokens a slot holds.",
     "unified": "Whether slots share one memory.",

@@ -242,6 +242,8 @@ class VLLM:
                 options[option] = int(told[label])
         if told.get("sliding_window") == "None":
             options["window"] = 0
+        if told.get("prefix_cache_retention_interval") == "None" and "block_size" in options:
+            options["retention"] = options["block_size"]  # it keeps every block
         return Configuration("vllm", version, self._model, context, options, _untold("vllm", options))
 
     def reset(self) -> bool:
