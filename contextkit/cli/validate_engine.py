@@ -333,7 +333,8 @@ def _explain(outcome: Outcome, watch: Watch) -> None:
     if not outcome.found.differences:
         return
     with counter() as show:
-        for trial in watch.stoppable(trials(outcome.configuration.engine, outcome.settings, outcome.exchanged)):
+        name, told = outcome.configuration.engine, outcome.configuration.options
+        for trial in watch.stoppable(trials(name, outcome.settings, outcome.exchanged, told)):
             outcome.tried.append(trial)
             show(f"{len(outcome.tried):,} other settings tried")
 

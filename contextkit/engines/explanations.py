@@ -67,8 +67,8 @@ VALUES: Mapping[str, Mapping[str, Sequence[Any] | Callable[[Settings], Sequence[
 """Engine → option → values to try; what is on or off is tried the other way round besides."""
 
 
-def other_settings(name: str, settings: Settings) -> Iterator[Settings]:
-    """Yield the changes worth a try.
+def other_settings(name: str, settings: Settings, told: Settings = MappingProxyType({})) -> Iterator[Settings]:
+    """Yield the changes worth a try; `told` is what the engine says of itself.
 
     >>> settings = {"block_size": 16}
     >>> list(other_settings("vllm", settings))
@@ -80,14 +80,15 @@ def other_settings(name: str, settings: Settings) -> Iterator[Settings]:
             values = values(settings)
         elif isinstance(was, bool):
             values = (not was,)
+        values = (*values, *([told[option]] if option in told else []))
         yield from ({option: value} for value in dict.fromkeys(values) if value != was)
     if settings.get("memory", "window") != "window":
         yield from ({"memory": "window", "window": size} for size in WINDOWS)
 
 
-def trials(name: str, settings: Settings, exchanged: Sequence[Exchange]) -> Iterator[Trial]:
+def trials(name: str, settings: Settings, exchanged: Sequence[Exchange], told: Settings) -> Iterator[Trial]:
     """Replay exchanges once for each change, and yield how far that reference cache agrees."""
-    for changes in other_settings(name, settings):
+    for changes in other_settings(name, settings, told):
         try:
             cache = engine(name, **(dict(settings) | dict(changes))).cache
         except UsageError:  # no engine is set so: a policy of another release, a size that fits no block

@@ -78,15 +78,15 @@ def test_an_option_said_wrongly_is_found(run: Run, model: Path) -> None:
 
 @needs_llamacpp
 def test_a_page_and_a_lower_limit(run: Run, model: Path) -> None:
-    with LlamaServer(model, n_parallel=2, **ALONE) as server:
+    with LlamaServer(model, n_parallel=3, **ALONE) as server:
         asked = ("validate", "--engine", "llamacpp", "--base-url", server.url, "--requests", 60, "--slots", 1, *NO_HOST)
         ended = run(*asked, "--markdown", "--min-agreement", 1)
     assert (ended.code, ended.err) == (0, "")
     page = ended.out.replace("\\", "")
     assert page.startswith("# A running engine and its reference cache\n")
     assert "you say: slots 1, idle slots off, host tokens 0, against what it says" in page
-    assert "slots 2 instead of 1 would predict 60 of 60, and the server says so: leave out --slots" in page
-    assert "## Requests that differ" in page and "| slots 2 | 60 |" in page
+    assert "slots 3 instead of 1 would predict 60 of 60, and the server says so: leave out --slots" in page
+    assert "## Requests that differ" in page and "| slots 3 | 60 |" in page
 
 
 @needs_llamacpp
