@@ -1,4 +1,7 @@
-"""Implements `contextkit validate`: how well the cache rules predict what providers billed."""
+"""Implements `contextkit validate`: how well the cache rules predict what providers billed.
+
+`validate --engine` is `validate_engine`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import click
 
 from contextkit.cli.report import exit_if_incomplete, print_faults
 from contextkit.cli.terminal import for_programs
+from contextkit.cli.validate_engine import server_option_given, server_options, validate_engine
+from contextkit.engines.running import RUNNING
 from contextkit.errors import UnreadableLog
 from contextkit.ledger.figures import UNKNOWN
 from contextkit.ledger.validation import Lifetime, Scoreboard, Validation
@@ -32,29 +37,78 @@ MOST_ROWS = 40
 
 
 @click.command("validate", hidden=True)
-@click.argument("paths", nargs=-1, required=True, type=click.Path())
+@click.argument("paths", nargs=-1, type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="As a Markdown page.")
-@click.option("--verbose", is_flag=True, help="Tell each fault of the recordings, not only how many there are.")
-def command(paths: tuple[str, ...], as_json: bool, as_markdown: bool, verbose: bool) -> None:
-    """Predict what each recorded call reads from the cache, and score that against its bill.
+@click.option("--verbose", is_flag=True, help="List each fault of the recordings, each request that differs.")
+@server_options
+def command(
+    paths: tuple[str, ...],
+    as_json: bool,
+    as_markdown: bool,
+    verbose: bool,
+    engine: str | None,
+    base_url: str | None,
+    served_model: str | None,
+    api_key: str | None,
+    n_requests: int,
+    seed: int,
+    min_agreement: float,
+    timeout_seconds: float,
+    **options: Any,
+) -> None:
+    """Predict what calls read from the cache, and score that: against the bills of recordings, or a running engine.
 
     PATHS are files, folders, patterns, or - for standard input, in any known format. A call is predicted from the bills
     before it, the times, and what the record says of the call; beside it stands the trivial prediction, that everything
     sent before is read.
 
+    With --engine, seeded prompts are sent to your own server, one at a time, and each is compared with contextkit's
+    reference cache of that engine, set as the server says it is. The options of the cache from --block-size on say what
+    the server does not. The server should be used by nobody else, and empty. Exits with 1 below --min-agreement.
+
     \b
     contextkit validate ~/.claude/projects
     contextkit validate ~/.codex/sessions --json
+    contextkit validate --engine vllm --base-url http://127.0.0.1:8000
+    contextkit validate --engine llamacpp --host-tokens 0 --requests 1000
     """
+    if as_json and as_markdown:
+        raise click.UsageError("--json and --markdown both write to standard output: leave one out")
+    if engine is not None and paths:
+        raise click.UsageError(f"--engine asks a server, {paths[0]} is a recording: leave one out")
+    if engine is None and (option := server_option_given(click.get_current_context())):
+        raise click.UsageError(f"{option} is about a running engine: name it with --engine {'|'.join(RUNNING)}")
+    if engine is None and not paths:
+        raise click.MissingParameter(
+            "Give recordings, or a running engine with --engine.", param_type="argument", param_hint="'PATHS...'"
+        )
+    if as_json or as_markdown:
+        for_programs()
+    if engine is None:
+        _validate_recordings(paths, as_json=as_json, as_markdown=as_markdown, is_verbose=verbose)
+        return
+    validate_engine(
+        engine,
+        base_url,
+        served_model=served_model,
+        api_key=api_key,
+        n_requests=n_requests,
+        seed=seed,
+        min_agreement=min_agreement,
+        timeout_seconds=timeout_seconds,
+        options=options,
+        as_json=as_json,
+        as_markdown=as_markdown,
+        is_verbose=verbose,
+    )
+
+
+def _validate_recordings(paths: tuple[str, ...], *, as_json: bool, as_markdown: bool, is_verbose: bool) -> None:
     from contextkit.importers.registry import check_any_read
     from contextkit.importers.source import Faults
     from contextkit.report.progress import watching
 
-    if as_json and as_markdown:
-        raise click.UsageError("--json and --markdown both write to standard output: leave one out")
-    if as_json or as_markdown:
-        for_programs()
     faults, validation = Faults(), Validation()
     with watching() as watch:
         for name in _files(paths, faults, watch):
@@ -69,7 +123,7 @@ def command(paths: tuple[str, ...], as_json: bool, as_markdown: bool, verbose: b
             echo(_markdown(found), nl=False)
         else:
             _draw(found, rich_console(soft_wrap=False))
-        print_faults(faults, is_verbose=verbose)
+        print_faults(faults, is_verbose=is_verbose)
         if watch.is_stopped:
             echo_error("interrupted: these are the scores of what was read so far")
             raise click.exceptions.Exit(130)

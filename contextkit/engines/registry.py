@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from contextkit.cache.prefix_cache import PrefixCache
 from contextkit.engines.llamacpp import SlotCache
@@ -130,19 +130,63 @@ def engine(name: str, **options: Any) -> Engine:
     """
     make = _maker(name)
     options_used = {option: value for option, value in options.items() if value is not None}
-    allowed = list(signature(make).parameters)
+    allowed = options_of(name)
     for option, value in options_used.items():
         if option not in allowed:
             flags = ", ".join(f"--{one.replace('_', '-')}" for one in allowed)
             raise UsageError(
                 f"{name} has no {option}", in_code=f"it takes {', '.join(allowed)}", in_shell=f"it takes {flags}"
             )
-        least = 0 if option in _MAY_BE_NONE else 1
-        if option not in _WORDS and (not isinstance(value, int) or value < least):
-            raise UsageError(f"{option} is {value!r}: {name} takes a whole number of {least} or more")
-        if option == "engine_version" and not (isinstance(value, str) and _RELEASE.match(value)):
-            raise UsageError(f"engine_version is {value!r}: name a release, as in {name} {_RELEASES[name]}")
+        _check(name, allowed[option], value)
     return Engine(name, make(**options_used))
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of an engine."""
+
+    name: str
+    """Its keyword."""
+    kind: type
+    """`int`, `float`, `bool` or `str`."""
+    default: Any
+    """What it is where nobody says; None where that depends on others."""
+    choices: tuple[str, ...] = ()
+    """The words it may be, of options that are one of a few."""
+
+
+def options_of(name: str) -> dict[str, Option]:
+    """The options an engine takes, by name.
+
+    Raises `UsageError` for an engine there is not.
+
+    >>> options_of("llamacpp")["memory"].choices
+    ('full', 'window', 'recurrent')
+    """
+    found = {}
+    for option, parameter in signature(_maker(name), eval_str=True).parameters.items():
+        if get_origin(parameter.annotation) is Literal:
+            found[option] = Option(option, str, parameter.default, get_args(parameter.annotation))
+        else:
+            kinds = get_args(parameter.annotation) or (parameter.annotation,)
+            found[option] = Option(option, next(kind for kind in kinds if kind is not type(None)), parameter.default)
+    return found
+
+
+def _check(name: str, option: Option, value: Any) -> None:
+    """Raise `UsageError` for a value that the option cannot have."""
+    said = f"{option.name} is {value!r}"
+    least = 0 if option.default == 0 or option.name in _MAY_BE_NONE else 1
+    if option.name == "engine_version" and not (isinstance(value, str) and _RELEASE.match(value)):
+        raise UsageError(f"{said}: name a release, as in {name} {_RELEASES[name]}")
+    if option.choices and value not in option.choices:
+        raise UsageError(f"{said}: choose one of {', '.join(option.choices)}")
+    if option.kind is bool and not isinstance(value, bool):
+        raise UsageError(f"{said}: {name} takes True or False")
+    if option.kind is int and (not isinstance(value, int) or value < least):
+        raise UsageError(f"{said}: {name} takes a whole number of {least} or more")
+    if option.kind is float and not (isinstance(value, (int, float)) and 0 <= value <= 1):
+        raise UsageError(f"{said}: {name} takes a share from 0 to 1")
 
 
 def sizes_of(name: str) -> dict[str, Any]:
@@ -153,7 +197,7 @@ def sizes_of(name: str) -> dict[str, Any]:
     >>> sizes_of("vllm")["block_size"]
     16
     """
-    return {option: parameter.default for option, parameter in signature(_maker(name)).parameters.items()}
+    return {name: option.default for name, option in options_of(name).items()}
 
 
 def _maker(name: str) -> Callable[..., PrefixCache[TokenIds]]:
@@ -163,8 +207,7 @@ def _maker(name: str) -> Callable[..., PrefixCache[TokenIds]]:
     return make
 
 
-_WORDS = frozenset({"engine_version", "policy"})
-_MAY_BE_NONE = frozenset({"host_tokens", "disk_tokens", "cache_reuse", "window", "retention"})
-"""Options that 0 switches off."""
+_MAY_BE_NONE = frozenset({"host_tokens", "disk_tokens", "checkpoints"})
+"""Options that 0 switches off, although they are on where nobody says; those that are 0 then may be 0 too."""
 _RELEASE = re.compile(r"\d+\.\d+\.\d+(\.|\Z)")
 _RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23"}

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from types import MappingProxyType
 from typing import Any, Protocol
 from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from contextkit.engines.agreement import Reply
@@ -23,7 +25,7 @@ from contextkit.engines.registry import sizes_of
 from contextkit.errors import ProviderError, UsageError
 
 TIMEOUT_SECONDS = 300
-"""How long one answer may take; a large model on a CPU is slow."""
+"""How long one answer may take where nobody says; a large model on a CPU is slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Configuration:
     """Options of the reference cache (`engines.registry`) it tells."""
     untold: tuple[str, ...] = ()
     """Options it does not tell: they are the engine's defaults unless somebody says otherwise."""
+    likely: Mapping[str, Any] = field(default_factory=dict)
+    """Of the untold, defaults that depend on what it tells."""
 
 
 class RunningEngine(Protocol):
@@ -65,22 +69,26 @@ class RunningEngine(Protocol):
 
 
 class _Refused(ProviderError):
-    """The server answered with an HTTP status of 400 or more."""
+    """The server answered with an HTTP status of 300 or more."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, kind: str, text: str) -> None:
         super().__init__(text)
         self.status = status
+        self.kind = kind
+        """The `type` of its error, empty where it has none."""
 
 
 class _Http:
-    """JSON over HTTP to one address."""
+    """JSON over HTTP to one address; what goes wrong is one line that says what to do, and never holds the key."""
 
-    def __init__(self, base_url: str, api_key: str | None) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            raise UsageError(f"{base_url!r} is no address of a server: give one such as http://127.0.0.1:8000")
-        self._base_url = base_url.rstrip("/").removesuffix("/v1")
+    def __init__(self, base_url: str, api_key: str | None, timeout_seconds: float) -> None:
+        self._base_url = _checked_url(base_url)
         self._headers = {"Content-Type": "application/json"}
+        self._key, self._timeout_seconds = api_key, timeout_seconds
+        self._has_answered = False
         if api_key:
+            if not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
+                raise UsageError("the key holds characters that no header takes: correct --api-key")
             self._headers["Authorization"] = f"Bearer {api_key}"
 
     def get(self, path: str) -> Any:
@@ -106,15 +114,44 @@ class _Http:
     def _text(self, path: str, data: bytes | None = None) -> str:
         request = Request(self._base_url + path, data, self._headers)  # noqa: S310  # checked above to be HTTP
         try:
-            with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
-                return str(answer.read().decode("utf-8", "replace"))
-        except HTTPError as error:
-            raise _Refused(error.code, _message(error.read().decode("utf-8", "replace"))) from error
+            try:
+                with urlopen(request, timeout=self._timeout_seconds) as answer:  # noqa: S310
+                    text = str(answer.read().decode("utf-8", "replace"))
+            except HTTPError as error:
+                raise self._refused(path, error.code, error.read().decode("utf-8", "replace")) from error
         except (URLError, HTTPException, OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise ProviderError(
-                f"nothing usable answers at {self._base_url} ({reason}): start the server, or correct --base-url"
-            ) from error
+            raise self._failed(path, getattr(error, "reason", error)) from error
+        self._has_answered = True
+        return text
+
+    def _failed(self, path: str, reason: object) -> ProviderError:
+        """Say what kept an answer from coming."""
+        if isinstance(reason, TimeoutError):
+            return ProviderError(
+                f"{self._base_url}{path} gave no answer within {self._timeout_seconds:g} s: look at the server's log, or "
+                "wait longer with --timeout"
+            )
+        what = f"{reason}" or type(reason).__name__
+        if self._has_answered:
+            return ProviderError(
+                f"{self._base_url} stopped answering ({what}): look at the server's log, start it again"
+            )
+        return ProviderError(
+            f"nothing usable answers at {self._base_url} ({what}): start the server, or correct --base-url"
+        )
+
+    def _refused(self, path: str, status: int, text: str) -> _Refused:
+        """Say what the server did not like; its text may quote the key, which is left out."""
+        kind, message = _error_of(text)
+        if self._key:
+            message = message.replace(self._key, "…")
+        said = f"{path} of {self._base_url} answers {status}" + (f", {message!r}" if message else "")
+        if status in (401, 403):
+            key = "takes another key: correct --api-key" if self._key else "wants a key: give it with --api-key"
+            return _Refused(status, kind, f"{said}: it {key} or CONTEXTKIT_ENGINE_KEY")
+        if status in (502, 503, 504):
+            return _Refused(status, kind, f"{said}: wait until its model is loaded, and run this again")
+        return _Refused(status, kind, f"{said}: the server's log says more")
 
     def _json(self, path: str, text: str) -> Any:
         try:
@@ -125,15 +162,45 @@ class _Http:
             ) from error
 
 
-def _message(text: str) -> str:
-    """The message of an error's body, at most a line of it."""
+def _checked_url(base_url: str) -> str:
+    """An address without `/v1` and the slash behind it; raises `UsageError` for what is none."""
+    try:
+        parts = urlsplit(base_url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_address = False
+    if not is_address or not (base_url.isascii() and base_url.isprintable() and " " not in base_url):
+        raise UsageError(f"{base_url!r} is no address of a server: give one such as http://127.0.0.1:8000")
+    if parts.username is not None or parts.query or parts.fragment:  # they may hold a key, so the URL is not shown
+        raise UsageError("--base-url takes scheme, host, port and path alone: give a key with --api-key")
+    return base_url.rstrip("/").removesuffix("/v1")
+
+
+def _error_of(text: str) -> tuple[str, str]:
+    """The type of an error's body and its message, at most a line of it."""
+    kind = ""
     try:
         body = json.loads(text)
+    except ValueError:
+        body = None if text.lstrip().startswith("<") else text  # a page of HTML says nothing in its first line
+    if isinstance(body, dict):
         error = body.get("error", body)
-        text = str(error.get("message") or error) if isinstance(error, dict) else str(error)
-    except (ValueError, AttributeError):
-        pass
-    return " ".join(text.split())[:200]
+        if isinstance(error, dict):
+            kind, body = str(error.get("type") or ""), error.get("message") or error.get("detail") or ""
+        else:
+            body = error
+    return kind, " ".join(str(body or "").split())[:200]
+
+
+@contextmanager
+def _reading(program: str, path: str) -> Iterator[None]:
+    """Inside, an answer is read; one that is not built as the program's is an error that says so."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise ProviderError(
+            f"the answer of {path} is not as {program} gives it ({error!r}): give another --engine, or another release"
+        ) from error
 
 
 def _metric(page: str | None, name: str) -> int | None:
@@ -145,30 +212,38 @@ def _metric(page: str | None, name: str) -> int | None:
 class VLLM:
     """A vLLM server: `vllm serve MODEL --enable-prompt-tokens-details`."""
 
-    def __init__(self, base_url: str, model: str | None = None, api_key: str | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        model: str | None = None,
+        api_key: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         """`model`: the one to ask for where it serves several; None for the first."""
-        self._http, self._model = _Http(base_url, api_key), model
+        self._http, self._model = _Http(base_url, api_key, timeout_seconds), model
 
     def configuration(self) -> Configuration:
         """Read `/version`, `/v1/models` and `cache_config_info` of `/metrics`."""
-        version = _told(self._http, "/version", "version", "vLLM")
-        models = {str(row["id"]): row for row in self._http.get("/v1/models").get("data", [])}
-        if self._model is not None and self._model not in models:
-            raise ProviderError(f"this server has no model {self._model!r}: it serves {', '.join(models)}")
-        self._model = self._model or next(iter(models))
+        version = str(_told(self._http, "/version", "version", "vLLM")["version"])
+        with _reading("vLLM", "/v1/models"):
+            models = {str(row["id"]): row for row in self._http.get("/v1/models")["data"]}
+            self._model = _served(self._model, tuple(models))
+            context = models[self._model].get("max_model_len")
         told = _labels(self._http.text("/metrics"), "vllm:cache_config_info")
-        options: dict[str, Any] = {"engine_version": version}
+        if told.get("enable_prefix_caching") == "False":
+            raise ProviderError("its prefix caching is off: start it with --enable-prefix-caching")
+        options: dict[str, Any] = _release(version)
         if told.get("block_size", "").isdigit():
             options["block_size"] = int(told["block_size"])
             if told.get("num_gpu_blocks", "").isdigit():
                 options["capacity_tokens"] = options["block_size"] * int(told["num_gpu_blocks"])
-        if told.get("enable_prefix_caching") == "False":
-            raise ProviderError("its prefix caching is off: start it with --enable-prefix-caching")
-        if told.get("sliding_window", "").isdigit():
-            options["window"] = int(told["sliding_window"])
-        if told.get("prefix_cache_retention_interval", "").isdigit():
-            options["retention"] = int(told["prefix_cache_retention_interval"])
-        context = models[self._model].get("max_model_len")
+        for option, label in (("window", "sliding_window"), ("retention", "prefix_cache_retention_interval")):
+            if told.get(label, "").isdigit():
+                options[option] = int(told[label])
+        if told.get("sliding_window") == "None":
+            options["window"] = 0
+        if told.get("prefix_cache_retention_interval") == "None" and "block_size" in options:
+            options["retention"] = options["block_size"]  # it keeps every block
         return Configuration("vllm", version, self._model, context, options, _untold("vllm", options))
 
     def reset(self) -> bool:
@@ -187,14 +262,19 @@ class VLLM:
         }
         if prompt.salt is not None:
             body["cache_salt"] = prompt.salt
-        answer = self._http.post("/v1/completions", body)
-        details = answer["usage"].get("prompt_tokens_details") or {}
-        read = details.get("cached_tokens")
+        with _reading("vLLM", "/v1/completions"):
+            answer = self._http.post("/v1/completions", body)
+            read = (answer["usage"].get("prompt_tokens_details") or {}).get("cached_tokens")
+            generated = tuple(answer["choices"][0].get("token_ids") or ())
         if read is None:
             raise ProviderError(
                 "this server does not report cached tokens: start vLLM with --enable-prompt-tokens-details"
             )
-        return Reply(read, tuple(answer["choices"][0].get("token_ids") or ()))
+        if not generated:
+            raise ProviderError(
+                "this server does not return the ids of generated tokens (return_token_ids): take a newer release of vLLM"
+            )
+        return Reply(read, generated)
 
     def prompt_tokens(self) -> int | None:
         """Read `vllm:prompt_tokens_total`."""
@@ -204,28 +284,33 @@ class VLLM:
 class SGLang:
     """An SGLang server: `python -m sglang.launch_server --model-path MODEL`."""
 
-    def __init__(self, base_url: str, model: str | None = None, api_key: str | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        model: str | None = None,
+        api_key: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         """`model`: checked against the one it serves."""
-        self._http, self._model = _Http(base_url, api_key), model
+        self._http, self._model = _Http(base_url, api_key, timeout_seconds), model
 
     def configuration(self) -> Configuration:
         """Read `/server_info`."""
-        version = _told(self._http, "/server_info", "version", "SGLang")
-        told = self._http.get("/server_info")
-        names = (told.get("served_model_name"), told.get("model_path"))
-        if self._model is not None and self._model not in names:
-            raise ProviderError(f"this server has no model {self._model!r}: it serves {names[0] or names[1]}")
+        told = _told(self._http, "/server_info", "version", "SGLang")
+        version = str(told["version"])
+        names = tuple(str(name) for name in (told.get("served_model_name"), told.get("model_path")) if name)
         if told.get("disable_radix_cache"):
             raise ProviderError("its radix cache is off: start it without --disable-radix-cache")
         options = {
-            "engine_version": version,
             "block_size": told.get("page_size"),
             "capacity_tokens": told.get("max_total_num_tokens"),
             "policy": told.get("radix_eviction_policy"),
         }
-        options = {name: value for name, value in options.items() if value is not None}
+        options = _release(version) | {name: value for name, value in options.items() if value is not None}
         context = told.get("context_length") or told.get("max_req_input_len")
-        return Configuration("sglang", version, names[0] or names[1], context, options, _untold("sglang", options))
+        return Configuration(
+            "sglang", version, _served(self._model, names), context, options, _untold("sglang", options)
+        )
 
     def reset(self) -> bool:
         """Empty its cache (`/flush_cache`), which it does where no request is under way."""
@@ -237,37 +322,50 @@ class SGLang:
         body: dict[str, Any] = {"input_ids": prompt.tokens, "sampling_params": sampling}
         if prompt.salt is not None:
             body["extra_key"] = prompt.salt
-        answer = self._http.post("/generate", body)
-        read = answer["meta_info"].get("cached_tokens")
+        with _reading("SGLang", "/generate"):
+            answer = self._http.post("/generate", body)
+            read, generated = answer["meta_info"].get("cached_tokens"), tuple(answer["output_ids"])
         if read is None:
             raise ProviderError(
                 "this server does not report cached tokens: it is a release before 0.4, take a newer one"
             )
-        return Reply(read, tuple(answer["output_ids"]))
+        return Reply(read, generated)
 
     def prompt_tokens(self) -> int | None:
-        """Read `sglang:prompt_tokens_total`, which it keeps with `--enable-metrics`."""
-        return _metric(self._http.text("/metrics"), "sglang:prompt_tokens_total")
+        """Read `sglang:prompt_tokens_total`, which it keeps with `--enable-metrics`, from its first request on."""
+        page = self._http.text("/metrics")
+        return None if page is None or "\nsglang:" not in page else _metric(page, "sglang:prompt_tokens_total") or 0
 
 
 class LlamaCpp:
     """llama.cpp's server: `llama-server -m MODEL.gguf`."""
 
-    def __init__(self, base_url: str, model: str | None = None, api_key: str | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        model: str | None = None,
+        api_key: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         """`model`: checked against the one it serves."""
-        self._http, self._model = _Http(base_url, api_key), model
+        self._http, self._model = _Http(base_url, api_key, timeout_seconds), model
 
     def configuration(self) -> Configuration:
         """Read `/props`."""
-        slots = _told(self._http, "/props", "total_slots", "llama.cpp's server")
-        told = self._http.get("/props")
-        names = (told.get("model_alias"), told.get("model_path"))
-        if self._model is not None and self._model not in names:
-            raise ProviderError(f"this server has no model {self._model!r}: it serves {names[0] or names[1]}")
-        context = told["default_generation_settings"].get("n_ctx")
-        options = {"slots": slots} | ({"slot_tokens": context} if context else {})
-        version = told.get("build_info")
-        return Configuration("llamacpp", version, names[0] or names[1], context, options, _untold("llamacpp", options))
+        told = _told(self._http, "/props", "total_slots", "llama.cpp's server")
+        names = tuple(str(name) for name in (told.get("model_alias"), told.get("model_path")) if name)
+        with _reading("llama.cpp's server", "/props"):
+            context = told["default_generation_settings"].get("n_ctx")
+        options = {"slots": told["total_slots"]} | ({"slot_tokens": context} if context else {})
+        return Configuration(
+            "llamacpp",
+            told.get("build_info"),
+            _served(self._model, names),
+            context,
+            options,
+            _untold("llamacpp", options),
+            likely={"unified": told["total_slots"] == 4},  # as they are where nobody says --parallel
+        )
 
     def reset(self) -> bool:
         """Return False: slots can be erased, but not the states on the host, nor the order of the slots' last use."""
@@ -282,16 +380,18 @@ class LlamaCpp:
             "ignore_eos": True,
             "temperature": 0,
         }
-        try:
-            answer = self._http.post("/completion", body)
-        except _Refused as error:
-            if error.status != 400:
-                raise
-            return Reply(0, refusal=str(error))
-        timings = answer.get("timings", {})
-        if "cache_n" not in timings:
+        with _reading("llama.cpp's server", "/completion"):
+            try:
+                answer = self._http.post("/completion", body)
+            except _Refused as error:
+                if error.kind != "exceed_context_size_error":
+                    raise
+                return Reply(0, refusal=str(error))
+            read = answer.get("timings", {}).get("cache_n")
+            generated = tuple(answer.get("tokens") or ())
+        if read is None:
             raise ProviderError("this server does not report cached tokens (timings.cache_n): take a newer release")
-        return Reply(timings["cache_n"], tuple(answer.get("tokens") or ()), answer.get("id_slot"))
+        return Reply(read, generated, answer.get("id_slot"))
 
     def tokens_of(self, text: str) -> list[int]:
         """Ask for the token ids of a text (`/tokenize`)."""
@@ -311,23 +411,34 @@ RUNNING: Mapping[str, Callable[..., RunningEngine]] = MappingProxyType(
 """Name of an engine → what asks a server of it."""
 
 
-def _told(http: _Http, path: str, name: str, program: str) -> Any:
-    """One field that tells whether the address is the right program's."""
+def _told(http: _Http, path: str, name: str, program: str) -> dict[str, Any]:
+    """A page that tells, by having this field, whether the address is the right program's."""
     try:
         told = http.get(path)
     except _Refused as error:
-        if error.status in (503, 502):
-            raise ProviderError(
-                f"its model is not loaded yet ({error}): wait until it is, and run this again"
-            ) from error
-        if error.status in (401, 403):
-            raise ProviderError(f"it wants a key ({error}): give it with --api-key or CONTEXTKIT_ENGINE_KEY") from error
+        if error.status in (401, 403, 502, 503, 504):
+            raise
         raise ProviderError(
-            f"{program} has {path}, this server has not: give another --base-url or --engine"
+            f"{program} has {path}, this server has not ({error.status}): give another --base-url or --engine"
         ) from error
     if not isinstance(told, dict) or name not in told:
         raise ProviderError(f"{path} of this server has no {name}: it is not {program}, give another --engine")
-    return told[name]
+    return told
+
+
+def _served(model: str | None, names: tuple[str, ...]) -> str:
+    """The model that is asked for, or the first that is served; raises `ProviderError` where it is not served."""
+    if not names:
+        raise ProviderError("this server serves no model: start it with one")
+    if model is not None and model not in names:
+        raise ProviderError(f"this server has no model {model!r}: it serves {', '.join(names)}")
+    return model or names[0]
+
+
+def _release(version: str) -> dict[str, Any]:
+    """The option `engine_version`, without what builds add (`+cpu`, `rc1`); empty for a version without three numbers."""
+    numbers = re.match(r"v?(\d+\.\d+\.\d+)", version)
+    return {"engine_version": numbers[1]} if numbers else {}
 
 
 def _untold(engine: str, options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -45,16 +45,16 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield from (part for line in notes(contents) for part in ("", escaped(line)))
     saved = avoidable(contents)
     yield from ["", escaped(f"Avoidable: {saved[0]} ({saved[1]})")] if saved else []
-    yield from _table(tables.actions(contents))
-    yield from _table(tables.by_project(contents, ROWS))
-    yield from _table(tables.causes(contents))
+    yield from table_lines(tables.actions(contents))
+    yield from table_lines(tables.by_project(contents, ROWS))
+    yield from table_lines(tables.causes(contents))
     lines = unknowns(contents)
     yield from ["", "Cannot be determined:", ""] if lines else []
     yield from (f"* {escaped(line)}" for line in lines)
-    yield from _table(tables.sums("model", summary.models, ROWS, total=summary.total))
+    yield from table_lines(tables.sums("model", summary.models, ROWS, total=summary.total))
     if contents.by not in ("", "model"):
-        yield from _table(tables.by_group(contents, ROWS, total=summary.total))
-    yield from _table(tables.misses(contents, MISSES))
+        yield from table_lines(tables.by_group(contents, ROWS, total=summary.total))
+    yield from table_lines(tables.misses(contents, MISSES))
     if contents.n_faults:
         yield from ["", f"{contents.n_faults:,} faults in the recordings, such as:", ""]
         yield from (
@@ -63,7 +63,8 @@ def _lines(contents: Contents) -> Iterator[str]:
         )
 
 
-def _table(table: Table[Any] | None) -> Iterator[str]:
+def table_lines(table: Table[Any] | None) -> Iterator[str]:
+    """Yield the lines of a table, an empty one before it; none for a table without rows."""
     if table is None or not table.rows:
         return
     visible = table.in_format("markdown")

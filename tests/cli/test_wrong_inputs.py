@@ -94,6 +94,15 @@ TABLE = [
     Wrong("whatif session.jsonl binary.jsonl --json", 1, ("binary.jsonl: of no known format",)),
     Wrong("validate binary.jsonl --json", 2, ("binary.jsonl line 1",)),
     Wrong("validate session.jsonl cut.jsonl.gz --json", 1, ("give a whole file",)),
+    Wrong("validate", 2, ("Missing argument 'PATHS...'", "--engine")),
+    Wrong("validate session.jsonl --engine vllm", 2, ("--engine asks a server", "leave one out")),
+    Wrong(
+        "validate session.jsonl --slots 2", 2, ("--slots is about a running engine", "--engine vllm|sglang|llamacpp")
+    ),
+    Wrong("validate --engine ollama", 2, ("'ollama' is not one of 'vllm'",)),
+    Wrong("validate --engine vllm --slots 2", 2, ("vllm has no slots: it takes --block-size",)),
+    Wrong("validate --engine vllm --base-url localhost:8000", 2, ("no address of a server: give one such as http://",)),
+    Wrong("validate --engine vllm --base-url http://127.0.0.1:9", 2, ("nothing usable answers", "correct --base-url")),
     Wrong("lint nope.py", 2, ("nope.py: no such file or folder; give Python files",)),
     Wrong("lint prose.txt", 2, ("prose.txt line 1: of no known format",)),
     Wrong("lint --requests bad.json --json", 2, ("bad.json line 1",)),

@@ -374,12 +374,17 @@ def test_a_cache_that_does_not_read_what_was_recorded() -> None:
         ("vllm", {"retention": 24, "window": 64}, "retention 24 is no multiple of the block size"),
         ("vllm", {"engine_version": "new"}, "engine_version is 'new': name a release, as in vllm 0.33.0"),
         ("sglang", {"policy": "oldest"}, "no eviction policy 'oldest'"),
+        ("llamacpp", {"memory": "half"}, "memory is 'half': choose one of full, window, recurrent"),
+        ("llamacpp", {"similarity": 2}, "similarity is 2: llamacpp takes a share from 0 to 1"),
+        ("llamacpp", {"idle_slots": 1}, "idle_slots is 1: llamacpp takes True or False"),
+        ("llamacpp", {"slots": 0}, "slots is 0: llamacpp takes a whole number of 1 or more"),
     ],
 )
 def test_an_engine_there_is_not(name: str, options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         engine(name, **options)
-    assert engine("llamacpp", host_tokens=0, slots=None).name == "llamacpp"
+    switched_off = {"host_tokens": 0, "window": 0, "similarity": 0, "idle_slots": False, "checkpoints": 0}
+    assert engine("llamacpp", slots=None, **switched_off).name == "llamacpp"
 
 
 def test_the_command_names_an_engine_and_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
