@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from tests.engines.tiny_hf import write_hf
 
 FORM = FORMATS["hermes"]
 SPECIAL = ("<tool_call>", "</tool_call>")
-BEGINS_CALL, ENDS_REPLY, LINE_BREAK = N_VOCABULARY - 2 - len(SPECIAL), N_VOCABULARY - 1, 10
+BEGINS_CALL, ENDS_REPLY = N_VOCABULARY - 2 - len(SPECIAL), N_VOCABULARY - 1
 """Token ids of the tiny models."""
 TEMPLATE = """\
 {%- for message in messages -%}
@@ -77,7 +76,24 @@ MASKED: Mapping[str, Phase] = {
 """A phase for each kind of mask."""
 PHASES = Phases({"free": Phase(), **MASKED}, "free")
 MAX_REPLY_TOKENS = 256
-WORDS = "look at the page again then close what is open and read all of it twice".split()
+WORDS = [
+    "look",
+    "at",
+    "the",
+    "page",
+    "again",
+    "then",
+    "close",
+    "what",
+    "is",
+    "open",
+    "and",
+    "read",
+    "all",
+    "of",
+    "it",
+    "twice",
+]
 
 
 @dataclass(frozen=True)
@@ -88,6 +104,8 @@ class Outcome:
     """How the mask was sent."""
     violation: str | None
     """What the reply does that its mask forbids, None where it keeps to it."""
+    n_malformed: int
+    """Calls of the reply whose arguments are no JSON object."""
     is_cut: bool
     """Whether the reply was cut at `MAX_REPLY_TOKENS`."""
     cached_tokens: int | None
@@ -111,11 +129,16 @@ class MaskedEngine:
         """Run two turns, the second in `phase`; `number` is the seed, and must be new to the server."""
         draw = random.Random(number)
         before = draw.choice([*PHASES])
-        bias = {str(BEGINS_CALL): 5, str(ENDS_REPLY): 5}
+        bias = {BEGINS_CALL: 6, ENDS_REPLY: 6, ord('"'): 5, ord("}"): 5}
         if self.engine == "llamacpp":
-            bias[str(LINE_BREAK)] = 4  # its own grammar lets a call begin behind the marker and a line break
+            bias[ord("\n")] = 6  # its own grammar lets a call begin behind the marker and a line break
         provider = OpenAICompatible(
-            "tiny", host=self.engine, call_format=FORM.name, max_tokens=MAX_REPLY_TOKENS, seed=number, logit_bias=bias
+            "tiny",
+            host=self.engine,
+            call_format=FORM.name,
+            max_tokens=MAX_REPLY_TOKENS,
+            seed=number,
+            logit_bias={str(token): weight for token, weight in bias.items()},
         )
         context = Context(provider, system=f"Conversation {2 * number:08}.", tools=TOOLS, phases=PHASES)
         context.enter(before)
@@ -128,10 +151,11 @@ class MaskedEngine:
 
         warm = self._answered({**parse(first.body), provider.output_field: 1})
         status, answer = self._post(parse(second.body))
-        violation, is_cut, cached = f"status {status}: {answer}", False, None
+        violation, n_malformed, is_cut, cached = f"status {status}: {answer}", 0, False, None
         if status == 200:
             is_cut = answer["choices"][0]["finish_reason"] == "length"
-            violation, cached = broken(answer, second.mask.mask), provider.usage(answer).read
+            violation, n_malformed = broken(answer, second.mask.mask), malformed(answer)
+            cached = provider.usage(answer).read
             context.receive(answer, second)
             calls = [call.name for call in context.calls]
             violation = violation or forbidden(calls, second.mask.mask, may_lack=is_cut)
@@ -141,6 +165,7 @@ class MaskedEngine:
         return Outcome(
             second.mask.mechanism,
             violation,
+            n_malformed,
             is_cut,
             cached,
             provider.usage(plain).read,
@@ -167,9 +192,8 @@ class MaskedEngine:
 def _unmasked(request: Any, number: int) -> dict[str, Any]:
     """The same messages without what the mask adds, in a conversation of another number."""
     body = {name: value for name, value in parse(request.body).items() if name not in request.mask.fields}
-    messages = body["messages"][: -1 if request.mask.begun else None]
-    system = {**messages[0], "content": f"Conversation {2 * number + 1:08}."}
-    return {**body, "messages": [system, *messages[1:]]}
+    system, *others = body["messages"]
+    return {**body, "messages": [{**system, "content": f"Conversation {2 * number + 1:08}."}, *others]}
 
 
 def broken(answer: Mapping[str, Any], mask: Mask, form: CallFormat = FORM) -> str | None:
@@ -178,22 +202,26 @@ def broken(answer: Mapping[str, Any], mask: Mask, form: CallFormat = FORM) -> st
     Of a reply that was cut, what there is must be the beginning of one that keeps to the mask.
     """
     message, is_cut = answer["choices"][0]["message"], answer["choices"][0]["finish_reason"] == "length"
-    text, names = message.get("content") or "", []
+    names = [call["function"]["name"] for call in message.get("tool_calls") or []]
     beginnings = {f"{form.begin}{name}{form.middle}": name for name in mask.allowed}
-    for found in re.finditer(re.escape(form.trigger), text):
-        rest = text[found.start() :]
+    rest = "" if mask.is_all else message.get("content") or ""  # where every tool is allowed, markers are words
+    while (at := rest.find(form.trigger)) >= 0:
+        rest = rest[at:]
         whole = next((beginning for beginning in beginnings if rest.startswith(beginning)), None)
-        if whole is None and not (is_cut and any(beginning.startswith(rest) for beginning in beginnings)):
-            return f"writes {rest[:60]!r}"
-        if whole is not None:
-            names.append(beginnings[whole])
-            if not is_cut and not _has_object(rest[len(whole) :]):
-                return f"writes no arguments: {rest[:60]!r}"
-    for call in message.get("tool_calls") or []:
-        names.append(call["function"]["name"])
-        if not is_cut and not _has_object(call["function"]["arguments"]):
-            return f"writes no arguments: {call}"
+        if whole is None:
+            is_begun = is_cut and any(beginning.startswith(rest) for beginning in beginnings)
+            return None if is_begun else f"writes {rest[:60]!r}"
+        names.append(beginnings[whole])
+        rest = rest[len(whole) :]
+        rest = rest[_object_length(rest) :]
     return forbidden(names, mask, may_lack=is_cut)
+
+
+def malformed(answer: Mapping[str, Any]) -> int:
+    """How many calls that the engine parsed have arguments that are no JSON object; 0 of a reply that was cut."""
+    choice = answer["choices"][0]
+    calls = [] if choice["finish_reason"] == "length" else choice["message"].get("tool_calls") or []
+    return sum(not _object_length(call["function"]["arguments"]) for call in calls)
 
 
 def forbidden(names: Sequence[str], mask: Mask, *, may_lack: bool) -> str | None:
@@ -205,11 +233,14 @@ def forbidden(names: Sequence[str], mask: Mask, *, may_lack: bool) -> str | None
     return None
 
 
-def _has_object(text: str) -> bool:
+def _object_length(text: str) -> int:
+    """Length of the JSON object a text begins with, 0 where it is none; all of the text where it is not finished."""
+    if not text.lstrip().startswith("{"):
+        return 0
     try:
-        return isinstance(json.JSONDecoder().raw_decode(text.lstrip())[0], dict)
+        return json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))[1]
     except ValueError:
-        return False
+        return len(text)
 
 
 def report(title: str, outcomes: Sequence[Outcome]) -> str:
@@ -218,7 +249,8 @@ def report(title: str, outcomes: Sequence[Outcome]) -> str:
     equal = sum(one.cached_tokens == one.cached_tokens_unmasked for one in outcomes)
     return (
         f"{title} {'/'.join(sorted({one.mechanism for one in outcomes}))}: "
-        f"{sum(one.violation is None for one in outcomes)} of {n} obeyed ({sum(one.is_cut for one in outcomes)} cut), "
+        f"{sum(one.violation is None for one in outcomes)} of {n} obeyed ({sum(one.is_cut for one in outcomes)} cut, "
+        f"{sum(one.n_malformed for one in outcomes)} calls without an object), "
         f"cached tokens equal {equal} of {n} ({sum(one.cached_tokens or 0 for one in outcomes)} of "
         f"{sum(one.first_turn_tokens for one in outcomes)} tokens of the turn before); "
         f"without the mask {sum(one.unmasked_violation is None for one in outcomes)} obeyed"
