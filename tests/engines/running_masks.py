@@ -62,7 +62,6 @@ def _tool(name: str, **properties: Any) -> dict[str, Any]:
 TOOLS = [
     _tool("browser_open", page={"enum": ["home", "news"]}),
     _tool("browser_close"),
-    _tool("notes_read", every={"type": "boolean"}),
     _tool("report_send", copies={"enum": [1, 2, 3]}),
 ]
 """Tools whose arguments end soon, whatever the model."""
@@ -75,7 +74,7 @@ MASKED: Mapping[str, Phase] = {
 }
 """A phase for each kind of mask."""
 PHASES = Phases({"free": Phase(), **MASKED}, "free")
-MAX_REPLY_TOKENS = 256
+MAX_REPLY_TOKENS = 160
 WORDS = [
     "look",
     "at",
@@ -123,13 +122,12 @@ class MaskedEngine:
 
     def __init__(self, engine: str, url: str) -> None:
         self.engine, self.url = engine, url.rstrip("/").removesuffix("/v1")
+        self._provider = OpenAICompatible("tiny", host=engine)
         self.version = RUNNING[engine](self.url).configuration().version
 
-    def trial(self, phase: str, number: int) -> Outcome:
-        """Run two turns, the second in `phase`; `number` is the seed, and must be new to the server."""
-        draw = random.Random(number)
-        before = draw.choice([*PHASES])
-        bias = {BEGINS_CALL: 6, ENDS_REPLY: 6, ord('"'): 5, ord("}"): 5}
+    def turns(self, before: str, phase: str, number: int) -> tuple[Context, Any, Any]:
+        """A conversation, and the requests of its two turns, in the phases `before` and `phase`; `number` is the seed."""
+        draw, bias = random.Random(number), {BEGINS_CALL: 6, ENDS_REPLY: 6, ord('"'): 5, ord("}"): 5}
         if self.engine == "llamacpp":
             bias[ord("\n")] = 6  # its own grammar lets a call begin behind the marker and a line break
         provider = OpenAICompatible(
@@ -142,25 +140,29 @@ class MaskedEngine:
         )
         context = Context(provider, system=f"Conversation {2 * number:08}.", tools=TOOLS, phases=PHASES)
         context.enter(before)
-        context.user(" ".join(draw.choices(WORDS, k=draw.randrange(2, 60))))
+        context.user(" ".join(draw.choices(WORDS, k=draw.randrange(2, 20))))
         first = context.request()
         context.receive({"choices": [{"message": {"role": "assistant", "content": "Well."}}]}, first)
         context.enter(phase)
         context.user(" ".join(draw.choices(WORDS, k=draw.randrange(2, 20))))
-        second = context.request()
+        return context, first, context.request()
 
-        warm = self._answered({**parse(first.body), provider.output_field: 1})
+    def trial(self, phase: str, number: int) -> Outcome:
+        """Run two turns, the second in `phase`; `number` must be new to the server."""
+        context, first, second = self.turns(random.Random(number).choice([*PHASES]), phase, number)
+        usage, one_token = self._provider.usage, {self._provider.output_field: 1}
+        warm = self.answered({**parse(first.body), **one_token})
         status, answer = self._post(parse(second.body))
         violation, n_malformed, is_cut, cached = f"status {status}: {answer}", 0, False, None
         if status == 200:
             is_cut = answer["choices"][0]["finish_reason"] == "length"
             violation, n_malformed = broken(answer, second.mask.mask), malformed(answer)
-            cached = provider.usage(answer).read
+            cached = usage(answer).read
             context.receive(answer, second)
             calls = [call.name for call in context.calls]
             violation = violation or forbidden(calls, second.mask.mask, may_lack=is_cut)
-        self._answered({**_unmasked(first, number), provider.output_field: 1})
-        plain = self._answered({**_unmasked(second, number), provider.output_field: 1})
+        self.answered({**_unmasked(first, number), **one_token})
+        plain = self.answered({**_unmasked(second, number), **one_token})
         status, free = self._post(_unmasked(second, number))
         return Outcome(
             second.mask.mechanism,
@@ -168,12 +170,13 @@ class MaskedEngine:
             n_malformed,
             is_cut,
             cached,
-            provider.usage(plain).read,
+            usage(plain).read,
             warm["usage"]["prompt_tokens"],
             broken(free, second.mask.mask) if status == 200 else f"status {status}",
         )
 
-    def _answered(self, body: Mapping[str, Any]) -> Any:
+    def answered(self, body: Mapping[str, Any]) -> Any:
+        """Send a body; raises `RuntimeError` where the server refuses it."""
         status, answer = self._post(body)
         if status != 200:
             raise RuntimeError(f"{self.url} answers {status}: {answer}")
