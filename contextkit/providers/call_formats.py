@@ -75,9 +75,10 @@ class CallFormat:
         ('Well. ', [('a', '{"n": 1}'), ('b', '{}')])
         """
         words, mark, rest = text.partition(self.trigger)
-        rest, calls = mark + rest, []
+        rest = mark + rest
+        calls: list[tuple[str, str]] = []
         while (found := self.read(rest.lstrip() if calls else rest)) is not None:
-            calls.append(found[:2])
+            calls.append((found[0], found[1]))
             rest = found[2]
         return words + rest, calls
 
