@@ -152,7 +152,7 @@ class MaskedEngine:
         context, first, second = self.turns(random.Random(number).choice([*PHASES]), phase, number)
         usage, one_token = self._provider.usage, {self._provider.output_field: 1}
         warm = self.answered({**parse(first.body), **one_token})
-        status, answer = self._post(parse(second.body))
+        status, answer = self.post(parse(second.body))
         violation, n_malformed, is_cut, cached = f"status {status}: {answer}", 0, False, None
         if status == 200:
             is_cut = answer["choices"][0]["finish_reason"] == "length"
@@ -163,7 +163,7 @@ class MaskedEngine:
             violation = violation or forbidden(calls, second.mask.mask, may_lack=is_cut)
         self.answered({**_unmasked(first, number), **one_token})
         plain = self.answered({**_unmasked(second, number), **one_token})
-        status, free = self._post(_unmasked(second, number))
+        status, free = self.post(_unmasked(second, number))
         return Outcome(
             second.mask.mechanism,
             violation,
@@ -177,12 +177,13 @@ class MaskedEngine:
 
     def answered(self, body: Mapping[str, Any]) -> Any:
         """Send a body; raises `RuntimeError` where the server refuses it."""
-        status, answer = self._post(body)
+        status, answer = self.post(body)
         if status != 200:
             raise RuntimeError(f"{self.url} answers {status}: {answer}")
         return answer
 
-    def _post(self, body: Mapping[str, Any]) -> tuple[int, Any]:
+    def post(self, body: Mapping[str, Any]) -> tuple[int, Any]:
+        """Send a body; return the status, and the answer or the text of the refusal."""
         headers = {"Content-Type": "application/json"}
         request = Request(f"{self.url}/v1/chat/completions", json.dumps(body).encode(), headers)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from contextkit.canonical import parse
 from contextkit.providers.call_formats import FORMATS, CallFormat, call_grammar, words_grammar
 from contextkit.tools.mask import Mask
+from tests.conformance.engine_requests import ASKED, CASES, conversing
 from tests.engines.llamacpp_process import LlamaServer
 from tests.engines.running_masks import FORM, MASKED, SPECIAL, TEMPLATE, MaskedEngine, broken, malformed
 from tests.engines.tiny_gguf import write_gguf
@@ -65,6 +67,19 @@ def test_the_server_takes_the_grammars_of_every_format(engine: MaskedEngine, for
                 assert calls or not require
         said = engine.answered({**body, "grammar": words_grammar(form), "seed": seed})["choices"][0]["message"]
         assert form.trigger not in said["content"]
+
+
+@pytest.mark.parametrize(("fields", "expected"), CASES, ids=lambda case: json.dumps(case)[:40])
+def test_the_server_takes_and_refuses_what_the_table_of_requests_says(
+    engine: MaskedEngine, fields: dict[str, Any], expected: dict[str, bool]
+) -> None:
+    status, said = engine.post({**ASKED, **fields, "max_tokens": 1})
+    assert (status == 200) == expected["llamacpp"], said
+
+
+def test_the_server_takes_every_mask_in_every_format(engine: MaskedEngine) -> None:
+    sent = [(name, {**body, "id_slot": 0, "max_tokens": 1}) for name, body in conversing("llamacpp")]
+    assert [name for name, body in sent if engine.post(body)[0] != 200] == []
 
 
 def test_a_call_is_read_from_a_stream(engine: MaskedEngine) -> None:
