@@ -1,5 +1,5 @@
-"""The same phases on vLLM, SGLang and llama.cpp: the definitions stay, and a grammar of the engine, or the beginning of
-the call, keeps the model to the phase.
+"""The same phases on vLLM, SGLang and llama.cpp: the definitions stay, and a grammar of the engine keeps the model to
+the phase.
 """
 
 import openai
@@ -46,7 +46,9 @@ for engine in ENGINES:
             print(f"{cached} of {reply.usage.prompt_tokens} tokens cached")
             context.receive(reply, request)
 
-print("\nFor engines and parsers without structural tags, an expression; for all, the beginning of the call:")
+print(
+    "\nFor engines and parsers without structural tags, an expression; the beginning of the call, as each host takes it:"
+)
 print(name_regex(FORMATS["hermes"], ["browser_open", "browser_close"]))
 for host in ("vllm", "sglang", "llamacpp", "mistral"):
     print(

@@ -33,7 +33,7 @@ SHOWS = {
     "masking_claude": "system_notice",
     "masking_chat": "allowed_tools, 0 tokens",
     "masking_responses": "allowed_tools, 0 tokens",
-    "masking_engines": "browse: prefill, held by the contextkit",
+    "masking_engines": "browse: grammar, held by the provider",
 }
 
 
@@ -56,21 +56,7 @@ def wires(names: Iterable[str], words: dict[str, str]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "mechanisms": lambda: table(
         "| mechanism | endpoint | needs | a change costs | enforced by |",
-        (
-            *(
-                [f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by]
-                for row in TELLINGS[:-1]
-            ),
-            *(
-                [f"`{row.mechanism}`", "Chat", f"{wires(row.engines, ENGINES)}: {row.needs}", row.cost, "contextkit"]
-                for row in ROWS
-                if row.mechanism == "prefill"
-            ),
-            *(
-                [f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by]
-                for row in TELLINGS[-1:]
-            ),
-        ),
+        ([f"`{row.name}`", wires(row.wires, WORDS), row.needs, row.cost, row.enforced_by] for row in TELLINGS),
     ),
     "choices": lambda: table(
         "| mechanism | endpoint | says | cached messages |",
@@ -129,7 +115,7 @@ def test_a_context_goes_by_every_row_of_the_engines() -> None:
         context.user("Go.")
         chosen.add((context.request().mask.mechanism, engine))
     listed = {(row.mechanism, engine) for row in ROWS for engine in row.engines}
-    assert listed - chosen == {("reminder", "vllm"), ("reminder", "sglang")}  # without a call format
+    assert listed - chosen == {("reminder", engine) for engine in ENGINES}  # without a call format
     assert chosen <= listed
 
 

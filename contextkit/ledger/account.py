@@ -48,6 +48,7 @@ from contextkit.prompt.planner import NO_ENTRIES, CachedEntries, PlanningState
 from contextkit.prompt.prompt import PromptLayout
 from contextkit.providers.call_ids import with_unique_calls
 from contextkit.providers.client_names import NO_NAMES, ClientNames
+from contextkit.providers.engine_masks import with_calls
 from contextkit.providers.masking import Lowered
 from contextkit.providers.parameters import is_prewarm, with_output_limit
 from contextkit.providers.provider import Provider, Reply, assistant_body
@@ -284,7 +285,7 @@ class Account:
             after=after,
             epoch=epoch,
             at=now,
-            mask=mask if mask.entry < 0 else mask.over(layout),
+            mask=mask if mask.entry < 0 else replace(mask, layout=layout),
             observe=self.failed,
             reserve=partial(self.admit, provider) if self.limits or self.on_cold is not None else None,
             observing=self._observing if self.limits else None,
@@ -811,9 +812,9 @@ def take(
     Raises `UnreadableReply` and what `check` raises; the bill is in the ledger then too, as far as the response says
     it.
     """
-    begun = request.mask.begun
+    form = request.mask.text_calls
     try:
-        reply = read_reply(provider, response if begun is None else begun.completed(response, request.after))
+        reply = read_reply(provider, response if form is None else with_calls(form, response, request.after))
     except UnreadableReply as fault:
         _unkept(request)
         name, usage = _billed_anyway(provider, response)

@@ -68,6 +68,20 @@ class CallFormat:
         rest = rest[ended.end() :] if ended else rest
         return begun[1], text[begun.end() : end], "" if self.end.startswith(rest.strip()) else rest
 
+    def split(self, text: str) -> tuple[str, list[tuple[str, str]]]:
+        """A reply as written, as its words and its calls (name, arguments as written); arguments are JSON.
+
+        >>> FORMATS["mistral"].split('Well. [TOOL_CALLS]a[ARGS]{"n": 1}[TOOL_CALLS]b[ARGS]{}')
+        ('Well. ', [('a', '{"n": 1}'), ('b', '{}')])
+        """
+        words, mark, rest = text.partition(self.trigger)
+        rest = mark + rest
+        calls: list[tuple[str, str]] = []
+        while (found := self.read(rest.lstrip() if calls else rest)) is not None:
+            calls.append((found[0], found[1]))
+            rest = found[2]
+        return words + rest, calls
+
 
 _HERMES = ('<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>", "<tool_call>", "json")
 
@@ -163,6 +177,64 @@ def name_ebnf(form: CallFormat, names: Iterable[str]) -> str:
     """
     root = " ".join([*_literal(form.begin), "name", *_literal(form.middle), "rest"])
     return f"root ::= {root}\nname ::= {' | '.join(part for name in _some(names) for part in _literal(name))}\nrest ::= [^\\x00]*"
+
+
+_OBJECT = r"""
+object ::= "{" blank ( member ( "," blank member )* )? "}"
+member ::= string blank ":" blank value blank
+value ::= object | "[" blank ( value blank ( "," blank value blank )* )? "]" | string | number | "true" | "false" | "null"
+string ::= "\"" ( [^"\\\x00-\x1F] | "\\" ( ["\\/bfnrt] | "u" [0-9a-fA-F]{4} ) )* "\""
+number ::= "-"? ( "0" | [1-9] [0-9]{0,15} ) ( "." [0-9]{1,16} )? ( [eE] [-+]? [0-9]{1,3} )?
+blank ::= " "? | "\n" [ \t]{0,20}"""
+"""A JSON object in llama.cpp's notation; blanks are bounded, as a small model may write nothing else."""
+
+
+def call_grammar(form: CallFormat, names: Iterable[str], *, require: bool) -> str:
+    """Replies in which every call is one of `names`, its arguments any JSON object, as a grammar of llama.cpp.
+
+    `require`: that begin with a call; otherwise words may stand before the calls.
+    """
+    begin, middle, end = (" ".join(_literal(part)) for part in (form.begin, form.middle, form.end))
+    calls = "call ( blank call )*"
+    root = calls if require else f"words ( {calls} )?"
+    name = " | ".join(part for given in _some(names) for part in _literal(given))
+    rules = [f"root ::= {root}", f"call ::= {begin} name {middle} object {end}".rstrip(), f"name ::= {name}"]
+    return "\n".join([*rules, *([] if require else _words(form.trigger))]) + _OBJECT
+
+
+def words_grammar(form: CallFormat) -> str:
+    """Replies in which no call can begin, as a grammar of llama.cpp.
+
+    >>> print(words_grammar(FORMATS["mistral"]).splitlines()[1])
+    words ::= ( [ACLOST\\x5D\\x5F] words | [\\x5B] words1 | [^\\x00ACLOST\\x5B\\x5D\\x5F] words )?
+    """
+    return "\n".join(["root ::= words", *_words(form.trigger)])
+
+
+def _words(trigger: str) -> list[str]:
+    """Rules of any text without `trigger`: `words3` stands behind a text that ends with its first three characters."""
+    rules = []
+    for n in range(len(trigger)):
+        follow: dict[int, list[str]] = {}
+        for letter in sorted({*trigger}):
+            text = trigger[:n] + letter
+            longest = next(length for length in range(len(text), -1, -1) if text.endswith(trigger[:length]))
+            follow.setdefault(longest, []).append(letter)
+        follow.pop(len(trigger), None)
+        others = f"[^\\x00{''.join(_in_class(letter) for letter in sorted({*trigger}))}]"
+        ways = [
+            f"[{''.join(map(_in_class, letters))}] {_words_rule(length)}" for length, letters in sorted(follow.items())
+        ]
+        rules.append(f"{_words_rule(n)} ::= ( {' | '.join([*ways, f'{others} words'])} )?")
+    return rules
+
+
+def _words_rule(n: int) -> str:
+    return f"words{n}" if n else "words"
+
+
+def _in_class(letter: str) -> str:
+    return letter if letter.isalnum() else f"\\x{ord(letter):02X}"
 
 
 def structural_tag(form: CallFormat, tools: Sequence[Tool], *, require: bool) -> Json:

@@ -14,7 +14,13 @@ from typing import Any
 
 from contextkit.canonical import Json, canonical
 from contextkit.errors import UsageError
-from contextkit.providers.call_formats import CallFormat, prefill, structural_tag, words_only
+from contextkit.providers.call_formats import (
+    CallFormat,
+    call_grammar,
+    structural_tag,
+    words_grammar,
+    words_only,
+)
 from contextkit.providers.reply_json import plain
 from contextkit.tools.mask import Mask
 from contextkit.tools.tool import Tool
@@ -59,6 +65,8 @@ class EngineRow:
     """Where it is documented."""
     needs_format: bool = False
     """Whether it is said in the model's call format."""
+    is_text: bool = False
+    """Whether the engine parses no call: they are read from the reply's text (`with_calls`)."""
 
     @property
     def cost(self) -> str:
@@ -78,6 +86,9 @@ _PROMPT = "SGLang 0.5.23 sglang/srt/entrypoints/openai/serving_chat.py"
 
 
 _LLAMA = "llama.cpp tools/server/README.md"
+
+
+_LLAMA_GRAMMAR = "llama.cpp b11549 tools/server/server-common.cpp, grammars/README.md"
 
 
 _GRAMMAR = ("vllm", "sglang")
@@ -101,6 +112,18 @@ def _wordy(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[s
 def _silent(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
     """vLLM parses no call under `none`, and lets the model write one as text: the grammar does not."""
     return {"tool_choice": "none", **_wordy(mask, tools, form)}
+
+
+def _listed(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    """llama.cpp takes a grammar beside tools only under `none`, which leaves the tools in the prompt."""
+    if form is None:
+        return {}
+    return {"tool_choice": "none", "grammar": call_grammar(form, mask.allowed, require=mask.mode == "specified")}
+
+
+def _wordless(mask: Mask, tools: Sequence[Tool], form: CallFormat | None) -> dict[str, Any]:
+    """llama.cpp parses no call under `none`, and lets the model write one as text: the grammar does not."""
+    return {"tool_choice": "none", **({"grammar": words_grammar(form)} if form else {})}
 
 
 ROWS: tuple[EngineRow, ...] = (
@@ -136,10 +159,10 @@ ROWS: tuple[EngineRow, ...] = (
         "none",
         ("llamacpp",),
         lambda mask: mask.mode == "none",
-        "no tool allowed",
-        lambda *given: {"tool_choice": "none"},
+        "no tool allowed, and no call can begin",
+        _wordless,
         True,
-        _LLAMA,
+        f"{_LLAMA}; {_LLAMA_GRAMMAR}",
     ),
     EngineRow(
         "required",
@@ -170,14 +193,14 @@ ROWS: tuple[EngineRow, ...] = (
         True,
     ),
     EngineRow(
-        "prefill",
+        "grammar",
         ("llamacpp",),
-        lambda mask: mask.mode == "specified",
-        "a subset, required, by a model that does not think first: the call's beginning is written for it, since a grammar "
-        "and tools exclude each other; JSON arguments",
-        lambda *given: {},
-        False,
-        f"{_LLAMA}; tools/server/server-common.cpp: not with thinking",
+        lambda mask: mask.mode in ("auto", "specified"),
+        "a subset, with or without a call required, by a model that does not think first; JSON arguments",
+        _listed,
+        True,
+        f"{_LLAMA_GRAMMAR}: beside tools only under tool_choice none, so contextkit parses the calls",
+        True,
         True,
     ),
     EngineRow(
@@ -191,17 +214,26 @@ def engine_row(engine: str, mask: Mask) -> EngineRow:
     """Return how `engine` is given a mask. Raises `UsageError` for an engine there is not.
 
     >>> [engine_row(engine, Mask("p", ("a", "b"), "auto", False, False)).mechanism for engine in ENGINES]
-    ['structural_tag', 'structural_tag', 'reminder']
+    ['structural_tag', 'structural_tag', 'grammar']
     """
     if engine not in ENGINES:
         raise UsageError(f"no engine {engine!r}: use one of {', '.join(ENGINES)}")
     return next(row for row in ROWS if engine in row.engines and row.holds(mask))
 
 
-def enforced_row(decoding: Decoding, mask: Mask) -> EngineRow | None:
-    """The row by which the engine itself keeps a model to a mask; None where it cannot, or has no format to say it in."""
-    row = engine_row(decoding.engine, mask)
-    is_sayable = not row.needs_format or (decoding.form is not None and not decoding.is_formed)
+def enforced_row(decoding: Decoding, mask: Mask, params: Mapping[str, Json]) -> EngineRow | None:
+    """The row by which the engine itself keeps a model to a mask; None where it cannot, or has no format to say it in.
+
+    `params`: fields of the request. What is read from the text of a reply takes the place of the caller's
+    `tool_choice`, and a grammar of calls leaves no room for a thought.
+    """
+    row, form = engine_row(decoding.engine, mask), decoding.form
+    is_sayable = not row.needs_format or (form is not None and not decoding.is_formed)
+    if row.is_text and form is not None:
+        template = params.get("chat_template_kwargs")
+        thinks = template.get("enable_thinking", form.thinks) if isinstance(template, Mapping) else form.thinks
+        is_free = params.get("tool_choice") in (None, "auto")
+        is_sayable = is_sayable and form.style == "json" and not thinks and is_free
     return row if row.is_enforced and is_sayable else None
 
 
@@ -210,56 +242,30 @@ def engine_fields(engine: str, mask: Mask, tools: Sequence[Tool], form: CallForm
     return engine_row(engine, mask).fields(mask, tools, form)
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A reply that was begun for the model: the beginning of a call, which the reply comes without."""
+def with_calls(form: CallFormat, response: Any, after: int) -> Mapping[str, Json]:
+    """A chat completion whose text was parsed for calls, as the engine's own parser would have given it.
 
-    text: str
-    """The beginning."""
-    form: CallFormat
-    """How the model goes on."""
-
-    @property
-    def message(self) -> Json:
-        """What is sent behind the conversation."""
-        return {"role": "assistant", "content": self.text}
-
-    def completed(self, response: Any, after: int) -> Mapping[str, Json]:
-        """A chat completion in which the call is whole, as the engine's parser would have given it.
-
-        `after` is the entry it answers. What has calls and no text was parsed with its beginning, and stays.
-        """
-        answer = plain(response)
-        choices = answer.get("choices")
-        if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
-            return answer
-        first = choices[0]
-        if not isinstance(first.get("message"), Mapping):
-            return answer
-        message = first["message"]
-        said = message.get("content", "")
-        if not isinstance(said, str) or (not said and message.get("tool_calls")):
-            return answer
-        text = said if said.startswith(self.text) else self.text + said
-        found, made = self.form.read(text), {**message, "content": text}
-        if found is not None:
-            name, arguments, made["content"] = found[0], found[1], found[2].strip()
-            # nine letters: Mistral's templates take no other ids
-            call_id = sha256(canonical([after, answer.get("id"), text])).hexdigest()[:9]
-            call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-            made["tool_calls"] = [call, *(message.get("tool_calls") or ())]
-        return {**answer, "choices": [{**first, "message": made}, *choices[1:]]}
-
-
-def beginning(decoding: Decoding, mask: Mask, params: Mapping[str, Json]) -> Begun | None:
-    """How a reply is begun so that it keeps to `mask`; None where it is not, or cannot be.
-
-    llama.cpp refuses a reply that was begun for a model that thinks first; a forced `tool_choice` would begin another
-    call.
+    `after` is the entry it answers. What has calls already, or nothing of a call in its text, stays.
     """
-    form, template = decoding.form, params.get("chat_template_kwargs")
-    if engine_row(decoding.engine, mask).mechanism != "prefill" or form is None or form.style != "json":
-        return None
-    thinks = template.get("enable_thinking", form.thinks) if isinstance(template, Mapping) else form.thinks
-    is_free = not thinks and not decoding.is_formed and params.get("tool_choice", "auto") == "auto"
-    return Begun(prefill(form, mask.allowed), form) if is_free else None
+    answer = plain(response)
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        return answer
+    first = choices[0]
+    message = first.get("message")
+    if not isinstance(message, Mapping) or message.get("tool_calls") or not isinstance(message.get("content"), str):
+        return answer
+    words, found = form.split(message["content"])
+    if not found:
+        return answer
+    calls = [
+        {
+            # nine letters: Mistral's templates take no other ids
+            "id": sha256(canonical([after, answer.get("id"), message["content"], index])).hexdigest()[:9],
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
+        for index, (name, arguments) in enumerate(found)
+    ]
+    made = {**message, "content": words.strip(), "tool_calls": calls}
+    return {**answer, "choices": [{**first, "message": made}, *choices[1:]]}

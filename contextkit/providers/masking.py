@@ -10,14 +10,15 @@ says, and what a crash kept from being written is written then.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.facts.load import betas_for
 from contextkit.models import Model
 from contextkit.prompt.prompt import LEVELS, PromptColumns, PromptLayout
-from contextkit.providers.engine_masks import GRAMMARS, Begun, Decoding, beginning, enforced_row
+from contextkit.providers.call_formats import CallFormat
+from contextkit.providers.engine_masks import GRAMMARS, Decoding, EngineRow, enforced_row, engine_row
 from contextkit.providers.neutral import definition_for
 from contextkit.providers.provider import Provider
 from contextkit.tools.mask import Mask, Permit
@@ -199,11 +200,6 @@ def _name(endpoint: Endpoint, tool: Tool) -> Json:
     return {"type": kind, "name": tool.name} if kind in ("function", "custom") else {"type": kind}
 
 
-def _by_engine(endpoint: Endpoint, mask: Mask, tools: list[Tool]) -> Mapping[str, Json]:
-    row = enforced_row(endpoint.decoding, mask) if endpoint.decoding else None
-    return row.fields(mask, tools, endpoint.decoding.form) if row and endpoint.decoding else {}
-
-
 def _may_force_converse(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> bool:
     more = params.get("additionalModelRequestFields") or {}
     may_force = _may_force(endpoint, mask, {**params, "thinking": more.get("thinking")})
@@ -349,11 +345,23 @@ def choice(endpoint: Endpoint, mask: Mask, params: Mapping[str, Json]) -> Chosen
     What a self-hosted engine enforces is a row of `ROWS`.
     """
     if endpoint.decoding is not None:
-        row = enforced_row(endpoint.decoding, mask)
-        if row is None:
-            return None
-        return Chosen(row.mechanism, (endpoint.wire,), lambda *given: True, row.needs, _by_engine, True, row.source)
+        row = enforced_row(endpoint.decoding, mask, params)
+        return None if row is None else _chosen(row, endpoint.decoding, endpoint.wire)
     return next((row for row in CHOICES if endpoint.wire in row.wires and row.holds(endpoint, mask, params)), None)
+
+
+def _chosen(row: EngineRow, decoding: Decoding, wire: str) -> Chosen:
+    """A row of an engine as one of `CHOICES`; a form that the caller gives replies stays."""
+    form = None if decoding.is_formed else decoding.form
+    return Chosen(
+        row.mechanism,
+        (wire,),
+        lambda *given: True,
+        row.needs,
+        lambda endpoint, mask, tools: row.fields(mask, tools, form),
+        True,
+        row.source,
+    )
 
 
 _MESSAGES = LEVELS.index("messages")
@@ -378,8 +386,8 @@ class Lowered:
     """Whether no cache looks at them."""
     layout: PromptLayout | None = field(default=None, repr=False)
     """What is sent."""
-    begun: Begun | None = field(default=None, repr=False)
-    """The beginning of the reply, sent behind the conversation; no part of it."""
+    text_calls: CallFormat | None = field(default=None, repr=False)
+    """How the reply's text writes calls, where the engine parses none; None where it does."""
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -412,14 +420,6 @@ class Lowered:
         start = first if self.is_free else min(columns.level_ends[_MESSAGES - 1], first)
         return _ends(columns, last) - _ends(columns, start)
 
-    def over(self, layout: PromptLayout) -> Lowered:
-        """The same, for the layout it is sent with: behind a reply none is begun, since two would stand at the end."""
-        roles = layout.columns.roles
-        last = next((roles[index] for index in range(layout.n - 1, -1, -1) if roles[index]), "")
-        if self.begun and last == "assistant":
-            return replace(self, layout=layout, begun=None, mechanism="reminder")
-        return replace(self, layout=layout)
-
 
 NOTHING = Lowered(Mask("", (), "auto", True, False), "nothing", "nobody", {}, -1, True)
 """A conversation without phases."""
@@ -436,14 +436,13 @@ def lower(permit: Permit, phase: str, provider: Provider, overrides: Mapping[str
     told, chosen = telling(endpoint), choice(endpoint, mask, params)
     if "tool_choice" in overrides or (decoding and not overrides.keys().isdisjoint(GRAMMARS)):
         return Lowered(mask, "override", "contextkit", {}, entry, True)
-    if chosen is None and decoding and (begun := beginning(decoding, mask, params)) is not None:
-        return Lowered(mask, "prefill", told.enforced_by, {}, entry, True, begun=begun)
     if chosen is None:
         return Lowered(mask, told.name, told.enforced_by, {}, entry, True)
     said = dict(chosen.spell(endpoint, mask, [permit.toolbox[name] for name in mask.allowed]))
     if "tool_choice" in said:
         said["tool_choice"] = _beside(params.get("tool_choice"), said["tool_choice"])
-    return Lowered(mask, chosen.name, "provider", said, entry, chosen.is_free)
+    form = decoding.form if decoding and engine_row(decoding.engine, mask).is_text else None
+    return Lowered(mask, chosen.name, "provider", said, entry, chosen.is_free, text_calls=form)
 
 
 def _beside(given: Json, said: Json) -> Json:

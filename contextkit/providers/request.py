@@ -259,8 +259,7 @@ class Request(Mapping[str, Json]):
         params = {**self.params, **more}
         if self.continued is not None:
             return self.continued.body(self.layout, params)
-        body, begun = self.layout.body(canonical(params)), self.mask.begun
-        return body if begun is None else b"%b,%b]}" % (body.removesuffix(b"]}"), canonical(begun.message))
+        return self.layout.body(canonical(params))
 
     @property
     def overflow(self) -> Overflow | None:

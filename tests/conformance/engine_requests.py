@@ -86,16 +86,18 @@ CASES: list[tuple[dict[str, Any], dict[str, bool | None]]] = [
     ({"response_format": {"type": "x"}}, {"vllm": REFUSED, "sglang": REFUSED, "llamacpp": REFUSED}),
     ({"response_format": {"type": "json_object"}}, {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": TAKEN}),
     ({"grammar": 'root ::= "a"'}, {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": REFUSED}),
+    ({"grammar": 'root ::= "a"', "tool_choice": "none"}, {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": TAKEN}),
     (
         {"continue_final_message": True, "add_generation_prompt": False},
         {"vllm": TAKEN, "sglang": TAKEN, "llamacpp": TAKEN},
     ),
     (
         {"continue_final_message": True, "add_generation_prompt": True},
-        {"vllm": REFUSED, "sglang": TAKEN, "llamacpp": TAKEN},
+        {"vllm": REFUSED, "sglang": TAKEN, "llamacpp": REFUSED},
     ),
 ]
-"""Fields beside `ASKED` → what each engine makes of them. llama.cpp's column is read from its sources."""
+"""Fields beside `ASKED` → what each engine makes of them. llama.cpp's column is what a real server of it
+says (`tests/engines/test_running_masks.py`)."""
 PROTOCOLS = {
     "vllm": "vllm.entrypoints.openai.chat_completion.protocol",
     "sglang": "sglang.srt.entrypoints.openai.protocol",

@@ -65,11 +65,18 @@ def write_gguf(
     writer.close()
 
 
-def _add_vocabulary(writer: Any, special: Sequence[str]) -> None:
-    """A byte-level vocabulary, as GPT-2's: printable bytes stand for themselves, the others for letters from 256 on."""
+def byte_letters() -> list[str]:
+    """The letters that stand for the 256 bytes, as GPT-2 writes them.
+
+    Printable bytes stand for themselves, the others for letters from 256 on.
+    """
     shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
     hidden = iter(range(256, 512))
-    tokens = [chr(byte if byte in shown else next(hidden)) for byte in range(256)]
+    return [chr(byte if byte in shown else next(hidden)) for byte in range(256)]
+
+
+def _add_vocabulary(writer: Any, special: Sequence[str]) -> None:
+    tokens = byte_letters()
     letters = [chr(code) for code in (*range(65, 91), *range(97, 123))]
     ends = [*special, "<|bos|>", "<|eos|>"]
     pairs = [(one, other) for one in letters for other in letters][: N_VOCABULARY - len(tokens) - len(ends)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,15 @@ from hypothesis import strategies as st
 from contextkit import Context, Phase, Phases, Toolbox
 from contextkit.canonical import canonical
 from contextkit.errors import UsageError
-from contextkit.providers.call_formats import FORMATS, format_named, name_ebnf, name_regex, prefill, structural_tag
+from contextkit.providers.call_formats import (
+    FORMATS,
+    call_grammar,
+    format_named,
+    name_ebnf,
+    name_regex,
+    prefill,
+    structural_tag,
+)
 from contextkit.providers.engine_masks import ENGINES, engine_fields, engine_row
 from contextkit.providers.openai_compatible import OpenAICompatible
 from contextkit.tools.mask import Mask, Permit
@@ -96,12 +105,12 @@ CASES: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({}, {"vllm": "auto", "sglang": "auto", "llamacpp": "auto"}),
     ({"allow": []}, {"vllm": "none", "sglang": "structural_tag", "llamacpp": "none"}),
     ({"require": True}, {"vllm": "required", "sglang": "required", "llamacpp": "required"}),
-    ({"allow": ["notes_read"], "require": True}, {"vllm": "named", "sglang": "structural_tag", "llamacpp": "prefill"}),
+    ({"allow": ["notes_read"], "require": True}, {"vllm": "named", "sglang": "structural_tag", "llamacpp": "grammar"}),
     (
         {"allow": ["notes_*"], "require": True},
-        {"vllm": "structural_tag", "sglang": "structural_tag", "llamacpp": "prefill"},
+        {"vllm": "structural_tag", "sglang": "structural_tag", "llamacpp": "grammar"},
     ),
-    ({"allow": ["notes_*"]}, {"vllm": "structural_tag", "sglang": "structural_tag", "llamacpp": "reminder"}),
+    ({"allow": ["notes_*"]}, {"vllm": "structural_tag", "sglang": "structural_tag", "llamacpp": "grammar"}),
 ]
 
 
@@ -111,9 +120,10 @@ def test_each_engine_gets_its_cheapest_safe_mechanism(fields: dict[str, Any], ex
     assert {engine: engine_row(engine, made).mechanism for engine in ENGINES} == expected
     for engine in ENGINES:
         sent = engine_fields(engine, made, [BOX[name] for name in made.allowed], FORMATS["qwen"])
-        assert set(sent) <= {"tool_choice", "response_format"} and "allowed_tools" not in str(
-            sent
-        )  # no engine knows it
+        assert set(sent) <= {
+            "tool_choice",
+            "grammar" if engine == "llamacpp" else "response_format",
+        } and "allowed_tools" not in str(sent)  # no engine knows it
         assert engine != "sglang" or sent.get("tool_choice") in (
             None,
             "required",
@@ -140,7 +150,7 @@ def test_a_call_is_read_back_from_its_text_and_no_beginning_of_it_is_another_cal
 QWEN_QUIET = {"call_format": "qwen", "chat_template_kwargs": {"enable_thinking": False}}
 
 
-def begun_context(phase: Phase, **options: Any) -> Context:
+def masked_context(phase: Phase, **options: Any) -> Context:
     provider = OpenAICompatible("some/model", host="llamacpp", **options)
     return Context(provider, tools=TOOLS, phases=Phases({"a": phase}, "a"))
 
@@ -148,12 +158,13 @@ def begun_context(phase: Phase, **options: Any) -> Context:
 @pytest.mark.parametrize(
     ("options", "phase", "mechanism"),
     [
-        ({"call_format": "hermes"}, Phase(["browser_*"], require=True), "prefill"),
-        (QWEN_QUIET, Phase(["notes_read"], require=True), "prefill"),
-        ({"call_format": "qwen"}, Phase(["notes_read"], require=True), "reminder"),  # refused: it may think first
+        ({"call_format": "hermes"}, Phase(["browser_*"], require=True), "grammar"),
+        (QWEN_QUIET, Phase(["notes_read"], require=True), "grammar"),
+        ({"call_format": "qwen"}, Phase(["notes_read"], require=True), "reminder"),  # it may think first
         ({"call_format": "qwen3_coder"}, Phase(["notes_read"], require=True), "reminder"),  # arguments are no JSON
         ({}, Phase(["notes_read"], require=True), "reminder"),
-        ({"call_format": "hermes"}, Phase(["notes_read"]), "reminder"),
+        ({"call_format": "hermes"}, Phase(["notes_read"]), "grammar"),
+        ({"call_format": "hermes", "tool_choice": "required"}, Phase(["notes_read"]), "reminder"),  # the caller's own
         ({"call_format": "hermes"}, Phase(require=True), "required"),
         (
             {"call_format": "hermes", "response_format": {"type": "json_object"}},
@@ -162,30 +173,29 @@ def begun_context(phase: Phase, **options: Any) -> Context:
         ),
     ],
 )
-def test_a_reply_is_begun_where_the_engine_takes_it(options: dict[str, Any], phase: Phase, mechanism: str) -> None:
-    context = begun_context(phase, **options)
+def test_a_grammar_is_sent_where_nothing_else_decides_the_reply(
+    options: dict[str, Any], phase: Phase, mechanism: str
+) -> None:
+    context = masked_context(phase, **options)
     context.user("Go.")
     request = context.request()
     assert request.mask.mechanism == mechanism
-    assert (request["messages"][-1]["role"] == "assistant") == (mechanism == "prefill")
+    assert ("grammar" in request.mask.fields) == (mechanism == "grammar")
+    assert mechanism != "grammar" or (request["tool_choice"], request.mask.enforced_by) == ("none", "provider")
 
 
 @pytest.mark.parametrize("form", JSON_FORMATS, ids=lambda form: form.name)
 @pytest.mark.parametrize("is_parsed", [False, True], ids=["text", "parsed by the engine"])
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
-def test_a_call_that_was_begun_for_the_model_is_kept_as_one_it_made(
-    form: Any, is_parsed: bool, is_streamed: bool
-) -> None:
-    context = begun_context(Phase(["browser_*"], require=True), **{**QWEN_QUIET, "call_format": form.name})
+def test_calls_are_read_from_the_text_of_a_reply(form: Any, is_parsed: bool, is_streamed: bool) -> None:
+    context = masked_context(Phase(["browser_*"], require=True), **{**QWEN_QUIET, "call_format": form.name})
     context.user("Open it.")
     request = context.request()
-    begun = request["messages"][-1]["content"]
-    assert begun == form.begin + "browser_" and request.body.startswith(before := _until_last_message(request))
     written = form.call("browser_open", {"x": "y"})
     called = [
         {"index": 0, "id": "c1", "type": "function", "function": {"name": "browser_open", "arguments": '{"x":"y"}'}}
     ]
-    said = {"content": None, "tool_calls": called} if is_parsed else {"content": written.removeprefix(begun)}
+    said = {"content": None, "tool_calls": called} if is_parsed else {"content": written}
     choice: dict[str, Any] = {"index": 0, "finish_reason": "tool_calls" if is_parsed else "stop"}
     reply: dict[str, Any] = {"id": "chatcmpl-1", "model": "some/model", "created": 1, "object": "chat.completion"}
     if is_streamed:
@@ -196,9 +206,9 @@ def test_a_call_that_was_begun_for_the_model_is_kept_as_one_it_made(
     (call,) = context.calls
     assert (call.name, call.arguments) == ("browser_open", {"x": "y"})
     context.result(call, "done")
-    again = context.request()
-    assert again.body.startswith(before) and begun not in str(again["messages"][:-1])  # nothing before the tail moved
-    kept = again["messages"][-3]["tool_calls"][0]["function"]
+    again = context.request()["messages"]
+    assert again[:-2] == request["messages"]  # nothing before the tail moved
+    kept = again[-2]["tool_calls"][0]["function"]
     assert (
         form.call(
             kept["name"], kept["arguments"] if isinstance(kept["arguments"], dict) else json.loads(kept["arguments"])
@@ -207,23 +217,43 @@ def test_a_call_that_was_begun_for_the_model_is_kept_as_one_it_made(
     )
 
 
-@pytest.mark.parametrize("said", ["", 'open", "argum', 'none"'], ids=["nothing", "cut", "another name"])
-def test_what_is_no_whole_call_is_kept_as_it_came_and_no_second_reply_is_begun_behind_it(said: str) -> None:
-    context = begun_context(Phase(["browser_*"], require=True), call_format="hermes")
+@pytest.mark.parametrize("form", JSON_FORMATS, ids=lambda form: form.name)
+def test_words_and_several_calls_are_told_apart(form: Any) -> None:
+    context = masked_context(Phase(["browser_*"]), **{**QWEN_QUIET, "call_format": form.name})
+    context.user("Open it.")
+    request = context.request()
+    text = f"Well. {form.call('browser_open', {'x': form.trigger})}\n{form.call('browser_close', {})}"
+    context.receive({"id": "1", "choices": [{"message": {"role": "assistant", "content": text}}]}, request)
+    assert [(call.name, call.arguments) for call in context.calls] == [
+        ("browser_open", {"x": form.trigger}),
+        ("browser_close", {}),
+    ]
+    assert len({call.id for call in context.calls}) == 2
+    for call in context.calls:
+        context.result(call, "done")
+    kept = next(one for one in context.request()["messages"] if one["role"] == "assistant")
+    assert kept["content"] == "Well."
+
+
+@pytest.mark.parametrize("said", ["", '<tool_call>\n{"name": "browser_op'], ids=["nothing", "cut in the name"])
+def test_what_is_no_call_is_kept_as_it_came(said: str) -> None:
+    context = masked_context(Phase(["browser_*"], require=True), call_format="hermes")
     context.user("Open it.")
     request = context.request()
     message = {"role": "assistant", "content": said}
     context.receive({"id": "1", "choices": [{"message": message, "finish_reason": "length"}]}, request)
-    again = context.request()
-    assert not context.calls and again.mask.mechanism == "reminder"
-    assert [one["content"] for one in again["messages"] if one["role"] == "assistant"] == [
-        request["messages"][-1]["content"] + said
-    ]
+    assert not context.calls
+    assert [one["content"] for one in context.request()["messages"] if one["role"] == "assistant"] == [said]
 
 
-def _until_last_message(request: Any) -> bytes:
-    """The body up to the beginning of the reply."""
-    return bytes(request.body[: request.body.rindex(b',{"role":"assistant"')])
+def test_a_reply_format_of_the_callers_own_stays_where_no_tool_is_allowed() -> None:
+    own = {"type": "json_object"}
+    for host in ENGINES:
+        provider = OpenAICompatible("some/model", host=host, call_format="hermes", response_format=own)
+        context = Context(provider, tools=TOOLS, phases=Phases({"a": Phase([])}, "a"))
+        context.user("Go.")
+        request = context.request()
+        assert request["response_format"] == own and "grammar" not in request.mask.fields
 
 
 def test_what_there_is_not() -> None:
@@ -233,7 +263,7 @@ def test_what_there_is_not() -> None:
     ):
         with pytest.raises(UsageError, match="use one of"):
             act()
-    for make in (prefill, name_regex, name_ebnf):
+    for make in (prefill, name_regex, name_ebnf, partial(call_grammar, require=True)):
         with pytest.raises(UsageError, match="needs a name"):
             make(FORMATS["qwen"], [])
     assert format_named("qwen") is FORMATS["qwen"]

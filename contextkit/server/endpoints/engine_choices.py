@@ -146,7 +146,9 @@ def reply_format(received: ReceivedRequest) -> Iterator[Refusal]:
 
 
 def llamacpp(received: ReceivedRequest) -> Iterator[Refusal]:
-    """A word; an object is taken for `auto`. A grammar and tools exclude each other."""
+    """A word; an object is taken for `auto`. A grammar goes with tools only where none may be called; a final message is
+    gone on with, or another one begun: not both.
+    """
     choice = received.body.get("tool_choice")
     chosen_format = received.body.get("response_format")
     kind = chosen_format.get("type") if isinstance(chosen_format, dict) else None
@@ -154,6 +156,10 @@ def llamacpp(received: ReceivedRequest) -> Iterator[Refusal]:
         yield invalid(f"Invalid tool_choice: {choice}", "tool_choice")
     if received.body.get("tools") and choice != "none" and received.body.get("grammar"):
         yield invalid("Cannot use custom grammar constraints with tools.", "grammar")
+    if received.body.get("continue_final_message") and received.body.get("add_generation_prompt", True):
+        yield invalid(
+            "Cannot set both add_generation_prompt and continue_final_message to true.", "continue_final_message"
+        )
     if kind not in (None, "text", "json_object", "json_schema"):
         yield invalid(
             f'response_format type must be one of "text" or "json_object", but got: {kind}', "response_format"
