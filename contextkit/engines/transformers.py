@@ -47,7 +47,7 @@ class PageShape:
     """Tokens in a page (`page_size`)."""
     safety_margin: float = 0.15
     """Share of all pages; where fewer are free before a forward pass, the cached ones go (`safety_margin`)."""
-    n_pass_tokens: int = 8192
+    n_batch_tokens: int = 8192
     """Tokens of a prompt that one forward pass computes (`max_batch_tokens`)."""
 
 
@@ -90,7 +90,7 @@ class PageCache:
     def __init__(self, shape: PageShape | None = None) -> None:
         """An empty cache; raises `UsageError` for a shape no engine has."""
         self._shape = shape = shape or PageShape()
-        if shape.page < 1 or shape.n_pass_tokens < 1 or not (shape.n_pages is None or shape.n_pages > 0):
+        if shape.page < 1 or shape.n_batch_tokens < 1 or not (shape.n_pages is None or shape.n_pages > 0):
             raise UsageError(f"{shape.n_pages} pages of {shape.page} tokens hold nothing: pass 1 or more of each")
         if not 0 <= shape.safety_margin <= 1:
             raise UsageError(f"safety_margin is {shape.safety_margin}: it is a share of all pages, 0 to 1")
@@ -137,7 +137,7 @@ class PageCache:
             self._hold(key)
         while request.has_room and request.computed < n_prompt:
             self._register(request)
-            self._compute(request, min(self._shape.n_pass_tokens, n_prompt - request.computed))
+            self._compute(request, min(self._shape.n_batch_tokens, n_prompt - request.computed))
         if not request.has_room:
             self._release(request, is_answered=False)
             request.n_pages = request.n_keyed = request.computed = 0
