@@ -6,15 +6,14 @@ Measured (transformers 5.19.0): full pages have keys that chain their parent's; 
 pages; a page gets its key after the forward pass that fills it, and one that is there already is adopted, its copy
 freed at once; what the last forward pass of a request fills never gets a key, so an answer of one token leaves nothing
 but what earlier passes over a long prompt filled; where pages are short, or where fewer than the safety margin are free
-before a pass, every page that no request holds goes at once.
-
-Source (transformers 5.19.0, `generation/continuous_batching/`): the margin is 15 % of all pages, a pass takes 8,192
-tokens at most, and a model with a sliding window in any layer shares nothing.
+before a pass, every page that no request holds goes at once; the margin is 15 % of all pages, and a pass takes 8,192
+tokens at most. Source (transformers 5.19.0, `generation/continuous_batching/`): a model with a sliding window in any
+layer shares nothing.
 
 Assumed: a request is admitted at once and its prompt is not batched with others, where the engine lets it wait below
 the margin; its response begins (`publish`) when the pass over its prompt was not its last, which an end with one token
 takes back; one that ends without any (`output` 0) was cancelled and keeps its pages; one that finds no room (`no_room`)
-is billed whole, holds nothing and leaves nothing, where the engine lets it wait, or stops if nothing else runs;
+is billed whole, holds nothing and leaves nothing, where the engine lets it wait, or fails if nothing else runs;
 generated tokens that find no room are left out, where the engine would take some request back; generated tokens nobody
 names fill pages that no prompt will ever hit; adapters, images and salts, which the engine does not know here, separate
 as in vLLM.

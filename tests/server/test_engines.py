@@ -151,6 +151,18 @@ def test_salts_separate_where_the_engine_has_them(name: str, field: str, is_apar
         assert bills(simulate(server.ledger, engine(name).cache)) == bills(server.ledger)
 
 
+def test_transformers_ignores_the_choice_of_a_tool_and_keeps_pages_free() -> None:
+    tools: Any = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+    with serving("transformers", block_size=16) as (_, client):
+        first, second = (asked(client, "a", tools=tools, tool_choice=choice) for choice in ("required", "nonsense"))
+        size = first.usage.prompt_tokens
+        assert cached(second) == (size - 1) // 16 * 16
+    for margin, expected in ((15, cached(second)), (60, 0)):
+        options = {"block_size": 16, "capacity_tokens": 2 * size, "safety_margin": margin}
+        with serving("transformers", **options) as (_, client):
+            assert [cached(asked(client, "a", tools=tools)) for _ in range(2)] == [0, expected]
+
+
 def test_a_salt_vllm_would_refuse() -> None:
     with serving("vllm") as (server, client):
         for salt in ("", "a@b", "x" * 129, 7):
