@@ -4,8 +4,8 @@
 
 Needs torch and transformers 5.19; the model is a tiny random Llama, made here. What the engine found is what its
 `PagedAttentionCache.search_prefix_match` returned. `--record` writes the first requests of each configuration as a
-cassette. In the run `overlapping` requests run beside each other: it compares every search, at the moment and in the
-order the engine made it, and has no cassette.
+cassette. In the runs `overlapping` requests run beside each other: every search is compared, in the order and at the
+moment the engine made it; they have no cassettes.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class Run:
     """Options of `ContinuousBatchingConfig`; what is left out is the engine's own."""
     stream: dict[str, Any] = field(default_factory=dict)
     """Options of `PromptStream`."""
+    is_in_turn: bool = False
+    """Of requests that overlap: whether no two prompts are computed in one pass."""
 
     @property
     def page(self) -> int:
@@ -68,25 +70,34 @@ RUNS = (
     Run("transformers-256", 5, {"num_blocks": 16, "max_batch_tokens": 2048}, LONG),
     Run("transformers-256-no-margin", 6, {"num_blocks": 16, "max_batch_tokens": 2048, "safety_margin": 0.0}, LONG),
 )
+SHORT = {"page_size": 32, "num_blocks": 80, "max_batch_tokens": 2048}
 OVERLAPPING = (
     Run("overlapping", 7, {"page_size": 32, "num_blocks": 4000, "max_batch_tokens": 2048}),
-    Run("overlapping, short of pages", 8, {"page_size": 32, "num_blocks": 80, "max_batch_tokens": 2048}),
+    Run("overlapping in turn, short of pages", 8, SHORT, is_in_turn=True),
+    Run("overlapping, short of pages", 8, SHORT),
 )
+"""In the last one the reference cache differs: the engine looks at its margin once before a pass over several prompts."""
+
+
+@dataclass
+class Pass:
+    """A forward pass is planned."""
+
+    generated: dict[str, int]
+    """Requests that are running → tokens they have generated."""
 
 
 @dataclass
 class Search:
-    """One search for a prefix, as the engine made it."""
+    """One search for a prefix, for the pass before it."""
 
     request: str
     read_tokens: int
-    generated: dict[str, int]
-    """Requests that were running → tokens they had generated."""
 
 
 @dataclass
 class Ended:
-    """A request has ended."""
+    """A request ended with the pass before it."""
 
     request: str
 
@@ -115,37 +126,42 @@ class Engine:
             continuous_batching_config=ContinuousBatchingConfig(**run.server),
         )
         self._replies: dict[str, tuple[int, ...]] = {}
-        self.events: list[Search | Ended] = []
+        self.events: list[Pass | Search | Ended] = []
         self.n_sent = self.n_evictions = 0
 
     def __enter__(self) -> Self:
         from transformers.generation.continuous_batching.cache import PagedAttentionCache as Cache
-        from transformers.generation.continuous_batching.scheduler import Scheduler
+        from transformers.generation.continuous_batching.scheduler import FIFOScheduler
 
         self._wrapped = [
             (Cache, "search_prefix_match", Cache.search_prefix_match),
             (Cache, "evict_cached_blocks", Cache.evict_cached_blocks),
-            (Scheduler, "finish_request", Scheduler.finish_request),
+            (FIFOScheduler, "schedule_batch", FIFOScheduler.schedule_batch),
+            (FIFOScheduler, "finish_request", FIFOScheduler.finish_request),
         ]
-        (_, _, search), (_, _, evict), (_, _, finish) = self._wrapped
+        (_, _, search), (_, _, evict), (_, _, schedule), (_, _, finish) = self._wrapped
 
         def search_prefix_match(cache: Any, request: str, tokens: list[int]) -> int:
-            active = self._manager.batch_processor.scheduler.active_requests
-            generated = {name: len(state.generated_tokens) for name, state in active.items()}
-            self.events.append(Search(request, search(cache, request, tokens), generated))
-            return int(self.events[-1].read_tokens)
+            read_tokens: int = search(cache, request, tokens)
+            self.events.append(Search(request, read_tokens))
+            return read_tokens
 
         def evict_cached_blocks(cache: Any) -> bool:
             is_evicted = evict(cache)
             self.n_evictions += is_evicted
             return bool(is_evicted)
 
+        def schedule_batch(scheduler: Any, *budgets: int) -> Any:
+            active = scheduler.active_requests.items()
+            self.events.append(Pass({name: len(state.generated_tokens) for name, state in active}))
+            return schedule(scheduler, *budgets)
+
         def finish_request(scheduler: Any, request: str) -> None:
             self.events.append(Ended(request))
             finish(scheduler, request)
 
         for (owner, name, _), wrapper in zip(
-            self._wrapped, (search_prefix_match, evict_cached_blocks, finish_request), strict=True
+            self._wrapped, (search_prefix_match, evict_cached_blocks, schedule_batch, finish_request), strict=True
         ):
             setattr(owner, name, wrapper)
         self._manager.start()
@@ -172,6 +188,17 @@ class Engine:
             self._replies[output.request_id] = tuple(output.generated_tokens)
         return self._replies.pop(request)
 
+    def wait_for_first_token(self, request: str) -> None:
+        """Wait until a request has generated something, or has ended."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while not any(event == Ended(request) for event in self.events[-20:]):
+            for event in self.events[-20:]:
+                if isinstance(event, Pass) and event.generated.get(request):
+                    return
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{request} generates nothing")
+            time.sleep(0.001)
+
     def complete(self, prompt: StreamedPrompt) -> Reply:
         """Send a prompt and wait for its reply; one that is searched for again is read as it was the last time."""
         request = self.send(prompt)
@@ -181,10 +208,13 @@ class Engine:
         return Reply(found[-1].read_tokens, generated)
 
 
-def overlapping(live: Engine, stream: PromptStream, n_requests: int, seed: int) -> Iterator[list[tuple[str, Exchange]]]:
+def overlapping(
+    live: Engine, stream: PromptStream, n_requests: int, seed: int, *, is_in_turn: bool
+) -> Iterator[list[tuple[str, Exchange]]]:
     """Send prompts in groups of two to four that run beside each other, and yield each group with its replies.
 
-    What was read is not in them but in the events of `live`.
+    With `is_in_turn` no two prompts are computed in one pass. What was read is not in the replies but in the events of
+    `live`.
     """
     draw = Random(seed)
     n_sent = 0
@@ -193,12 +223,14 @@ def overlapping(live: Engine, stream: PromptStream, n_requests: int, seed: int) 
         for _ in range(draw.randint(2, 4)):
             prompt = stream.next()
             group.append((live.send(prompt), prompt))
+            if is_in_turn:
+                live.wait_for_first_token(group[-1][0])
             time.sleep(draw.choice((0, 0, 0.002, 0.01)))
         n_sent += len(group)
         replied = [(name, Exchange(prompt, Reply(0, live.wait(name)))) for name, prompt in group]
         for _, exchange in replied:
             stream.replied(exchange.prompt, exchange.reply.generated)
-        yield replied
+        yield from replied
 
 
 def compare_overlapping(cache: Any, live: Engine, exchanged: dict[str, Exchange]) -> Agreement:
@@ -208,28 +240,35 @@ def compare_overlapping(cache: Any, live: Engine, exchanged: dict[str, Exchange]
     and `beside others`.
     """
     found, leases, n_named = Agreement(), {}, dict.fromkeys(exchanged, 0)
+    ending: list[str] = []
 
-    def catch_up(request: str, n_generated: int) -> None:
-        lease, generated = leases[request], exchanged[request].reply.generated
-        if n_generated:
-            cache.publish(lease, 0.0)
-            cache.generate(lease, generated[n_named[request] : n_generated])
+    def name(request: str, n_generated: int) -> None:
+        if request in leases and n_generated > n_named[request]:
+            cache.publish(leases[request], 0.0)
+            cache.generate(leases[request], exchanged[request].reply.generated[n_named[request] : n_generated])
             n_named[request] = n_generated
+
+    def plan(generated: dict[str, int]) -> None:
+        """End what ended with the pass before, then let those that generate do so: they come before new prompts."""
+        for request in ending:
+            name(request, len(exchanged[request].reply.generated))
+            cache.end(leases.pop(request), n_named[request], 0.0)
+        ending.clear()
+        for request, n_generated in generated.items():
+            if n_generated:
+                name(request, n_generated + 1)
 
     last = {event.request: index for index, event in enumerate(live.events) if isinstance(event, Search)}
     for index, event in enumerate(live.events):
-        if isinstance(event, Ended):
-            n_generated = len(exchanged[event.request].reply.generated)
-            catch_up(event.request, n_generated)
-            cache.end(leases.pop(event.request), n_generated, 0.0)
+        if isinstance(event, Pass):
+            plan(event.generated)
+        elif isinstance(event, Ended):
+            ending.append(event.request)
         elif index == last[event.request]:
-            for request, n_generated in event.generated.items():
-                if request in leases:
-                    catch_up(request, n_generated)
-            others = event.generated.keys() - {event.request}
-            prompt = replace(exchanged[event.request].prompt, kind="beside others" if others else "alone")
+            prompt = replace(exchanged[event.request].prompt, kind="beside others" if leases else "alone")
             lease = leases[event.request] = cache.begin(TokenIds(prompt.tokens), 0.0)
-            found.add(Exchange(prompt, Reply(event.read_tokens)), Reply(lease.hit.read_tokens))
+            refusal = "no_room" if lease.hit.reason == "no_room" else None
+            found.add(Exchange(prompt, Reply(event.read_tokens)), Reply(lease.hit.read_tokens, refusal=refusal))
     return found
 
 
@@ -273,7 +312,7 @@ def main() -> None:
         started = time.monotonic()
         with Engine(run) as live:
             stream = PromptStream(run.seed, block=run.page, **run.stream)
-            groups = dict(pair for group in overlapping(live, stream, asked.requests, run.seed) for pair in group)
+            groups = dict(overlapping(live, stream, asked.requests, run.seed, is_in_turn=run.is_in_turn))
         found = compare_overlapping(engine("transformers", **run.cache).cache, live, groups)
         show(run.name, found, live, time.monotonic() - started)
         print(f"  of these beside others: {found.kinds.get('beside others')}", flush=True)
