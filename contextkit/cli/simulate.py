@@ -49,7 +49,7 @@ ENGINES_WITH = {
     "slots": ("llamacpp",),
     "host_capacity": ("tiered",),
     "disk_capacity": ("tiered",),
-    "block_size": ("vllm", "sglang", "tiered"),
+    "block_size": ("vllm", "sglang", "transformers", "tiered"),
     "window": ("vllm",),
     "retention": ("vllm",),
 }
@@ -119,7 +119,7 @@ def _capacity(word: str) -> int | None:
     "caches",
     default="vllm",
     callback=_words,
-    help="vllm (default), sglang, llamacpp, tiered; anthropic, gemini, …",
+    help="vllm (default), sglang, llamacpp, transformers, tiered; anthropic, …",
 )
 @click.option("--policy", "policies", default="", callback=_words, help="lru, lfu, fifo, …; each cache has its own.")
 @click.option(
@@ -302,7 +302,7 @@ def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
             sizes["slots"] = options.slots
         if cache == "vllm":
             sizes |= {"window": options.window, "retention": options.retention}
-        if policy not in (None, "lru"):  # every engine's own
+        if policy not in (None, POLICIES[cache][0]):
             sizes["policy"] = policy
         with watch.starting():
             outcomes.append(replay_engine(ledger, cache, watch=lambda calls: watch.share(calls, len(ledger)), **sizes))

@@ -19,6 +19,7 @@ from contextkit.engines.sglang import RadixCache, RadixShape
 from contextkit.engines.tier import TokenChunks, tiers_of
 from contextkit.engines.tiered import TieredCache
 from contextkit.engines.token_ids import TokenIds
+from contextkit.engines.transformers import PageCache, PageShape
 from contextkit.engines.vllm import BlockCache
 from contextkit.engines.vllm_engine import Shape
 from contextkit.engines.vllm_groups import Group
@@ -95,6 +96,17 @@ def _llamacpp(
     return SlotCache(shape)
 
 
+def _transformers(
+    *,
+    block_size: int = 256,
+    capacity_tokens: int = CAPACITY_TOKENS,
+    batch_tokens: int = 8192,
+    safety_margin: float = 0.15,
+) -> PrefixCache[TokenIds]:
+    """transformers' continuous batching: full pages; all that nobody holds go at once."""
+    return PageCache(PageShape(capacity_tokens // block_size, block_size, safety_margin, batch_tokens))
+
+
 def _tiered(
     *,
     block_size: int = 256,
@@ -112,6 +124,7 @@ ENGINES: Mapping[str, Callable[..., PrefixCache[TokenIds]]] = MappingProxyType(
         "vllm": _vllm,
         "sglang": _sglang,
         "llamacpp": _llamacpp,
+        "transformers": _transformers,
         "tiered": _tiered,
     }
 )

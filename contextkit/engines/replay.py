@@ -2,7 +2,8 @@
 
 Options are the engine's own, sizes in tokens; those left out have the defaults of `serve`. With the options of the
 server every call is billed what the server billed it. `contextkit simulate` has no option for `cache_reuse`,
-`engine_version` and a llama.cpp without a host cache: ledgers of such servers are replayed from Python only.
+`engine_version`, `batch_tokens`, `safety_margin` and a llama.cpp without a host cache: ledgers of such servers are
+replayed from Python only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextkit.cache.usage import ZERO
 from contextkit.engines.compare import Counts, Outcome
 from contextkit.engines.registry import engine, sizes_of
 from contextkit.engines.simulate import Watch, simulate
-from contextkit.engines.trace_engines import Setting
+from contextkit.engines.trace_engines import POLICIES, Setting
 from contextkit.errors import UsageError
 from contextkit.ledger.calls import Tokens
 from contextkit.ledger.ledger import Ledger
@@ -56,7 +57,7 @@ def replay_engine(ledger: Ledger, name: str, *, watch: Watch = iter, **options: 
 
 def _n_evicted(name: str, stats: Mapping[str, int], size: int) -> int | None:
     """Blocks the engine forgot to make room, by its counters; None for llama.cpp, which does not count them."""
-    if name == "vllm":
+    if name in ("vllm", "transformers"):
         return stats["blocks_evicted"]
     lowest = "evicted_tokens_disk" if "evicted_tokens_disk" in stats else "evicted_tokens_host"
     counter = {"sglang": "tokens_evicted", "tiered": lowest}.get(name)
@@ -90,4 +91,5 @@ def _setting(name: str, options: Mapping[str, Any]) -> Setting:
     size, room = block_tokens(name, sizes.get("block_size")), room_of(name)
     host = sizes["host_tokens"] // size if "host_tokens" in sizes and room != "host_tokens" else None
     disk = sizes.get("disk_tokens", 0) // size or None
-    return Setting(name, sizes.get("policy", "lru"), sizes[room] // size, 1, sizes.get("slots", 1), host, disk)
+    policy = sizes.get("policy", POLICIES[name][0])
+    return Setting(name, policy, sizes[room] // size, 1, sizes.get("slots", 1), host, disk)

@@ -1,8 +1,8 @@
 """The engines that a trace of block ids can be replayed on, by name; several instances, and which one a request goes to.
 
 Here a block is the unit: engines that count in tokens are given a block as one token, so every hit is in whole blocks.
-Assumed: requests do not overlap, and what is generated has no ids. llama.cpp always computes the last token of a prompt
-again, so there the last block of a repeated prompt is never read.
+Assumed: requests do not overlap, and what is generated has no ids. llama.cpp and transformers always compute the last
+token of a prompt again, so there the last block of a repeated prompt is never read.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from contextkit.engines.tier import POLICIES as TIER_POLICIES
 from contextkit.engines.tier import BlockChunks, tiers_of
 from contextkit.engines.tiered import TieredCache
 from contextkit.engines.token_ids import BlockIds, TokenIds, pack
+from contextkit.engines.transformers import PageCache, PageShape
 from contextkit.errors import UsageError
 
 HOST_RATIO = 2
@@ -109,19 +110,27 @@ class RadixEngine:
 
 
 class CacheEngine:
-    """A cache over prompts: llama.cpp's slots and host cache, or GPU blocks above host blocks as with LMCache."""
+    """A cache over prompts: llama.cpp's slots and host cache, transformers' pages, or GPU blocks above host blocks as
+    with LMCache.
+    """
 
     def __init__(
-        self, cache: PrefixCache[Any], prompt_of: Callable[[Sequence[int]], Any], lowest_tier: str = ""
+        self,
+        cache: PrefixCache[Any],
+        prompt_of: Callable[[Sequence[int]], Any],
+        evicted: str = "",
+        n_output: int = 0,
     ) -> None:
-        """`prompt_of` makes a prompt of block ids; what `lowest_tier` forgets is gone, "" where nothing counts it."""
-        self._cache, self._prompt_of, self._lowest_tier = cache, prompt_of, lowest_tier
+        """`prompt_of` makes a prompt of block ids; `evicted` is the counter of blocks that are gone, "" where nothing
+        counts them; a reply is `n_output` tokens that no prompt holds.
+        """
+        self._cache, self._prompt_of, self._evicted, self._n_output = cache, prompt_of, evicted, n_output
 
     def admit(self, ids: Sequence[int]) -> int:
         """Use a whole request at once: how many leading blocks were there."""
         lease = self._cache.begin(self._prompt_of(ids), 0.0)
         self._cache.publish(lease, 0.0)
-        self._cache.end(lease, 0, 0.0)
+        self._cache.end(lease, self._n_output, 0.0)
         return lease.hit.read_tokens
 
     def find(self, ids: Sequence[int]) -> int:
@@ -130,8 +139,8 @@ class CacheEngine:
 
     @property
     def n_evicted(self) -> int | None:
-        """Blocks the lowest tier forgot to make room for this instance."""
-        return self._cache.stats()[f"evicted_tokens_{self._lowest_tier}"] if self._lowest_tier else None
+        """Blocks this instance forgot to make room; of tiers, those of the lowest."""
+        return self._cache.stats()[self._evicted] if self._evicted else None
 
 
 POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -139,11 +148,12 @@ POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "vllm": ("lru",),
         "sglang": tuple(name for name in RADIX_POLICIES if name != "priority"),
         "llamacpp": ("lru",),
+        "transformers": ("all",),
         "tiered": tuple(name for name in TIER_POLICIES if name != "tail_first"),
     }
 )
 """Engine → its orders of eviction, its own first. A trace holds no priorities, so that policy of SGLang's is left out;
-`lru` of a tier is its `tail_first`."""
+`lru` of a tier is its `tail_first`; `all` is everything that no request holds, at once."""
 
 
 def build(setting: Setting) -> list[Engine]:
@@ -173,12 +183,18 @@ def _instance(setting: Setting) -> Engine:
         host = HostShape(capacity, token_bytes=1)
         numbered, shape = _Numbered(), slot_shape(setting.n_slots, host=host)
         return CacheEngine(SlotCache(shape), lambda ids: TokenIds(numbered(ids)))
+    if setting.cache == "transformers":
+        numbered, pages = _Numbered(), PageCache(PageShape(capacity, page=1))
+        # with a second token there is a pass after the prompt's, before which room is made as for any real reply
+        return CacheEngine(pages, lambda ids: TokenIds(numbered(ids)), "blocks_evicted", n_output=2)
     room = setting.host_capacity
     if room is None and capacity is not None:
         room = HOST_RATIO * capacity
     policy = "tail_first" if setting.policy == "lru" else setting.policy
     tiers = tiers_of(capacity, room, setting.disk_capacity, policy)
-    return CacheEngine(TieredCache(BlockChunks(), tiers), lambda ids: BlockIds(1, ids), tiers[-1].name)
+    return CacheEngine(
+        TieredCache(BlockChunks(), tiers), lambda ids: BlockIds(1, ids), f"evicted_tokens_{tiers[-1].name}"
+    )
 
 
 class Fleet:

@@ -94,7 +94,7 @@ def test_many_capacities_are_the_same_as_each_alone(run: Run, trace: str) -> Non
     assert together == [said(run, trace, "--capacity", capacity)["per_capacity"][0] for capacity in capacities]
 
 
-@pytest.mark.parametrize("cache", ["vllm", "sglang", "llamacpp", "tiered"])
+@pytest.mark.parametrize("cache", ["vllm", "sglang", "llamacpp", "transformers", "tiered"])
 def test_every_engine_takes_a_trace(run: Run, trace: str, cache: str) -> None:
     document = said(run, trace, "--cache", cache, "--capacity", 200, "--instances", 2, "--routing", "prefix")
     assert (document["cache"], document["requests"]) == (cache, 60) and 0.3 < document["hit_rate"] < 1
@@ -254,7 +254,7 @@ def test_without_numpy_a_page_needs_capacities(
 MISTAKES = {
     "an unknown cache": (
         ["--cache", "redis"],
-        "'redis' is no cache: use one of vllm, sglang, llamacpp, tiered, anthropic, openai",
+        "'redis' is no cache: use one of vllm, sglang, llamacpp, transformers, tiered, anthropic, openai",
     ),
     "a policy of another cache": (
         ["--policy", "slru"],
@@ -297,7 +297,7 @@ def test_a_session_has_no_blocks_for_an_engine(run: Run, tmp_path: Path) -> None
 
 
 @posix
-@pytest.mark.parametrize("cache", cases(["vllm"], ["vllm", "sglang", "llamacpp", "tiered"]))
+@pytest.mark.parametrize("cache", cases(["vllm"], ["vllm", "sglang", "llamacpp", "transformers", "tiered"]))
 def test_ctrl_c_prints_what_is_done_at_once(start: Start, tmp_path: Path, cache: str) -> None:
     """The second trace is a pipe nobody writes to: the command waits there, and does not have to be helped on."""
     document, err = interrupted(start, a_trace(tmp_path / "first.jsonl"), tmp_path / "second.jsonl", "--cache", cache)
@@ -351,6 +351,7 @@ SERVED: dict[str, dict[str, Any]] = {
     "vllm": {"block_size": 8, "capacity_tokens": 800},
     "sglang": {"block_size": 2, "capacity_tokens": 700, "policy": "lfu"},
     "llamacpp": {"slots": 2, "host_tokens": 600},
+    "transformers": {"block_size": 16, "capacity_tokens": 1600},
     "tiered": {"block_size": 16, "capacity_tokens": 160, "host_tokens": 320, "disk_tokens": 640},
 }
 """Sizes at which the conversations do not fit."""
@@ -358,6 +359,7 @@ ASKED = {
     "vllm": ["--block-size", 8, "--capacity", 100],
     "sglang": ["--block-size", 2, "--capacity", 350, "--policy", "lfu"],
     "llamacpp": ["--slots", 2, "--capacity", 600],
+    "transformers": ["--block-size", 16, "--capacity", 100],
     "tiered": ["--block-size", 16, "--capacity", 10, "--host-capacity", 20, "--disk-capacity", 40],
 }
 """The same as options, in blocks."""

@@ -55,14 +55,28 @@ def test_no_cache_hits_more_than_one_without_an_end(cache: str, policy: str) -> 
         assert outcome.counts.requests == len(TRACE)
 
 
-def test_a_slot_never_reads_the_last_block_of_a_repeated_prompt() -> None:
+@pytest.mark.parametrize(("cache", "evictions"), [("llamacpp", None), ("transformers", 0)])
+def test_some_never_read_the_last_block_of_a_repeated_prompt(cache: str, evictions: int | None) -> None:
     again = [BlockRequest("s", "main", float(at), 16, [1, 2, 3], 48) for at in range(2)]
-    [outcome] = compare(again, [Setting("llamacpp")]).outcomes
-    assert (outcome.counts.hit_blocks, outcome.evictions) == (2, None)
+    [outcome] = compare(again, [Setting(cache, POLICIES[cache][0])]).outcomes
+    assert (outcome.counts.hit_blocks, outcome.evictions) == (2, evictions)
+
+
+def test_pages_below_the_margin_go_all_at_once() -> None:
+    """Of 20 blocks 3 stay free: what the running request holds is kept, all else goes."""
+    asked = [
+        BlockRequest("s", "main", float(at), 16, ids, 16 * len(ids)) for at, ids in enumerate(([1, 2], [3], [1, 2]))
+    ]
+    for n, expected in ((14, 1), (15, 0)):
+        filling = BlockRequest("s", "main", 1.5, 16, list(range(10, 10 + n)), 16 * n)
+        [outcome] = compare([*asked[:2], filling, asked[2]], [Setting("transformers", "all", 20)]).outcomes
+        assert (outcome.counts.hit_blocks, outcome.evictions) == (expected, 3 * (1 - expected))
 
 
 def test_one_pass_gives_what_each_alone_gives() -> None:
-    settings = [Setting(cache, capacity=capacity) for cache in POLICIES for capacity in (20, 60, None)]
+    settings = [
+        Setting(cache, policies[0], capacity) for cache, policies in POLICIES.items() for capacity in (20, 60, None)
+    ]
     assert compare(iter(TRACE), settings).outcomes == tuple(
         compare(TRACE, [setting]).outcomes[0] for setting in settings
     )
@@ -79,7 +93,7 @@ def test_routing_by_prefix_keeps_conversations_together_and_in_turn_does_not() -
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        (Setting("redis"), "vllm, sglang, llamacpp, tiered"),
+        (Setting("redis"), "vllm, sglang, llamacpp, transformers, tiered"),
         (Setting("vllm", "slru"), "use one of lru"),
         (Setting(capacity=0), "1 or more"),
         (Setting(instances=0), "1 or more"),

@@ -37,6 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "vllm": {"block_size": 4, "capacity_tokens": 600},
     "sglang": {"block_size": 2, "capacity_tokens": 600},
     "llamacpp": {"slots": 2, "host_tokens": 600, "cache_reuse": 8},
+    "transformers": {"block_size": 4, "capacity_tokens": 600},
     "tiered": {"block_size": 8, "capacity_tokens": 100, "host_tokens": 300, "disk_tokens": 500},
 }
 """Sizes at which a few conversations do not fit."""
@@ -70,7 +71,7 @@ def bills(ledger: Ledger) -> list[Usage | None]:
 # ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "unit"), [("llamacpp", 1), ("tiered", 256)])
+@pytest.mark.parametrize(("name", "unit"), [("llamacpp", 1), ("transformers", 256), ("tiered", 256)])
 def test_an_identical_prompt_computes_its_last_token_again(name: str, unit: int) -> None:
     with serving(name) as (_, client):
         first, second = asked(client, "hello " * 200), asked(client, "hello " * 200)
@@ -137,6 +138,7 @@ def test_usage_of_a_stream_and_what_each_engine_calls_it() -> None:
         ("vllm", "extra_key", False),
         ("sglang", "extra_key", True),
         ("llamacpp", "cache_salt", False),
+        ("transformers", "cache_salt", False),
     ],
 )
 def test_salts_separate_where_the_engine_has_them(name: str, field: str, is_apart: bool) -> None:
@@ -147,6 +149,18 @@ def test_salts_separate_where_the_engine_has_them(name: str, field: str, is_apar
         assert cached(again) > 0
         assert b"tenant-9" not in encode(server.ledger[1])
         assert bills(simulate(server.ledger, engine(name).cache)) == bills(server.ledger)
+
+
+def test_transformers_ignores_the_choice_of_a_tool_and_keeps_pages_free() -> None:
+    tools: Any = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+    with serving("transformers", block_size=16) as (_, client):
+        first, second = (asked(client, "a", tools=tools, tool_choice=choice) for choice in ("required", "nonsense"))
+        size = first.usage.prompt_tokens
+        assert cached(second) == (size - 1) // 16 * 16
+    for margin, expected in ((15, cached(second)), (60, 0)):
+        options = {"block_size": 16, "capacity_tokens": 2 * size, "safety_margin": margin}
+        with serving("transformers", **options) as (_, client):
+            assert [cached(asked(client, "a", tools=tools)) for _ in range(2)] == [0, expected]
 
 
 def test_a_salt_vllm_would_refuse() -> None:
@@ -274,7 +288,7 @@ def prompts(ledger: Ledger) -> Iterator[tuple[ModelCall, list[int], tuple[int, .
         yield call, ids, row.generated
 
 
-@pytest.mark.parametrize(("name", "unit"), [("vllm", 16), ("sglang", 1)])
+@pytest.mark.parametrize(("name", "unit"), [("vllm", 16), ("sglang", 1), ("transformers", 256)])
 @given(steps=STEPS)
 def test_with_room_for_all_the_longest_shared_prefix_is_read(name: str, unit: int, steps: Any) -> None:
     state = State(Clock(0.0, is_frozen=True), None, engine(name))
@@ -363,7 +377,7 @@ def test_a_cache_that_does_not_read_what_was_recorded() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
-        ("tgi", {}, "there is no engine 'tgi': choose one of vllm, sglang, llamacpp, tiered"),
+        ("tgi", {}, "there is no engine 'tgi': choose one of vllm, sglang, llamacpp, transformers, tiered"),
         (
             "vllm",
             {"slots": 2},
@@ -372,6 +386,8 @@ def test_a_cache_that_does_not_read_what_was_recorded() -> None:
         ("sglang", {"block_size": 0}, "block_size is 0: sglang takes a whole number of 1 or more"),
         ("vllm", {"capacity_tokens": 31}, "an engine with 1 blocks"),
         ("vllm", {"retention": 24, "window": 64}, "retention 24 is no multiple of the block size"),
+        ("transformers", {"capacity_tokens": 8}, "0 pages"),
+        ("transformers", {"safety_margin": 101}, "safety_margin is 1.01"),
         ("vllm", {"engine_version": "new"}, "engine_version is 'new': name a release, as in vllm 0.33.0"),
         ("sglang", {"policy": "oldest"}, "no eviction policy 'oldest'"),
         ("llamacpp", {"memory": "half"}, "memory is 'half': choose one of full, window, recurrent"),

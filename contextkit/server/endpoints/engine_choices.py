@@ -201,8 +201,10 @@ CHOICES: Mapping[str, Mapping[str, tuple[RequestCheck, ...]]] = {
     "tiered": _VLLM,
     "sglang": {"openai_chat": (sglang_chat, reply_format), "openai_responses": (sglang_responses,)},
     "llamacpp": {"openai_chat": (llamacpp,), "openai_responses": (llamacpp,)},
+    "transformers": {"openai_chat": (), "openai_responses": ()},
 }
-"""Engine → endpoint → its checks; `tiered` is vLLM with LMCache."""
+"""Engine → endpoint → its checks; `tiered` is vLLM with LMCache, and transformers ignores `tool_choice` (source, 5.19.0
+`cli/serving/`)."""
 
 
 def engine_usage(usage: Mapping[str, Json]) -> dict[str, Json]:

@@ -1,8 +1,8 @@
 """Requests of the OpenAI-compatible endpoints as self-hosted engines take them, and the usage they report.
 
 Field names are those of vLLM 0.30 (`vllm/entrypoints/openai/chat_completion/protocol.py`), SGLang 0.5.23
-(`sglang/srt/entrypoints/openai/protocol.py`) and llama.cpp's `tools/server/README.md`. The engines' refusals of
-`tool_choice` are in `engine_choices.py`.
+(`sglang/srt/entrypoints/openai/protocol.py`), llama.cpp's `tools/server/README.md` and transformers 5.19.0
+(`cli/serving/`). The engines' refusals of `tool_choice` are in `engine_choices.py`.
 """
 
 from __future__ import annotations
@@ -123,10 +123,12 @@ ENGINE_REQUESTS: Mapping[str, EngineRequests] = {
         _VLLM,
         EngineRequests("sglang", ("extra_key", "cache_salt"), tools=_chosen_tools),
         EngineRequests("llamacpp", (), lambda body: body.get("cache_prompt") is False, has_timings=True),
+        EngineRequests("transformers"),
         replace(_VLLM, engine="tiered"),
     )
 }
-"""Engine → its requests; `tiered` is vLLM with LMCache."""
+"""Engine → its requests; `tiered` is vLLM with LMCache. `transformers serve` itself reports no cached tokens on Chat and
+0 on Responses whatever it reads (source, 5.19.0); here usage says what was read, or nobody could see it."""
 
 
 def reply_layout(codec: Codec, parts: tuple[Part, ...]) -> PromptLayout:
