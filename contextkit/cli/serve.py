@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from contextkit.cli.engine_options import engine_options
+from contextkit.engines.registry import ENGINES
 from contextkit.terminal import echo
 
 if TYPE_CHECKING:
@@ -39,20 +41,9 @@ if TYPE_CHECKING:
 @click.option("--frozen", is_flag=True, help="The clock only moves by POST /_contextkit/clock.")
 @click.option(
     "--cache",
-    help="Bill the OpenAI-compatible endpoints as an engine does: vllm, sglang, llamacpp, transformers or tiered.",
+    help=f"Bill the OpenAI-compatible endpoints as an engine does, which the options below are about: {', '.join(ENGINES)}.",
 )
-@click.option("--block-size", type=int, help="Tokens in a block (vllm), page (sglang, transformers) or chunk (tiered).")
-@click.option("--capacity-tokens", type=int, help="Tokens the engine's memory holds (not llamacpp).")
-@click.option("--window", type=int, help="Sliding window of all layers, in tokens; 0 for full attention (vllm).")
-@click.option("--retention", type=int, help="Tokens between the tails a window keeps; 0 for none (vllm).")
-@click.option("--host-tokens", type=int, help="Tokens the memory below it holds (llamacpp, tiered).")
-@click.option("--disk-tokens", type=int, help="Tokens a disk below that holds (tiered).")
-@click.option("--slots", type=int, help="Slots of the server (llamacpp).")
-@click.option("--cache-reuse", type=int, help="Shortest run of tokens reused at another position (llamacpp).")
-@click.option("--batch-tokens", type=int, help="Tokens one forward pass computes (transformers).")
-@click.option("--safety-margin", type=int, help="Percent of pages that are kept free (transformers).")
-@click.option("--policy", help="What is forgotten first (sglang, tiered).")
-@click.option("--engine-version", help="Whose rules hold (vllm, sglang).")
+@engine_options(ENGINES)
 def command(
     port: int,
     host: str,

@@ -13,7 +13,9 @@ import click
 from click.core import ParameterSource
 
 from contextkit.canonical import canonical
+from contextkit.cli.engine_options import engine_options, options_of_all
 from contextkit.cli.terminal import check_file
+from contextkit.engines.registry import ENGINES, sizes_of
 from contextkit.errors import UsageError
 from contextkit.private_files import replacing
 from contextkit.terminal import echo_error, echo_json
@@ -38,9 +40,6 @@ OF_ENGINES = (
     "host_capacity",
     "disk_capacity",
     "arrival",
-    "block_size",
-    "window",
-    "retention",
 )
 """Options that say nothing to a hosted provider's cache."""
 OF_TRACES = ("instances", "routing", "arrival")
@@ -49,11 +48,12 @@ ENGINES_WITH = {
     "slots": ("llamacpp",),
     "host_capacity": ("tiered",),
     "disk_capacity": ("tiered",),
-    "block_size": ("vllm", "sglang", "transformers", "tiered"),
-    "window": ("vllm",),
-    "retention": ("vllm",),
 }
 """Option → the engines that have it."""
+OWN = ("policy", "capacity_tokens", "slots", "disk_tokens")
+"""Options of engines that stand here in other words, or for block traces too."""
+OF_LEDGERS = tuple(name for name in options_of_all(ENGINES) if name not in OWN)
+"""Options of engines that a ledger of token ids is replayed with, as `serve` had them."""
 WRITTEN = {"policies": "policy", "capacities": "capacity"}
 """Parameter → its option, where the two differ."""
 
@@ -71,9 +71,7 @@ class Options:
     host_capacity: int | None
     disk_capacity: int | None
     arrival: str
-    block_size: int | None
-    window: int | None
-    retention: int | None
+    of_engines: dict[str, Any]
     model: str | None
     html: str | None
     as_json: bool
@@ -148,13 +146,7 @@ def _capacity(word: str) -> int | None:
     show_default=True,
     help="How traces of several files follow.",
 )
-@click.option(
-    "--block-size", type=click.IntRange(1), help="Ledgers of serve --cache: tokens in a block, page or chunk."
-)
-@click.option("--window", type=click.IntRange(0), help="Ledgers of serve --cache vllm: the model's sliding window.")
-@click.option(
-    "--retention", type=click.IntRange(0), help="Ledgers of serve --cache vllm: tokens between tails a window keeps."
-)
+@engine_options(ENGINES, besides=OWN)
 @click.option("--model", help="Hosted caches: the model to bill instead of the recorded one.")
 @click.option(
     "--html",
@@ -179,7 +171,8 @@ def command(traces: tuple[str, ...], **values: Any) -> None:
     from contextkit.report.progress import watching
     from contextkit.report.simulation import as_json, page_of, show
 
-    options = Options(**values)
+    of_engines = {name: values.pop(name) for name in OF_LEDGERS}
+    options = Options(**values, of_engines={name: value for name, value in of_engines.items() if value is not None})
     with watching() as watch:
         comparison = _compared(traces, options, watch)
         watch.finish()
@@ -210,7 +203,11 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
             f"{hosted[0]} bills prompts, {settings[0].cache} holds blocks: no trace has both, replay one after the other"
         )
     unfit = [option for option, engines in ENGINES_WITH.items() if not set(engines) & set(options.caches)]
-    _refuse(OF_ENGINES if hosted else ("model", *unfit), f"says nothing to {', '.join(options.caches)}: leave it out")
+    unfit += [option for option in OF_LEDGERS if not any(option in sizes_of(setting.cache) for setting in settings)]
+    _refuse(
+        (*OF_ENGINES, *OF_LEDGERS) if hosted else ("model", *unfit),
+        f"says nothing to {', '.join(options.caches)}: leave it out",
+    )
     names: list[str] = []
     for name in traces:
         ledger = Path(name) / "ledger.jsonl"  # in the folder of a context, which has other files too
@@ -220,10 +217,7 @@ def _compared(traces: Sequence[str], options: Options, watch: Watch) -> Comparis
     tokens = _tokens_in(names, watch)
     if tokens is not None:
         return _on_engines(tokens, options, watch)
-    _refuse(
-        ["block_size", "window", "retention"],
-        "is for ledgers of contextkit serve --cache, and no trace here has token ids",
-    )
+    _refuse(OF_LEDGERS, "is for ledgers of contextkit serve --cache, and no trace here has token ids")
     has_room = any(setting.capacity is not None for setting in settings)
     has_curve = options.html is not None and (not has_room or find_spec("numpy") is not None)
     requests = watch.stoppable(_requests(names, options.arrival, watch))
@@ -282,14 +276,15 @@ def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
         raise UsageError("--capacity unbounded: an engine over token ids has an end, so give a number of blocks")
     outcomes = []
     rows = list(product(options.caches, options.policies or (None,), options.capacities or (None,)))
-    block_sizes = {
-        cache: options.block_size if cache in ENGINES_WITH["block_size"] else None for cache in options.caches
+    of_engines = {
+        cache: {name: value for name, value in options.of_engines.items() if name in sizes_of(cache)}
+        for cache in options.caches
     }
     for cache, policy, capacity in watch.parts(rows):
         if policy not in (None, *POLICIES[cache]):
             raise UsageError(f"{cache} has no policy {policy!r}: use one of {', '.join(POLICIES[cache])}")
-        size = block_tokens(cache, block_sizes[cache])
-        sizes: dict[str, Any] = {"block_size": block_sizes[cache]}
+        size = block_tokens(cache, of_engines[cache].get("block_size"))
+        sizes: dict[str, Any] = {}
         if capacity is not None:
             sizes[room_of(cache)] = capacity * size
         if cache == "tiered" and options.host_capacity is not None:
@@ -300,13 +295,12 @@ def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
             sizes["disk_tokens"] = options.disk_capacity * size
         if cache == "llamacpp":
             sizes["slots"] = options.slots
-        if cache == "vllm":
-            sizes |= {"window": options.window, "retention": options.retention}
         if policy not in (None, POLICIES[cache][0]):
             sizes["policy"] = policy
+        sizes |= of_engines[cache]
         with watch.starting():
             outcomes.append(replay_engine(ledger, cache, watch=lambda calls: watch.share(calls, len(ledger)), **sizes))
-    blocks = dict.fromkeys(block_tokens(cache, size) for cache, size in block_sizes.items())
+    blocks = dict.fromkeys(block_tokens(cache, given.get("block_size")) for cache, given in of_engines.items())
     return Comparison(tuple(outcomes), None, tuple(blocks))
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contextkit.canonical import canonical
+from contextkit.cli.engine_options import engine_options, flag_of, options_of_all, shown
 from contextkit.cli.terminal import counter
 from contextkit.engines.agreement import Agreement, Difference, Exchange, exchanges, predict
 from contextkit.engines.explanations import Trial, best_of, trials
 from contextkit.engines.prompt_stream import PromptStream
-from contextkit.engines.registry import Option, engine, options_of, sizes_of
+from contextkit.engines.registry import engine, sizes_of
 from contextkit.engines.running import RUNNING, TIMEOUT_SECONDS, Configuration, RunningEngine
 from contextkit.errors import ProviderError
 from contextkit.ledger.figures import UNKNOWN
@@ -46,53 +47,10 @@ MARGIN = 4
 """Tokens at the end of a context that no request takes: engines differ in whether the last ones are free."""
 DIFFERENCES = 10
 """Differences listed; --verbose, --json and --markdown have them all."""
-MEANINGS = {
-    "block_size": "Tokens in a block or page.",
-    "capacity_tokens": "Tokens its memory holds.",
-    "engine_version": "Whose rules hold.",
-    "policy": "What is forgotten first.",
-    "window": "Sliding window of the model in tokens, 0 for none.",
-    "retention": "Its --prefix-cache-retention-interval.",
-    "slots": "Requests it serves at a time.",
-    "slot_tokens": "Tokens a slot holds.",
-    "unified": "Whether slots share one memory.",
-    "idle_slots": "Its --cache-idle-slots.",
-    "similarity": "Its --slot-prompt-similarity.",
-    "cache_reuse": "Its --cache-reuse: the shortest run reused at another position.",
-    "context_shift": "Its --context-shift.",
-    "host_tokens": "Tokens of saved states in its --cache-ram, 0 for none.",
-    "memory": "What the model keeps.",
-    "batch": "Its --batch-size.",
-    "ubatch": "Its --ubatch-size.",
-    "checkpoints": "Its --ctx-checkpoints.",
-}
-"""Option of a reference cache → its help."""
 
 
 # Options of the command
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def _cache_options() -> dict[str, tuple[Option, dict[str, Any]]]:
-    """Option → how it is declared, and the engines that have it, each with its default."""
-    found: dict[str, tuple[Option, dict[str, Any]]] = {}
-    for name in RUNNING:
-        for option in options_of(name).values():
-            found.setdefault(option.name, (option, {}))[1][name] = option.default
-    return found
-
-
-def _flag(option: str) -> str:
-    return f"--{option.replace('_', '-')}"
-
-
-def _cache_option(option: Option, defaults: Mapping[str, Any]) -> Callable[..., Any]:
-    of_engines = ", ".join(f"{name} {_shown(value)}" if value is not None else name for name, value in defaults.items())
-    flag, kind = _flag(option.name), click.Choice(option.choices) if option.choices else option.kind
-    if option.kind is bool:
-        flag += f"/--no-{option.name.replace('_', '-')}"
-    help_text = f"{MEANINGS.get(option.name, '')} [{of_engines}]".strip()
-    return click.option(flag, default=None, type=kind, help=help_text)
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,8 +91,8 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="SECONDS",
             help="How long one answer may take.",
         ),
-        *(_cache_option(option, defaults) for option, defaults in _cache_options().values()),
     ]
+    command = engine_options(RUNNING)(command)
     for option in reversed(options):
         command = option(command)
     return command
@@ -145,7 +103,7 @@ def server_option_given(context: click.Context) -> str | None:
     names = ("base_url", "served_model", "api_key", "n_requests", "seed", "min_agreement", "timeout_seconds")
     typed = (
         name
-        for name in (*names, *_cache_options())
+        for name in (*names, *options_of_all(RUNNING))
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
     )
     option = next(typed, None)
@@ -240,7 +198,7 @@ def validate_engine(
 
     Raises `UsageError` for options no such engine has, `ProviderError` where the server gives no usable answers.
     """
-    given = {option: options[option] for option in _cache_options() if options[option] is not None}
+    given = {option: options[option] for option in options_of_all(RUNNING) if options[option] is not None}
     engine(name, **given)  # what is typed wrong is said before the server is asked
     base_url = base_url or ADDRESSES[name]
     server = RUNNING[name](base_url, served_model, api_key, timeout_seconds)
@@ -343,22 +301,16 @@ def _explain(outcome: Outcome, watch: Watch) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return "none" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-
 def _listed(settings: Iterable[tuple[str, Any]], *, has_flags: bool = False) -> str:
     return ", ".join(
-        f"{option.replace('_', ' ')} {_shown(value)}" + (f" ({_other_flag(option, value)})" if has_flags else "")
+        f"{option.replace('_', ' ')} {shown(value)}" + (f" ({_otherflag_of(option, value)})" if has_flags else "")
         for option, value in settings
     )
 
 
-def _other_flag(option: str, value: Any) -> str:
+def _otherflag_of(option: str, value: Any) -> str:
     """The flag that says otherwise."""
-    return _typed(option, not value) if isinstance(value, bool) else _flag(option)
+    return _typed(option, not value) if isinstance(value, bool) else flag_of(option)
 
 
 def _server_lines(outcome: Outcome) -> Iterator[str]:
@@ -427,22 +379,22 @@ def _explanation_line(outcome: Outcome) -> str | None:
     told = outcome.configuration.options
     was = [(option, outcome.settings[option]) for option in best.changes]
     predicts = (
-        f"{_listed(best.changes.items())} instead of {', '.join(_shown(value) for _, value in was)} would predict "
+        f"{_listed(best.changes.items())} instead of {', '.join(shown(value) for _, value in was)} would predict "
         f"{best.equal:,} of {outcome.found.total:,}"
     )
     against = [(option, told[option]) for option, value in best.changes.items() if told.get(option, value) != value]
     if against:
         return f"{predicts}, but the server says {_listed(against)}: the reference cache may be wrong, report it"
     if best.changes.items() <= told.items():
-        return f"{predicts}, and the server says so: leave out {' '.join(map(_flag, best.changes))}"
+        return f"{predicts}, and the server says so: leave out {' '.join(map(flag_of, best.changes))}"
     return f"{predicts}: if the server is set so, add {' '.join(_typed(*change) for change in best.changes.items())}"
 
 
 def _typed(option: str, value: Any) -> str:
     """An option as it is typed."""
     if isinstance(value, bool):
-        return _flag(option) if value else f"--no-{option.replace('_', '-')}"
-    return f"{_flag(option)} {value}"
+        return flag_of(option) if value else f"--no-{option.replace('_', '-')}"
+    return f"{flag_of(option)} {value}"
 
 
 def _kinds(outcome: Outcome) -> Table[tuple[str, tuple[int, int]]]:

@@ -1,9 +1,7 @@
 """Replay of a ledger of token ids, recorded by `contextkit serve --cache`, on a self-hosted engine's cache.
 
 Options are the engine's own, sizes in tokens; those left out have the defaults of `serve`. With the options of the
-server every call is billed what the server billed it. `contextkit simulate` has no option for `cache_reuse`,
-`engine_version`, `batch_tokens`, `safety_margin` and a llama.cpp without a host cache: ledgers of such servers are
-replayed from Python only.
+server every call is billed what the server billed it.
 """
 
 from __future__ import annotations

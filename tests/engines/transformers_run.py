@@ -52,7 +52,7 @@ class Run:
             "block_size": self.page,
             "capacity_tokens": self.server["num_blocks"] * self.page,
             "batch_tokens": self.server["max_batch_tokens"],
-            "safety_margin": sizes_of("transformers")["safety_margin"] if margin is None else round(100 * margin),
+            "safety_margin": sizes_of("transformers")["safety_margin"] if margin is None else margin,
         }
 
 

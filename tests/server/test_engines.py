@@ -157,7 +157,7 @@ def test_transformers_ignores_the_choice_of_a_tool_and_keeps_pages_free() -> Non
         first, second = (asked(client, "a", tools=tools, tool_choice=choice) for choice in ("required", "nonsense"))
         size = first.usage.prompt_tokens
         assert cached(second) == (size - 1) // 16 * 16
-    for margin, expected in ((15, cached(second)), (60, 0)):
+    for margin, expected in ((0.15, cached(second)), (0.6, 0)):
         options = {"block_size": 16, "capacity_tokens": 2 * size, "safety_margin": margin}
         with serving("transformers", **options) as (_, client):
             assert [cached(asked(client, "a", tools=tools)) for _ in range(2)] == [0, expected]
@@ -387,7 +387,7 @@ def test_a_cache_that_does_not_read_what_was_recorded() -> None:
         ("vllm", {"capacity_tokens": 31}, "an engine with 1 blocks"),
         ("vllm", {"retention": 24, "window": 64}, "retention 24 is no multiple of the block size"),
         ("transformers", {"capacity_tokens": 8}, "0 pages"),
-        ("transformers", {"safety_margin": 101}, "safety_margin is 1.01"),
+        ("transformers", {"safety_margin": 1.01}, "safety_margin is 1.01"),
         ("vllm", {"engine_version": "new"}, "engine_version is 'new': name a release, as in vllm 0.33.0"),
         ("sglang", {"policy": "oldest"}, "no eviction policy 'oldest'"),
         ("llamacpp", {"memory": "half"}, "memory is 'half': choose one of full, window, recurrent"),
