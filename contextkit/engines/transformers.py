@@ -12,11 +12,11 @@ layer shares nothing.
 
 Assumed: a request is admitted at once and its prompt is not batched with others, where the engine lets it wait below
 the margin, and looks at the margin once before a pass over several prompts; its response begins (`publish`) when the
-pass over its prompt was not its last, which an end with one token takes back; one that ends without any (`output` 0) was cancelled and keeps its pages; one that finds no room (`no_room`)
-is billed whole, holds nothing and leaves nothing, where the engine lets it wait, or fails if nothing else runs;
-generated tokens that find no room are left out, where the engine would take some request back; generated tokens nobody
-names fill pages that no prompt will ever hit; adapters, images and salts, which the engine does not know here, separate
-as in vLLM.
+pass over its prompt was not its last, which an end with one token takes back; one that ends without any (`output` 0)
+was cancelled and keeps its pages; one that finds no room (`no_room`) is billed whole, holds nothing and leaves nothing,
+where the engine lets it wait, or fails if nothing else runs; generated tokens that find no room are left out, where the
+engine would take some request back; generated tokens nobody names fill pages that no prompt will ever hit; adapters,
+images and salts, which the engine does not know here, separate as in vLLM.
 """
 
 from __future__ import annotations
