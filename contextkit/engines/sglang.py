@@ -13,8 +13,7 @@ its end; a generated token asks for a page for each request under way. Documente
 separate a namespace, and so does having none. Assumed: a prompt is computed in one chunk, and alone; the adapter's name
 is the extra key; a request that finds no room (`no_room`), which the engine would let wait, is billed whole, holds
 nothing and leaves nothing; generated tokens that find no room, which would make the engine take some request back, are
-left out; generated tokens nobody names are ones no prompt will ever hold. The overlap scheduler, which runs a step
-ahead, is not modelled.
+left out; generated tokens nobody names are ones no prompt will ever hold.
 """
 
 from __future__ import annotations
@@ -234,13 +233,16 @@ class RadixCache:
 
         A step makes a page free for every request that is under way, and takes one only where a page begins.
         """
-        before, after = request.n_computed, request.n_tokens - 1
+        page, before, after = self._shape.page, request.n_computed, request.n_tokens - 1
         if after <= before:
             return
-        taken, until_last = self._pages(after) - self._pages(before), self._pages(after - 1) - self._pages(before)
-        page = self._shape.page
-        n_asked = sum(other.has_room for other in self._running.values()) if page > 1 else 1
-        if self._take(request, taken, until_last + page * n_asked):
+        if page == 1:
+            taken = n_free = after - before
+        else:
+            held = self._pages(before)
+            n_asked = sum(other.has_room for other in self._running.values())
+            taken, n_free = self._pages(after) - held, self._pages(after - 1) - held + page * n_asked
+        if self._take(request, taken, n_free):
             request.n_computed = after
 
     def _keep(self, request: _Request, n_tokens: int, bonus: int = 0) -> None:

@@ -2,12 +2,12 @@
 
 Nothing here dies of age: `now` counts for nothing.
 
-Documented: blocks are kept until room is needed, least recently released first. Measured (vLLM 0.33.0): what a request
-writes is readable when it begins; its blocks stay out of the queue until it ends; the last sampled token has no KV, so
-a request leaves floor((prompt + output - 1) / block) blocks. Assumed: a prompt is computed in one step; a request the
-engine would let wait for room (`no_room`) is billed whole, holds nothing and leaves nothing; generated tokens nobody
-names (`end` is given their number only) fill blocks that no prompt will ever hit; those that find no room any more are
-left out, where the engine would preempt somebody.
+Documented: blocks are kept until room is needed, least recently released first. Measured (vLLM 0.33.0, servers of
+0.32.0): what a request writes is readable when it begins; its blocks stay out of the queue until it ends; the last
+sampled token has no KV, so a request leaves floor((prompt + output - 1) / block) blocks. Assumed: a prompt is computed
+in one step; a request the engine would let wait for room (`no_room`) is billed whole, holds nothing and leaves nothing;
+generated tokens nobody names (`end` is given their number only) fill blocks that no prompt will ever hit; those that
+find no room any more are left out, where the engine would preempt somebody.
 """
 
 from __future__ import annotations

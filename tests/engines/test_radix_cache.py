@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from contextkit.cache.prefix_cache import Lease
 from contextkit.engines.sglang import RadixCache, RadixShape
 from contextkit.engines.token_ids import Adapter, Item, TokenIds
 from contextkit.errors import UsageError
+from tests.engines.naive_radix import NaiveRadix
 
 
 def call(cache: RadixCache, prompt: TokenIds | Sequence[int], generated: Sequence[int] = (), **options: Any) -> Lease:
@@ -127,6 +129,66 @@ def test_a_lease_ends_once() -> None:
 
 
 ids = st.lists(st.sampled_from([1, 2]), min_size=1, max_size=12)
+
+
+class NaiveServer:
+    """One request at a time, step by step: what must be free is made free before each step, on a naive tree."""
+
+    def __init__(self, n_slots: int, page: int) -> None:
+        self.n_slots, self.page, self.held, self.n_evicted = n_slots, page, 0, 0
+        self.tree = NaiveRadix(page, "lru", is_old=False, is_eagle=False)
+
+    def make_free(self, n: int) -> None:
+        used = self.held + self.tree.total(is_locked=True) + self.tree.total(is_locked=False)
+        if used + n > self.n_slots:
+            self.n_evicted += sum(map(len, self.tree.evict(used + n - self.n_slots)))
+
+    def keep(self, tokens: list[int]) -> None:
+        self.tree.insert(tokens, (None, None), 0, 0)
+        self.held = -(-len(tokens) // self.page) * self.page - len(tokens) // self.page * self.page
+
+    def serve(self, prompt: list[int], generated: list[int]) -> int:
+        read, run = self.tree.match(prompt[:-1], (None, None))
+        self.tree.lock(run, 1)
+        self.make_free(len(prompt) - read + (self.page if self.page > 1 else 0))
+        self.keep(prompt)
+        _, kept = self.tree.match(prompt, (None, None))
+        self.tree.lock(kept, 1)
+        self.tree.lock(run, -1)
+        tokens = list(prompt)
+        for token in generated[:-1]:
+            self.make_free(self.page)
+            self.held += self.page if len(tokens) % self.page == 0 else 0
+            tokens.append(token)
+        self.keep(tokens)
+        self.tree.lock(kept, -1)
+        self.held = 0
+        return read
+
+
+@pytest.mark.parametrize("page", [1, 2, 4])
+def test_what_is_made_free_before_each_step(page: int) -> None:
+    draw = Random(page)
+    for n_slots in range(28, 48, page):
+        cache, naive = RadixCache(RadixShape(n_slots, page)), NaiveServer(n_slots, page)
+        for _ in range(60):
+            prompt, generated = (draw.choices([1, 2], k=draw.randint(least, 12)) for least in (1, 0))
+            generated = generated[: draw.choice([1, 9])]
+            assert call(cache, prompt, generated).hit.read_tokens == naive.serve(prompt, generated)
+            assert cache.stats()["tokens_evicted"] == naive.n_evicted
+        assert naive.n_evicted
+
+
+@pytest.mark.parametrize(("n_running", "n_read"), [(1, 8), (2, 4)])
+def test_a_generated_token_asks_for_a_page_for_each_request_under_way(n_running: int, n_read: int) -> None:
+    cache = RadixCache(RadixShape(n_tokens=12 + 4 * n_running, page=4))
+    call(cache, range(4))
+    call(cache, range(8))
+    running = [cache.begin(TokenIds([100 + n, 200]), 0.0) for n in range(n_running)]
+    cache.generate(running[0], [300, 301])
+    assert read(cache, range(9)) == n_read
+
+
 steps = st.lists(
     st.tuples(st.sampled_from(["begin", "publish", "end"]), ids, st.integers(0, 5), st.sampled_from([None, "a"])),
     max_size=40,

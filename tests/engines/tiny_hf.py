@@ -1,5 +1,7 @@
 """A tiny random Llama as a Hugging Face folder, for vLLM and SGLang: `write_hf(folder, special=…, template=…)`.
 
+With `window=64` it is a Mistral, all of whose layers have a sliding window.
+
 Weights are seeded; token ids are those of `tiny_gguf`: the 256 bytes in order, tokens nobody writes, the special tokens
 that are asked for, and the two that begin and end a text.
 """
@@ -18,14 +20,21 @@ WIDTH, N_HEADS, N_INNER = 128, 4, 256
 """vLLM's attention on a CPU takes no head of less than 32."""
 
 
-def write_hf(folder: Path, *, special: Sequence[str] = (), template: str = "", context_tokens: int = 4096) -> None:
+def write_hf(
+    folder: Path,
+    *,
+    special: Sequence[str] = (),
+    template: str = "",
+    context_tokens: int = 4096,
+    window: int | None = None,
+) -> None:
     """Write configuration, tokenizer, template and weights."""
     folder.mkdir(parents=True, exist_ok=True)
     ends = [*special, "<|bos|>", "<|eos|>"]
     first = N_VOCABULARY - len(ends)
     config = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": ["MistralForCausalLM" if window else "LlamaForCausalLM"],
+        "model_type": "mistral" if window else "llama",
         "dtype": "float32",
         "vocab_size": N_VOCABULARY,
         "hidden_size": WIDTH,
@@ -41,7 +50,7 @@ def write_hf(folder: Path, *, special: Sequence[str] = (), template: str = "", c
         "tie_word_embeddings": False,
         "bos_token_id": N_VOCABULARY - 2,
         "eos_token_id": N_VOCABULARY - 1,
-    }
+    } | ({"sliding_window": window} if window else {})
     letters = byte_letters()
     words = [*letters, *(f"<|{number}|>" for number in range(len(letters), first)), *ends]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
