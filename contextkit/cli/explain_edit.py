@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contextkit.canonical import canonical
+from contextkit.cli.pictures import COLOURS, INK, LEFT, MUTED, WIDTH, label
 from contextkit.cli.terminal import check_file
 from contextkit.errors import UsageError
 from contextkit.private_files import replacing
@@ -32,10 +33,8 @@ WORDS = (
     "computed again, different",
     "new",
 )
-COLOURS = ("#2f9e8f", "#c9d6df", "#f2c14e", "#e8743b", "#4b6cb7")
-INK, MUTED = "#1f2933", "#5f6c7b"
 COLUMNS = 96
-WIDTH, LEFT, TOP, STEP = 960, 84, 64, 24
+TOP, STEP = 64, 24
 
 
 def lines(explanation: Explanation, text: str) -> Iterator[str]:
@@ -98,11 +97,6 @@ def svg(explanation: Explanation, title: str) -> str:
             )
             start += n
     return "\n".join([*parts, "</svg>", ""])
-
-
-def label(x: float, y: float, words: str, size: int, fill: str, anchor: str = "start") -> str:
-    """Words in a picture."""
-    return f'<text x="{x:.1f}" y="{y}" font-size="{size}" fill="{fill}" text-anchor="{anchor}">{sanitize_html(words)}</text>'
 
 
 TEXT = "You have read, search and write. It is 14:02. Find the three cheapest GPUs, please."

@@ -9,7 +9,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from contextkit.canonical import canonical
-from contextkit.cli.explain_edit import COLOURS, INK, LEFT, MUTED, WIDTH, label
+from contextkit.cli.pictures import COLOURS, INK, LEFT, MUTED, WIDTH, label
 from contextkit.engines.lesson import Step, lesson
 from contextkit.engines.registry import engine
 from contextkit.engines.running import LlamaCpp
@@ -29,7 +29,7 @@ def teach(base_url: str, *, as_json: bool, picture: Path | None) -> None:
     """Run the lesson on the llama.cpp server at an address, and show what it read and how long it took."""
     server = LlamaCpp(base_url)
     configuration = server.configuration()
-    cache = engine("llamacpp", **configuration.options).cache
+    cache = engine("llamacpp", **{**configuration.likely, **configuration.options}).cache
     steps = list(lesson(server, cache, token_hex(4)))
     if picture:
         with replacing(picture) as file:

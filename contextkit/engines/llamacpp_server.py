@@ -586,13 +586,16 @@ class SlotServer:
 
     def finish(self, number: int, generated: bytes, end: SlotEnd | None = None) -> None:
         """Release a slot with what was generated in it; `end` is the request's own, None for the server's."""
-        slot = self.slots[number]
+        slot, end = self.slots[number], end or self.shape.end
         n_prompt = len(slot.content)
-        slot.content = grown(slot.content, generated, end or self.shape.end, self.shape.model)
-        for n_tokens in range(n_prompt + 1, len(slot.content) + 1):
+        n_most = n_prompt + len(generated) // N_BYTES - 1  # the last sampled token is never computed
+        if end.n_tokens is not None:
+            n_most = min(n_most, end.n_tokens - 1)
+        for n_tokens in range(n_prompt + 1, n_most + 1):
             self._purge(number, n_tokens)
             if self._cells:
                 self._cells.add(number, 1)
+        slot.content = grown(slot.content, generated, end, self.shape.model)
         self._release(slot)
 
     def _refuse(self, prompt: SlotRequest) -> None:

@@ -27,7 +27,8 @@ def main() -> None:
         write_gguf(model)
         with LlamaServer(model, n_parallel=-1, n_ctx=0) as running:
             server = LlamaCpp(running.url)
-            cache = engine("llamacpp", **server.configuration().options).cache
+            told = server.configuration()
+            cache = engine("llamacpp", **{**told.likely, **told.options}).cache
             steps = list(lesson(server, cache, "figure"))
     drawn = svg(steps, f"llama.cpp {version()}, a tiny random model on a CPU")
     (FOLDER / "engine-lesson.svg").write_text(drawn, encoding="utf-8", newline="\n")

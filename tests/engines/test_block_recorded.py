@@ -29,7 +29,7 @@ def test_answers_as_the_engine_did(scenario: Scenario) -> None:
 
 
 def hybrid(size: int = 32, key_size: int | None = None) -> BlockEngine:
-    return BlockEngine(Shape(40, (Group("full", size), Group("mamba", size)), key_size=key_size))
+    return BlockEngine(Shape(40, (Group("full", size), Group("mamba", size)), key_size=key_size, retention=None))
 
 
 def test_a_recurrent_group_is_hit_only_where_a_step_ended_and_not_in_the_step_that_wrote_it() -> None:
