@@ -303,13 +303,13 @@ def _explain(outcome: Outcome, watch: Watch) -> None:
 
 def _listed(settings: Iterable[tuple[str, Any]], *, has_flags: bool = False) -> str:
     return ", ".join(
-        f"{option.replace('_', ' ')} {shown(value)}" + (f" ({_otherflag_of(option, value)})" if has_flags else "")
+        f"{option.replace('_', ' ')} {shown(value)}" + (f" ({_opposite(option, value)})" if has_flags else "")
         for option, value in settings
     )
 
 
-def _otherflag_of(option: str, value: Any) -> str:
-    """The flag that says otherwise."""
+def _opposite(option: str, value: Any) -> str:
+    """Return the flag that says otherwise."""
     return _typed(option, not value) if isinstance(value, bool) else flag_of(option)
 
 
