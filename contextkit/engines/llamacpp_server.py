@@ -591,10 +591,12 @@ class SlotServer:
         n_most = n_prompt + len(generated) // N_BYTES - 1  # the last sampled token is never computed
         if end.n_tokens is not None:
             n_most = min(n_most, end.n_tokens - 1)
-        for n_tokens in range(n_prompt + 1, n_most + 1):
-            self._purge(number, n_tokens)
-            if self._cells:
+        if self._cells:
+            for n_tokens in range(n_prompt + 1, n_most + 1):
+                self._purge(number, n_tokens)
                 self._cells.add(number, 1)
+        elif n_most > n_prompt:
+            self._purge(number, n_most)
         slot.content = grown(slot.content, generated, end, self.shape.model)
         self._release(slot)
 
