@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from contextkit.canonical import canonical
 from contextkit.cli.pictures import COLOURS, INK, LEFT, MUTED, WIDTH, label
@@ -136,6 +137,9 @@ _At = click.IntRange(min=0)
 )
 @click.option("--base-url", metavar="URL", help="Where it listens.  [default: http://127.0.0.1:8080]")
 @click.option(
+    "--api-key", envvar="CONTEXTKIT_ENGINE_KEY", show_envvar=True, metavar="KEY", help="The key it wants, if any."
+)
+@click.option(
     "--svg", "picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture as SVG, too."
 )
 @click.option(
@@ -148,6 +152,7 @@ def command(
     kv_heads: str,
     engine: str | None,
     base_url: str | None,
+    api_key: str | None,
     picture: Path | None,
     *,
     as_json: bool,
@@ -166,13 +171,14 @@ def command(
     """
     check_file("--svg", None if picture is None else str(picture))
     if engine is not None:
-        _refuse_edits(text, edits)
+        _refuse(
+            "says nothing to --engine, which sends a conversation of its own: leave it out", "text", *edits, *OF_MODEL
+        )
         from contextkit.cli.explain_engine import teach
 
-        teach(base_url or "http://127.0.0.1:8080", as_json=as_json, picture=picture)
+        teach(base_url or "http://127.0.0.1:8080", api_key, as_json=as_json, picture=picture)
         return
-    if base_url is not None:
-        raise UsageError("--base-url is a server's: name its engine with --engine llamacpp")
+    _refuse("is a server's: name its engine with --engine llamacpp", "base_url", "api_key")
     from contextkit.transformer.explain_edit import explain_edit
     from contextkit.transformer.model import Bytes, Model
     from contextkit.transformer.weights import Shape, seeded
@@ -191,11 +197,16 @@ def command(
         echo("\n".join(lines(explanation, edited)))
 
 
-def _refuse_edits(text: str | None, edits: dict[str, Any]) -> None:
-    """Raise `UsageError` for what says nothing to a running engine, whose edits are the lesson's own."""
-    given = ["TEXT"] if text is not None else [f"--{name}" for name, value in edits.items() if value is not None]
-    if given:
-        raise UsageError(f"{given[0]} says nothing to --engine, which sends a conversation of its own: leave it out")
+OF_MODEL = ("positions", "layers", "kv_heads")
+"""Options that are about the small transformer."""
+
+
+def _refuse(why: str, *names: str) -> None:
+    """Raise `UsageError` for the first of these parameters that was typed."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        if parameter.name in names and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{parameter.opts[0] if isinstance(parameter, click.Option) else 'TEXT'} {why}")
 
 
 def _edit(edits: dict[Any, Any]) -> Edit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePath
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -25,15 +25,16 @@ ROW, TOP = 46, 70
 READ, COMPUTED = COLOURS[0], COLOURS[3]
 
 
-def teach(base_url: str, *, as_json: bool, picture: Path | None) -> None:
+def teach(base_url: str, api_key: str | None, *, as_json: bool, picture: Path | None) -> None:
     """Run the lesson on the llama.cpp server at an address, and show what it read and how long it took."""
-    server = LlamaCpp(base_url)
+    server = LlamaCpp(base_url, api_key=api_key)
     configuration = server.configuration()
     cache = engine("llamacpp", **{**configuration.likely, **configuration.options}).cache
     steps = list(lesson(server, cache, token_hex(4)))
     if picture:
         with replacing(picture) as file:
             file.write(svg(steps, _title(configuration)).encode())
+        echo_error(f"{picture} written")
     if as_json:
         told = {"engine": "llamacpp", "version": configuration.version, "model": configuration.model}
         echo_json(canonical({**told, "steps": [asdict(step) for step in steps]}))
@@ -42,8 +43,8 @@ def teach(base_url: str, *, as_json: bool, picture: Path | None) -> None:
     print_steps(steps)
     if any(step.n_read != step.n_predicted for step in steps):
         echo_error(
-            "the server read other than predicted: it holds more than this lesson, or has other options; "
-            "`contextkit validate --engine llamacpp` finds out which"
+            "the server read other than predicted: others use it, or it has other options than its defaults; "
+            f"`contextkit validate --engine llamacpp --base-url {base_url}` finds out which"
         )
 
 
@@ -53,7 +54,9 @@ def print_steps(steps: Sequence[Step]) -> None:
 
 
 def _title(configuration: Configuration) -> str:
-    return f"llama.cpp {configuration.version or ''}, {configuration.model}".replace(" ,", ",")
+    return (
+        f"llama.cpp {configuration.version or 'of an unknown build'}, {PurePath(configuration.model or 'unknown').name}"
+    )
 
 
 COLUMNS: tuple[Column[Step], ...] = (

@@ -52,7 +52,7 @@ def command(
     served_model: str | None,
     api_key: str | None,
     n_requests: int,
-    seed: int,
+    seed: int | None,
     min_agreement: float,
     timeout_seconds: float,
     **options: Any,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from secrets import randbelow
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,7 +74,9 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--requests", "n_requests", default=300, show_default=True, type=click.IntRange(1), help="To send."
         ),
-        click.option("--seed", default=1, show_default=True, help="Another one sends other prompts."),
+        click.option(
+            "--seed", type=int, help="Sends the prompts of an earlier run again.  [default: one that is not repeated]"
+        ),
         click.option(
             "--min-agreement",
             default=99.0,
@@ -186,7 +189,7 @@ def validate_engine(
     served_model: str | None,
     api_key: str | None,
     n_requests: int,
-    seed: int,
+    seed: int | None,
     min_agreement: float,
     timeout_seconds: float,
     options: Mapping[str, Any],
@@ -206,7 +209,9 @@ def validate_engine(
     with watching() as watch:
         outcome = None
         with watch.starting():
-            outcome = _prepared(server, base_url, given, n_requests, seed, min_agreement)
+            # prompts that were sent before would be read from a cache that cannot be emptied
+            chosen = randbelow(1_000_000) if seed is None else seed
+            outcome = _prepared(server, base_url, given, n_requests, chosen, min_agreement)
             if console is not None:
                 _print_lines(console, _server_lines(outcome))
         if outcome is not None:
@@ -277,7 +282,7 @@ def _exchange(server: RunningEngine, outcome: Outcome, watch: Watch) -> None:
             for exchange in watch.stoppable(exchanges(server, stream, outcome.n_requests)):
                 outcome.exchanged.append(exchange)
                 found.add(exchange, predict(cache, exchange, float(found.total)))
-                show(f"{found.total:,} of {outcome.n_requests:,} requests, {found.equal:,} as predicted")
+                show(f"{found.total:,} of {outcome.n_requests:,} requests, {found.equal_reads:,} as predicted")
         if not watch.is_stopped:  # what was under way then is counted, and its server may be stuck
             with watch.starting():
                 outcome.counted_after = server.prompt_tokens()
@@ -288,7 +293,7 @@ def _exchange(server: RunningEngine, outcome: Outcome, watch: Watch) -> None:
 
 def _explain(outcome: Outcome, watch: Watch) -> None:
     """Try other settings where calls differ; Ctrl-C ends it, and the figures stay whole."""
-    if not outcome.found.differences:
+    if outcome.found.equal_reads == outcome.found.total:
         return
     with counter() as show:
         name, told = outcome.configuration.engine, outcome.configuration.options
@@ -334,16 +339,17 @@ def _server_lines(outcome: Outcome) -> Iterator[str]:
         yield "its cache was emptied"
     else:
         way = f" ({RESETTING[name]})" if name in RESETTING else ""
-        taken = f"it has taken {outcome.counted_before:,} prompt tokens" if outcome.counted_before else ""
+        taken = f", and it has taken {outcome.counted_before:,} prompt tokens" if outcome.counted_before else ""
         yield (
-            f"its cache cannot be emptied by a request{way}: the comparison holds for a server that was just started"
-            + (f", and {taken}: restart it" if taken else "")
+            f"its cache cannot be emptied by a request{way}: what it held before is evicted first, but a server that was "
+            f"just started is compared best{taken}"
         )
+    yield f"{outcome.n_requests:,} requests of --seed {outcome.seed}"
 
 
 def _score_text(outcome: Outcome) -> str:
     found = outcome.found
-    return f"{found.equal:,} of {found.total:,} requests as predicted ({outcome.percent:.2f} %)"
+    return f"{found.equal_reads:,} of {found.total:,} requests read as predicted ({outcome.percent:.2f} %)"
 
 
 def _score_lines(outcome: Outcome) -> Iterator[str]:
@@ -351,6 +357,11 @@ def _score_lines(outcome: Outcome) -> Iterator[str]:
     found, name = outcome.found, outcome.configuration.engine
     is_below = outcome.percent < outcome.min_percent
     yield _score_text(outcome) + (f", below the {outcome.min_percent:g} % of --min-agreement" if is_below else "")
+    if found.equal < found.equal_reads:
+        yield (
+            f"of these, {found.equal_reads - found.equal:,} were served by another slot than predicted, as on a server that "
+            "was used before; that alone costs nothing"
+        )
     refused = f"; {found.n_refused:,} prompts refused" if found.n_refused else ""
     yield (
         f"{found.n_read:,} of {found.n_tokens:,} prompt tokens read from its cache; largest difference "
@@ -375,7 +386,10 @@ def _explanation_line(outcome: Outcome) -> str | None:
         return None
     best = outcome.explanation
     if best is None:
-        return f"none of {len(outcome.tried)} other settings that were tried predicts more requests"
+        options = ", ".join(dict.fromkeys(flag_of(option) for trial in outcome.tried for option in trial.changes))
+        return (
+            f"no other setting that was tried predicts more requests ({options}): compare these with how it was started"
+        )
     told = outcome.configuration.options
     was = [(option, outcome.settings[option]) for option in best.changes]
     predicts = (
@@ -387,7 +401,9 @@ def _explanation_line(outcome: Outcome) -> str | None:
         return f"{predicts}, but the server says {_listed(against)}: the reference cache may be wrong, report it"
     if best.changes.items() <= told.items():
         return f"{predicts}, and the server says so: leave out {' '.join(map(flag_of, best.changes))}"
-    return f"{predicts}: if the server is set so, add {' '.join(_typed(*change) for change in best.changes.items())}"
+    typed = " ".join(_typed(*change) for change in best.changes.items())
+    rest = "" if best.equal == outcome.found.total else "; something else differs too"
+    return f"{predicts}{rest}. If the server is set so or nearly so, add: {typed}"
 
 
 def _typed(option: str, value: Any) -> str:
@@ -411,10 +427,11 @@ def _kinds(outcome: Outcome) -> Table[tuple[str, tuple[int, int]]]:
 
 
 def _differences(outcome: Outcome, most: int | None = None) -> Table[Difference]:
-    rows = outcome.found.differences[:most]
+    differing = [one for one in outcome.found.differences if _is_read_otherwise(one)]
+    rows = differing[:most]
     has_slots = any(one.reply.slot is not None and one.predicted.slot is not None for one in rows)
     has_refusals = any(one.reply.refusal or one.predicted.refusal for one in rows)
-    more = len(outcome.found.differences) - len(rows)
+    more = len(differing) - len(rows)
     columns: list[Column[Difference]] = [
         Column("request", lambda one: one.index + 1),
         Column("kind", attrgetter("kind"), is_number=False),
@@ -432,6 +449,12 @@ def _differences(outcome: Outcome, most: int | None = None) -> Table[Difference]
     return Table(
         "Requests that differ", tuple(columns), rows, f"and {more:,} more: --verbose lists them all" if more else ""
     )
+
+
+def _is_read_otherwise(one: Difference) -> bool:
+    """Return whether more differs than the slot."""
+    is_refusal_equal = (one.reply.refusal is None) == (one.predicted.refusal is None)
+    return not is_refusal_equal or one.reply.read_tokens != one.predicted.read_tokens
 
 
 def _slot(number: int | None) -> str:
@@ -456,19 +479,18 @@ def _trials(outcome: Outcome) -> Table[Trial]:
 
 
 def _print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print lines, wrapped on a terminal only."""
     for line in lines:
-        print_line(console, line)
+        print_line(console, line) if console.is_terminal else echo(line)
 
 
 def _draw(outcome: Outcome, console: Console, *, is_verbose: bool) -> None:
     """Print what came out; what the server is has been printed before."""
-    print_line(console, "")
-    _print_lines(console, _score_lines(outcome))
+    _print_lines(console, ["", *_score_lines(outcome)])
     print_table(console, _kinds(outcome))
     print_table(console, _differences(outcome, None if is_verbose else DIFFERENCES))
     if (line := _explanation_line(outcome)) is not None:
-        print_line(console, "")
-        print_line(console, line)
+        _print_lines(console, ["", line])
 
 
 def _markdown(outcome: Outcome) -> Iterator[str]:
@@ -509,7 +531,8 @@ def _json(outcome: Outcome) -> dict[str, Any]:
         "is_reset": outcome.is_reset,
         "stream": {"seed": outcome.seed, "requests": outcome.n_requests, "max_tokens": outcome.max_tokens},
         "total": found.total,
-        "equal": found.equal,
+        "equal": found.equal_reads,
+        "equal_slots": found.equal,
         "agreement": round(outcome.percent, 4),
         "min_agreement": outcome.min_percent,
         "prompt_tokens": found.n_tokens,

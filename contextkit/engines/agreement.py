@@ -62,8 +62,10 @@ class Agreement:
 
     total: int = 0
     """Calls."""
+    equal_reads: int = 0
+    """Calls with as many tokens read as predicted, or refused as predicted."""
     equal: int = 0
-    """Calls with as many tokens read as predicted, in the slot that was predicted, or refused as predicted."""
+    """Those of them that were served by the slot that was predicted; of engines without slots, all."""
     n_tokens: int = 0
     """Tokens of all prompts."""
     n_read: int = 0
@@ -71,14 +73,14 @@ class Agreement:
     n_refused: int = 0
     """Calls the engine refused."""
     kinds: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Kind of prompt → calls that are equal, calls."""
+    """Kind of prompt → calls that read as predicted, calls."""
     differences: list[Difference] = field(default_factory=list)
-    """Calls that are not equal, in their order."""
+    """Calls that are not equal, slots included, in their order."""
 
     @property
     def share(self) -> float:
-        """The part of calls that are equal; 1 where there was none."""
-        return self.equal / self.total if self.total else 1.0
+        """The part of calls that read as predicted; 1 where there was none."""
+        return self.equal_reads / self.total if self.total else 1.0
 
     @property
     def largest_difference(self) -> int:
@@ -88,20 +90,20 @@ class Agreement:
     def add(self, exchange: Exchange, predicted: Reply) -> None:
         """Count one call and what the reference cache predicted of it."""
         prompt, reply = exchange.prompt, exchange.reply
-        is_equal = (
-            (reply.refusal is None) == (predicted.refusal is None)
-            and reply.read_tokens == predicted.read_tokens
-            and (None in (reply.slot, predicted.slot) or reply.slot == predicted.slot)
-        )
+        is_read_equal = (reply.refusal is None) == (
+            predicted.refusal is None
+        ) and reply.read_tokens == predicted.read_tokens
+        is_equal = is_read_equal and (None in (reply.slot, predicted.slot) or reply.slot == predicted.slot)
         if not is_equal:
             self.differences.append(Difference(self.total, prompt.kind, len(prompt.tokens), reply, predicted))
         self.total += 1
+        self.equal_reads += is_read_equal
         self.equal += is_equal
         self.n_tokens += len(prompt.tokens)
         self.n_read += reply.read_tokens
         self.n_refused += reply.refusal is not None
         equal, total = self.kinds.get(prompt.kind, (0, 0))
-        self.kinds[prompt.kind] = equal + is_equal, total + 1
+        self.kinds[prompt.kind] = equal + is_read_equal, total + 1
 
 
 class Engine(Protocol):

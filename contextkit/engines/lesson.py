@@ -84,6 +84,7 @@ def _sent(server: LlamaCpp, text: str) -> tuple[Exchange, float]:
     seconds = perf_counter() - start
     if reply.refusal is not None:
         raise UsageError(
-            f"the lesson has {len(prompt.tokens):,} tokens, more than a slot holds: start the server with a larger --ctx-size"
+            f"the lesson has {len(prompt.tokens):,} tokens, more than a slot holds: start the server with a larger --ctx-size "
+            "(it is divided by --parallel, unless the slots share one memory)"
         )
     return Exchange(prompt, reply), seconds

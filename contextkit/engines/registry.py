@@ -83,6 +83,10 @@ def _llamacpp(
     checkpoints: int = 32,
 ) -> PrefixCache[TokenIds]:
     """llama.cpp's server: slots, and a host cache of whole states."""
+    if (memory == "window") != (window > 0):
+        raise UsageError(
+            f"memory {memory} with a window of {window} tokens: a window takes memory window, and that a window"
+        )
     shape = slot_shape(
         slots,
         unified,

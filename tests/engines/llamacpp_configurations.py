@@ -145,7 +145,7 @@ def main(arguments: Sequence[str]) -> int:
             if options.names and one.name not in options.names:
                 continue
             calls, slot_tokens, found = run(one, models[one.memory], options.requests, options.seed)
-            worst = min(worst, found.share)
+            worst = min(worst, found.equal / found.total)
             read = f"{found.n_read:,} of {found.n_tokens:,} tokens read, {found.n_refused} refused"
             print(f"{one.name}: {found.equal} of {found.total} equal; {read}", flush=True)
             for difference in found.differences[:5]:
