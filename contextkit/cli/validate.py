@@ -65,13 +65,13 @@ def command(
 
     With --engine, seeded prompts are sent to your own server, one at a time, and each is compared with contextkit's
     reference cache of that engine, set as the server says it is. The options of the cache from --block-size on say what
-    the server does not. The server should be used by nobody else, and empty. Exits with 1 below --min-agreement.
+    the server does not. Nobody else should use it meanwhile. Exits with 1 below --min-agreement.
 
     \b
     contextkit validate ~/.claude/projects
     contextkit validate ~/.codex/sessions --json
     contextkit validate --engine vllm --base-url http://127.0.0.1:8000
-    contextkit validate --engine llamacpp --host-tokens 0 --requests 1000
+    contextkit validate --engine llamacpp --requests 1000
     """
     if as_json and as_markdown:
         raise click.UsageError("--json and --markdown both write to standard output: leave one out")
