@@ -16,7 +16,7 @@ MEANINGS = {
     "policy": "What is forgotten first.",
     "window": "Sliding window of the model in tokens, 0 for none.",
     "retention": "Tokens between the tails that a window keeps, 0 for none.",
-    "slots": "Requests it serves at a time; where nobody says 4 that share one memory.",
+    "slots": "Requests it serves at a time; where nobody says, 4 that share one memory.",
     "slot_tokens": "Tokens a slot holds.",
     "unified": "Whether slots share one memory.",
     "idle_slots": "Its --cache-idle-slots.",

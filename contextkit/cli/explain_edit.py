@@ -15,8 +15,10 @@ import click
 from click.core import ParameterSource
 
 from contextkit.canonical import canonical
+from contextkit.cli.engine_options import engine_options, options_of_all
 from contextkit.cli.pictures import COLOURS, INK, LEFT, MUTED, WIDTH, label
 from contextkit.cli.terminal import check_file
+from contextkit.engines.running import ADDRESSES
 from contextkit.errors import UsageError
 from contextkit.private_files import replacing
 from contextkit.terminal import echo, echo_json, sanitize_html
@@ -135,10 +137,11 @@ _At = click.IntRange(min=0)
     type=click.Choice(["llamacpp"]),
     help="Show an append, an edit and a moved tool on a running server instead, with times to the first token.",
 )
-@click.option("--base-url", metavar="URL", help="Where it listens.  [default: http://127.0.0.1:8080]")
+@click.option("--base-url", metavar="URL", help=f"Where it listens.  [default: {ADDRESSES['llamacpp']}]")
 @click.option(
     "--api-key", envvar="CONTEXTKIT_ENGINE_KEY", show_envvar=True, metavar="KEY", help="The key it wants, if any."
 )
+@engine_options(["llamacpp"])
 @click.option(
     "--svg", "picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture as SVG, too."
 )
@@ -156,7 +159,7 @@ def command(
     picture: Path | None,
     *,
     as_json: bool,
-    **edits: Any,
+    **options: Any,
 ) -> None:
     """Why an edit of TEXT costs what it costs: a small transformer does it with its cache and from scratch, and rows
     are compared.
@@ -170,15 +173,17 @@ def command(
     contextkit explain-edit --engine llamacpp --base-url http://127.0.0.1:8080
     """
     check_file("--svg", None if picture is None else str(picture))
+    of_server = {name: options.pop(name) for name in OF_SERVER}
+    edits = options
     if engine is not None:
         _refuse(
             "says nothing to --engine, which sends a conversation of its own: leave it out", "text", *edits, *OF_MODEL
         )
         from contextkit.cli.explain_engine import teach
 
-        teach(base_url or "http://127.0.0.1:8080", api_key, as_json=as_json, picture=picture)
+        teach(base_url or ADDRESSES["llamacpp"], api_key, of_server, as_json=as_json, picture=picture)
         return
-    _refuse("is a server's: name its engine with --engine llamacpp", "base_url", "api_key")
+    _refuse("is a server's: name its engine with --engine llamacpp", "base_url", "api_key", *OF_SERVER)
     from contextkit.transformer.explain_edit import explain_edit
     from contextkit.transformer.model import Bytes, Model
     from contextkit.transformer.weights import Shape, seeded
@@ -197,6 +202,8 @@ def command(
         echo("\n".join(lines(explanation, edited)))
 
 
+OF_SERVER = tuple(options_of_all(["llamacpp"]))
+"""Options that are about the running server."""
 OF_MODEL = ("positions", "layers", "kv_heads")
 """Options that are about the small transformer."""
 

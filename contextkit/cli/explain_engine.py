@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path, PurePath
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contextkit.canonical import canonical
 from contextkit.cli.pictures import COLOURS, INK, LEFT, MUTED, WIDTH, label
@@ -25,11 +25,18 @@ ROW, TOP = 46, 70
 READ, COMPUTED = COLOURS[0], COLOURS[3]
 
 
-def teach(base_url: str, api_key: str | None, *, as_json: bool, picture: Path | None) -> None:
-    """Run the lesson on the llama.cpp server at an address, and show what it read and how long it took."""
+def teach(
+    base_url: str, api_key: str | None, options: Mapping[str, Any], *, as_json: bool, picture: Path | None
+) -> None:
+    """Run the lesson on the llama.cpp server at an address, and show what it read and how long it took.
+
+    `options` are those of its reference cache that were typed, the others None.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    engine("llamacpp", **given)  # what is typed wrong is said before the server is asked
     server = LlamaCpp(base_url, api_key=api_key)
     configuration = server.configuration()
-    cache = engine("llamacpp", **{**configuration.likely, **configuration.options}).cache
+    cache = engine("llamacpp", **{**configuration.likely, **configuration.options, **given}).cache
     steps = list(lesson(server, cache, token_hex(4)))
     if picture:
         with replacing(picture) as file:
@@ -43,8 +50,8 @@ def teach(base_url: str, api_key: str | None, *, as_json: bool, picture: Path | 
     print_steps(steps)
     if any(step.n_read != step.n_predicted for step in steps):
         echo_error(
-            "the server read other than predicted: others use it, or it has other options than its defaults; "
-            f"`contextkit validate --engine llamacpp --base-url {base_url}` finds out which"
+            "the server read other than predicted: its model has a sliding window or a recurrent state, it was started with "
+            f"other options, or others use it; `contextkit validate --engine llamacpp --base-url {base_url}` finds out which"
         )
 
 

@@ -50,7 +50,7 @@ ENGINES_WITH = {
     "disk_capacity": ("tiered",),
 }
 """Option → the engines that have it."""
-OWN = ("policy", "capacity_tokens", "slots", "disk_tokens")
+OWN = ("policy", "capacity_tokens", "slots")
 """Options of engines that stand here in other words, or for block traces too."""
 OF_LEDGERS = tuple(name for name in options_of_all(ENGINES) if name not in OWN)
 """Options of engines that a ledger of token ids is replayed with, as `serve` had them."""
@@ -272,6 +272,9 @@ def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
     from contextkit.engines.trace_engines import HOST_RATIO, POLICIES
 
     _refuse(OF_TRACES, "says nothing to a ledger of token ids, which is replayed on one engine as it is: leave it out")
+    for names, option in ((("host_capacity", "capacities"), "host_tokens"), (("disk_capacity",), "disk_tokens")):
+        if option in options.of_engines:
+            _refuse(names, f"and --{option.replace('_', '-')} say the same in blocks and in tokens: leave one out")
     if None in options.capacities:
         raise UsageError("--capacity unbounded: an engine over token ids has an end, so give a number of blocks")
     outcomes = []

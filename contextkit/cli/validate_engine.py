@@ -17,7 +17,7 @@ from contextkit.engines.agreement import Agreement, Difference, Exchange, exchan
 from contextkit.engines.explanations import Trial, best_of, trials
 from contextkit.engines.prompt_stream import PromptStream
 from contextkit.engines.registry import engine, sizes_of
-from contextkit.engines.running import RUNNING, TIMEOUT_SECONDS, Configuration, RunningEngine
+from contextkit.engines.running import ADDRESSES, RUNNING, TIMEOUT_SECONDS, Configuration, RunningEngine
 from contextkit.errors import ProviderError
 from contextkit.ledger.figures import UNKNOWN
 from contextkit.report.markdown import escaped, table_lines
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 PROGRAMS = {"vllm": "vLLM", "sglang": "SGLang", "llamacpp": "llama.cpp"}
 """Engine → its own name."""
-ADDRESSES = {"vllm": "http://127.0.0.1:8000", "sglang": "http://127.0.0.1:30000", "llamacpp": "http://127.0.0.1:8080"}
-"""Engine → where it listens unless it is told otherwise."""
 RESETTING = {"vllm": "VLLM_SERVER_DEV_MODE=1 in its environment lets it", "sglang": "it does so only while it is idle"}
 """Engine → what lets its cache be emptied by a request."""
 COUNTING = {"sglang": "--enable-metrics", "llamacpp": "--metrics"}
@@ -52,6 +50,13 @@ DIFFERENCES = 10
 
 # Options of the command
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _number(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Refuse NaN, which is in every range."""
+    if value != value:
+        raise click.BadParameter("it is no number")
+    return value
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,6 +87,7 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default=99.0,
             show_default=True,
             type=click.FloatRange(0, 100),
+            callback=_number,
             metavar="PERCENT",
             help="Exit with 1 below it.",
         ),
@@ -90,7 +96,8 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "timeout_seconds",
             default=float(TIMEOUT_SECONDS),
             show_default=True,
-            type=click.FloatRange(0, min_open=True),
+            type=click.FloatRange(0, 86_400, min_open=True),
+            callback=_number,
             metavar="SECONDS",
             help="How long one answer may take.",
         ),

@@ -37,7 +37,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Span:
-    """What a slot has in its cells: every position from `first` to `last`."""
+    """What a slot has in its cells: every position from `first` to `last`, but for gaps while keys are turned."""
 
     first: int = 0
     last: int = -1
@@ -61,6 +61,8 @@ class WindowCells:
         """Empty cells; `n_slot_tokens` is the end of a slot, of which more would be wasted."""
         n_cells = n_window * (n_slots if is_shared else 1) + n_ubatch
         n_cells = -(-min(n_cells, n_slot_tokens or n_cells) // _STEP) * _STEP
+        self.is_whole = n_slot_tokens is not None and n_cells >= n_slot_tokens
+        """Whether there are as many as other layers have, so that keys can be turned to other positions in both."""
         self._n_window, self._n_ubatch, self._n_cells = n_window, n_ubatch, n_cells
         rows = [_Row([_FREE] * n_cells, [0] * n_cells) for _ in range(1 if is_shared else n_slots)]
         self._rows = rows * n_slots if is_shared else rows
@@ -81,9 +83,28 @@ class WindowCells:
     def cut(self, slot: int, n_tokens: int) -> None:
         """Forget all of a slot but its first tokens."""
         span = self._spans[slot]
-        gone = [span.cells.pop(position) for position in range(max(n_tokens, span.first), span.last + 1)]
-        self._free(slot, gone)
+        positions = range(max(n_tokens, span.first), span.last + 1)
+        self._free(slot, [span.cells.pop(at) for at in positions if at in span.cells])
         span.last = min(span.last, n_tokens - 1)
+
+    def remove(self, slot: int, start: int, end: int) -> None:
+        """Forget some of a slot's positions, which leaves a gap."""
+        span = self._spans[slot]
+        self._free(slot, [span.cells.pop(at) for at in range(start, end) if at in span.cells])
+        self._measure(span)
+
+    def move(self, slot: int, start: int, end: int, by: int) -> None:
+        """Turn the keys of some of a slot's positions to others."""
+        row, span = self._rows[slot], self._spans[slot]
+        moved = {at + by: span.cells.pop(at) for at in range(start, end) if at in span.cells}
+        for at, cell in moved.items():
+            row.positions[cell] = at
+        span.cells.update(moved)
+        row.head = 0
+        self._measure(span)
+
+    def _measure(self, span: _Span) -> None:
+        span.first, span.last = min(span.cells, default=0), max(span.cells, default=-1)
 
     def has_room(self, slot: int, n_tokens: int) -> bool:
         """Return whether a slot could hold so many tokens instead of what it has."""

@@ -8,23 +8,24 @@ is more than the threshold; else the one not used for longest, among equals the 
 than half of a slot would be kept, its state is saved to the host cache first and a better one looked for there. Then
 every other idle slot is saved too, and emptied where all share one memory (`--cache-idle-slots`, on by default, as four
 slots with one memory are). In such a memory idle slots are emptied, the first one first, where a request does not fit
-beside them. A change of adapter empties a slot. Read in the source: a request that names its slot (`id_slot`, counted
-round where there are fewer) gets that one or waits, and below the threshold that one counts as keeping nothing.
+beside them. A request that names its slot (`id_slot`) gets that one, which below the threshold counts as keeping
+nothing, as does one whose number is counted round since there are fewer; read in the source: it waits where that is
+busy. A request under another adapter than the slot's last one empties it; one that names none goes on with what is there.
 Upstream computes the shares in 32-bit floats, here they are exact; a share equal to a threshold is above it in neither.
 
-*Contents.* The common prefix counts token by token, without blocks; the last token of a prompt is computed in any case;
-a chunk of at least `n_reuse` tokens is kept behind a deletion, its keys turned to their new positions, the cursor in
-the prompt never skipping; where the memory cannot be rolled back (recurrent state, sliding window) the newest
-checkpoint not behind the difference is taken, or everything is computed again. Checkpoints are made near the end of a
-prompt and, read in the source, at the starts of user messages. What a sliding window still has is counted in cells
-(`llamacpp_cells`). Assumed: what was computed behind turned keys is as approximate as they are; a hybrid of window and
-state is as either.
+*Contents.*The common prefix counts token by token, without blocks; the last token of a prompt is computed in any case;
+a chunk of at least `n_reuse` tokens is kept behind a deletion, its keys turned to their new positions (a recurrent
+state as it is), the cursor in the prompt never skipping; where the memory cannot be rolled back (recurrent state,
+sliding window) the newest checkpoint not behind the difference is taken, or everything is computed again. Checkpoints
+are made near the end of a prompt and, read in the source, at the starts of user messages. What a sliding window still
+has is counted in cells (`llamacpp_cells`). Assumed: what was computed behind turned keys is as approximate as they are;
+a hybrid of window and state is as either.
 
 *End of a slot* (`SlotEnd`). A prompt as long as the slot, or longer, is refused, but leaves its traces: it takes a slot,
 which goes through the host cache, and releases it as the most recently used. Before each generated token is computed
 the slot must have room for two more, else generation stops there or, with `--context-shift`, half of what stands behind
 the first `n_keep` tokens is dropped and the rest turned to its new positions; the last sampled token is never computed.
-Models whose memory cannot be cut do not shift.
+Nothing is turned, there or behind a deletion, where a sliding window has fewer cells than the slot has tokens.
 
 *Host cache* (`--cache-ram`). Whole states of slots, with their checkpoints. Saving one drops those that begin it, then
 the oldest until it fits; one that begins a saved one, or is larger than all the room, is not saved. Only then is a
@@ -35,8 +36,9 @@ it moves it out; where the memory all slots share has no room for it, it stays a
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -53,7 +55,7 @@ class Model:
     """How a model's memory can be cut, and how the server treats it."""
 
     memory: Memory = "full"
-    """Only `full` can be cut anywhere, or turned to other positions."""
+    """Only `full` can be cut anywhere."""
     n_window: int = 0
     """Tokens of the sliding window, for `window`."""
     n_batch: int = 2048
@@ -126,17 +128,17 @@ class SlotReuse:
 
 
 def keep(content: Content, tokens: bytes, n_reuse: int, model: Model, first: int = 0) -> SlotReuse:
-    """Find the part of `content` that serves this prompt; `n_reuse` 0 turns no chunks, `first` is the first position
-    the memory still has.
+    """Find the part of `content` that serves this prompt; `n_reuse` 0 turns no chunks, `first` is the first position of
+    which the memory has something.
 
     >>> from contextkit.engines.token_ids import pack
     >>> keep(Content(pack(range(40))), pack([*range(10), *range(20, 40)]), 8, Model())
     SlotReuse(n_tokens=29, n_exact=10, moved=((20, 10, 20),), checkpoints=(), restored=None)
     """
     n_prompt, n_prefix = len(tokens) // N_BYTES, content.common(tokens)
-    moved = _moved(content, tokens, n_prefix, n_reuse) if n_reuse > 0 and model.memory == "full" else ()
+    moved = _moved(content, tokens, n_prefix, n_reuse) if n_reuse > 0 else ()
     n_past = n_prefix + sum(length for _, _, length in moved)
-    n_past, restored = _roll_back(content, n_past, n_prompt, model, first)
+    n_past, restored = _roll_back(content, n_past, n_prompt, model, _first_behind(moved, first, len(content)))
     checkpoints = tuple(point for point in content.checkpoints if point.last <= n_past)
     n_tokens = min(n_past, restored.n_tokens if restored else n_past, max(0, n_prompt - 1))
     n_exact = min(n_tokens, n_prefix, n_tokens if content.n_exact is None else content.n_exact)
@@ -161,6 +163,17 @@ def _moved(content: Content, tokens: bytes, n_prefix: int, n_reuse: int) -> tupl
     return tuple(moved)
 
 
+def _first_behind(moved: tuple[tuple[int, int, int], ...], first: int, n_tokens: int) -> int:
+    """The first position of which a memory has something once chunks have been turned; `first` of it before."""
+    held = [(first, n_tokens)]
+    for old, new, length in moved:
+        inside = [(max(start, old), min(end, old + length)) for start, end in held]
+        outside = [part for start, end in held for part in ((start, min(end, new)), (max(start, old + length), end))]
+        held = [(start + new - old, end + new - old) for start, end in inside if start < end]
+        held += [(start, end) for start, end in outside if start < end]
+    return min((start for start, _ in held), default=-1)
+
+
 def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model, first: int) -> tuple[int, Checkpoint | None]:
     """Compute how far the memory can be taken back to `n_past`, and from which checkpoint."""
     window = model.n_window if model.memory == "window" else 0
@@ -176,11 +189,7 @@ def _roll_back(content: Content, n_past: int, n_prompt: int, model: Model, first
     return (min(n_past, max(found.first + 1, found.last)) if found else 0), found
 
 
-def _is_far(position: int, points: list[Checkpoint], model: Model) -> bool:
-    return not points or position > points[-1].n_tokens + model.min_step
-
-
-def _next_stop(at: int, n_prompt: int, starts: frozenset[int], points: list[Checkpoint], model: Model) -> int:
+def _next_stop(at: int, n_prompt: int, starts: Sequence[int], points: list[Checkpoint], model: Model) -> int:
     """Return where the batch that begins at `at` ends: full, at a user message, or a little before the end of the
     prompt.
     """
@@ -188,18 +197,22 @@ def _next_stop(at: int, n_prompt: int, starts: frozenset[int], points: list[Chec
     if not model.max_checkpoints:
         return min(ends)
     ends |= {n_prompt - min(model.n_batch, rest) for rest in (4 + model.n_ubatch, 4)}
-    ends |= {start for start in starts if start == max(starts) or _is_far(start, points, model)}
+    far = points[-1].n_tokens + model.min_step if points else at
+    ends |= {*starts[-1:], *starts[bisect_right(starts, max(at, far)) :][:1]}
     return min(end for end in ends if at < end <= n_prompt)
 
 
 def _is_worth_it(
-    start: int, end: int, n_prompt: int, starts: frozenset[int], points: list[Checkpoint], model: Model
+    start: int, end: int, n_prompt: int, starts: Sequence[int], points: list[Checkpoint], model: Model
 ) -> bool:
     """Return whether a checkpoint is made before the batch from `start` to `end`."""
     is_near_end = n_prompt < end + model.n_ubatch
-    if end < n_prompt and start not in starts and not is_near_end:
+    at = bisect_left(starts, start)
+    is_user_start = starts[at : at + 1] == (start,)
+    if end < n_prompt and not is_user_start and not is_near_end:
         return False
-    return is_near_end or start == max(starts, default=-1) or _is_far(start, points, model)
+    is_far = not points or start > points[-1].n_tokens + model.min_step
+    return is_near_end or starts[-1:] == (start,) or is_far
 
 
 def _add(points: list[Checkpoint], new: Checkpoint, model: Model) -> None:
@@ -240,39 +253,25 @@ class SlotEnd:
         return self.n_tokens is None or len(tokens) < self.n_tokens * N_BYTES
 
 
-def grown(content: Content, generated: bytes, end: SlotEnd, model: Model) -> Content:
-    """Return the content of a slot that held a prompt, once these tokens have been sampled.
+def growth(n_prompt: int, n_generated: int, end: SlotEnd) -> Iterator[tuple[int, int, int]]:
+    """What generation does to a slot that holds a prompt: yield how many tokens it adds, then how many it drops behind
+    how many of the first ones; the last sampled token is never computed.
 
-    >>> from array import array
-    >>> from contextkit.engines.token_ids import pack
-    >>> held = grown(Content(pack(range(6))), pack([10, 11, 12, 13]), SlotEnd(8, is_shifting=True, n_keep=2), Model())
-    >>> array("i", held.tokens).tolist(), held.n_exact
-    ([0, 1, 4, 5, 10, 11, 12], 2)
+    >>> list(growth(6, 4, SlotEnd(8, is_shifting=True, n_keep=2)))
+    [(1, 2, 2), (2, 0, 0)]
     """
-    rest = generated[:-N_BYTES]
-    if end.n_tokens is None:
-        return replace(content, tokens=content.tokens + rest)
-    n_prompt, last = len(content), (end.n_tokens - 1) * N_BYTES
-    while len(content.tokens) + len(rest) > last:
-        n_fitting = max(0, last - len(content.tokens))
-        content = replace(content, tokens=content.tokens + rest[:n_fitting])
-        if not end.is_shifting or model.memory != "full":
-            return content
-        before = len(content)
-        content, rest = _shifted(content, n_prompt, end), rest[n_fitting:]
-        if len(content) == before:
-            return content
-    return replace(content, tokens=content.tokens + rest)
-
-
-def _shifted(content: Content, n_prompt: int, end: SlotEnd) -> Content:
-    n_keep = (n_prompt if end.n_keep < 0 else end.n_keep) + end.has_bos
-    n_keep = max(0, min((end.n_tokens or 0) - _ROOM, n_keep))
-    n_left = len(content) - n_keep
-    n_gone = max(0, min(end.n_discard or n_left // 2, n_left - 1))
-    tokens = content.tokens[: n_keep * N_BYTES] + content.tokens[(n_keep + n_gone) * N_BYTES :]
-    n_exact = n_keep if content.n_exact is None else min(n_keep, content.n_exact)
-    return replace(content, tokens=tokens, n_exact=n_exact)
+    n_held, n_more = n_prompt, n_generated - 1
+    while n_more > 0:
+        room = n_more if end.n_tokens is None else max(0, end.n_tokens - 1 - n_held)
+        n_added = min(room, n_more)
+        n_keep = n_gone = 0
+        if n_added < n_more and end.is_shifting and end.n_tokens is not None:
+            n_keep = (n_prompt if end.n_keep < 0 else end.n_keep) + end.has_bos
+            n_keep = max(0, min(end.n_tokens - _ROOM, n_keep))
+            n_left = n_held + n_added - n_keep
+            n_gone = max(0, min(end.n_discard or n_left // 2, n_left - 1))
+        yield n_added, n_keep, n_gone
+        n_held, n_more = n_held + n_added - n_gone, n_more - n_added if n_gone else 0
 
 
 _MIN_KEPT = 0.25
@@ -476,6 +475,8 @@ class Slot:
     """Whether a request is under way in it."""
     used: int = -1
     """When it was last released, counted in releases; -1 for never."""
+    adapter: str | None = None
+    """The LoRA adapter its last request ran under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,12 +509,12 @@ class SlotServer:
         """Empty slots; raises `UsageError` where there is none."""
         if shape.n_slots < 1:
             raise UsageError(f"a server with {shape.n_slots} slots serves nobody: pass 1 or more")
-        self.shape = shape
+        model = replace(shape.model, n_ubatch=min(shape.model.n_ubatch, shape.model.n_batch))
+        self.shape = shape = replace(shape, model=model)
         self.slots = [Slot() for _ in range(shape.n_slots)]
         self.host = HostCache(shape.host)
         self.n_released = 0
         self.n_started = 0
-        model = shape.model
         self._cells = (
             WindowCells(
                 shape.n_slots,
@@ -525,6 +526,7 @@ class SlotServer:
             if model.memory == "window"
             else None
         )
+        self._can_shift = self._cells is None or self._cells.is_whole
 
     def plan(self, prompt: SlotRequest) -> Plan | None:
         """Return the slot this prompt would get and what it would keep.
@@ -536,14 +538,18 @@ class SlotServer:
             return None
         number, is_saving = chosen
         content = self._best(number, prompt) if is_saving else self.slots[number].content
-        if not prompt.is_caching or content.adapter != prompt.adapter:
+        if not prompt.is_caching or prompt.adapter not in (None, self.slots[number].adapter):
             return Plan(number, is_saving, content, SlotReuse(0, 0))
         first = len(content) - 1 if self.shape.model.memory == "recurrent" else 0
         if self._cells:
             is_own = content is self.slots[number].content
             first = self._cells.first(number) if is_own else min(content.window, default=0)
         n_reuse = self.shape.n_cache_reuse if prompt.n_reuse is None else prompt.n_reuse
-        return Plan(number, is_saving, content, keep(content, prompt.tokens, n_reuse, self.shape.model, first))
+        n_reuse = n_reuse if self._can_shift else 0
+        kept = keep(content, prompt.tokens, n_reuse, self.shape.model, first)
+        if content.adapter != prompt.adapter:
+            kept = replace(kept, n_exact=0)
+        return Plan(number, is_saving, content, kept)
 
     def start(self, prompt: SlotRequest, plan: Plan | None = None) -> Plan | None:
         """Give the prompt a slot and compute it there, as planned for it just now.
@@ -567,11 +573,14 @@ class SlotServer:
         """Compute a prompt behind what was kept of a slot, batch by batch, with checkpoints before some."""
         cells, model, n_prompt = self._cells, self.shape.model, len(prompt.tokens) // N_BYTES
         self.n_started += 1
-        if cells and kept.restored:
-            cells.restore(number, kept.restored.window)
         if cells:
+            for old, new, length in kept.moved:
+                cells.remove(number, new, old)
+                cells.move(number, old, old + length, new - old)
+            if kept.restored:
+                cells.restore(number, kept.restored.window)
             cells.cut(number, kept.n_tokens)
-        points, starts, at = list(kept.checkpoints), frozenset(prompt.user_starts), kept.n_tokens
+        points, starts, at = list(kept.checkpoints), tuple(sorted(prompt.user_starts)), kept.n_tokens
         while at < n_prompt and model.memory != "full":
             start, at = at, _next_stop(at, n_prompt, starts, points, model)
             if start and model.max_checkpoints and _is_worth_it(start, at, n_prompt, starts, points, model):
@@ -582,22 +591,32 @@ class SlotServer:
                 cells.add(number, at - start)
         self._purge(number, n_prompt)
         n_exact = kept.n_exact if kept.n_exact < kept.n_tokens else None
-        self.slots[number].content = Content(prompt.tokens, n_exact, tuple(points), prompt.adapter)
+        slot = self.slots[number]
+        slot.content, slot.adapter = Content(prompt.tokens, n_exact, tuple(points), prompt.adapter), prompt.adapter
 
     def finish(self, number: int, generated: bytes, end: SlotEnd | None = None) -> None:
         """Release a slot with what was generated in it; `end` is the request's own, None for the server's."""
         slot, end = self.slots[number], end or self.shape.end
-        n_prompt = len(slot.content)
-        n_most = n_prompt + len(generated) // N_BYTES - 1  # the last sampled token is never computed
-        if end.n_tokens is not None:
-            n_most = min(n_most, end.n_tokens - 1)
-        if self._cells:
-            for n_tokens in range(n_prompt + 1, n_most + 1):
-                self._purge(number, n_tokens)
-                self._cells.add(number, 1)
-        elif n_most > n_prompt:
-            self._purge(number, n_most)
-        slot.content = grown(slot.content, generated, end, self.shape.model)
+        if not self._can_shift:
+            end = replace(end, is_shifting=False)
+        content, rest, cells = slot.content, generated, self._cells
+        for n_added, n_keep, n_gone in growth(len(content), len(generated) // N_BYTES, end):
+            n_held = len(content) + n_added
+            if cells:
+                for n_tokens in range(len(content) + 1, n_held + 1):
+                    self._purge(number, n_tokens)
+                    cells.add(number, 1)
+            self._purge(number, n_held)
+            tokens, rest = content.tokens + rest[: n_added * N_BYTES], rest[n_added * N_BYTES :]
+            content = replace(content, tokens=tokens)
+            if n_gone:
+                if cells:
+                    cells.remove(number, n_keep, n_keep + n_gone)
+                    cells.move(number, n_keep + n_gone, n_held, -n_gone)
+                tokens = tokens[: n_keep * N_BYTES] + tokens[(n_keep + n_gone) * N_BYTES :]
+                n_exact = n_keep if content.n_exact is None else min(n_keep, content.n_exact)
+                content = replace(content, tokens=tokens, n_exact=n_exact)
+        slot.content = content
         self._release(slot)
 
     def _refuse(self, prompt: SlotRequest) -> None:
@@ -682,10 +701,11 @@ class SlotServer:
 
     def _choose(self, prompt: SlotRequest) -> tuple[int, bool] | None:
         """Index of the slot, and whether its state is to be saved."""
-        named = None if prompt.id_slot is None or prompt.id_slot < 0 else prompt.id_slot % len(self.slots)
+        wanted = -1 if prompt.id_slot is None else prompt.id_slot
+        named = wanted % len(self.slots) if wanted >= 0 else None
         idle = [number for number, slot in enumerate(self.slots) if not slot.is_busy and named in (None, number)]
         least, alike = self.shape.similarity, dict[int, int]()
-        for number in idle if least else ():
+        for number in idle if least and wanted < len(self.slots) else ():  # a number counted round is like no slot
             n = self.slots[number].content.common(prompt.tokens)
             if n * N_BYTES / max(1, len(prompt.tokens)) > least:
                 alike[number] = n

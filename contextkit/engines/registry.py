@@ -202,6 +202,8 @@ def _check(name: str, option: Option, value: Any) -> None:
         raise UsageError(f"{said}: {name} takes True or False")
     if option.kind is int and (not isinstance(value, int) or value < least):
         raise UsageError(f"{said}: {name} takes a whole number of {least} or more")
+    if option.kind is int and value > _MOST.get(option.name, value):
+        raise UsageError(f"{said}: {name} takes {_MOST[option.name]:,} at most")
     if option.kind is float and not (isinstance(value, (int, float)) and 0 <= value <= 1):
         raise UsageError(f"{said}: {name} takes a share from 0 to 1")
 
@@ -226,5 +228,7 @@ def _maker(name: str) -> Callable[..., PrefixCache[TokenIds]]:
 
 _MAY_BE_NONE = frozenset({"host_tokens", "disk_tokens", "checkpoints"})
 """Options that 0 switches off, although they are on where nobody says; those that are 0 then may be 0 too."""
+_MOST = {"slots": 4096, "window": 1 << 20, "batch": 1 << 20, "ubatch": 1 << 20, "checkpoints": 4096}
+"""Options of which much more is a slip."""
 _RELEASE = re.compile(r"\d+\.\d+\.\d+(\.|\Z)")
 _RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23"}

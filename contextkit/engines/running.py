@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, Protocol
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener, getproxies
 
 from contextkit.engines.agreement import Reply
 from contextkit.engines.prompt_stream import StreamedPrompt
@@ -26,6 +27,8 @@ from contextkit.errors import ProviderError, UsageError
 
 TIMEOUT_SECONDS = 300
 """How long one answer may take where nobody says; a large model on a CPU is slow."""
+_TOLD_SECONDS = 30
+"""How long a server may take to say what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,13 @@ class _Refused(ProviderError):
         """The `type` of its error, empty where it has none."""
 
 
+class _NoRedirect(HTTPRedirectHandler):
+    """Follows no redirect: it is an answer like any other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Return no request."""
+
+
 class _Http:
     """JSON over HTTP to one address; what goes wrong is one line that says what to do, and never holds the key."""
 
@@ -85,6 +95,11 @@ class _Http:
         self._base_url = _checked_url(base_url)
         self._headers = {"Content-Type": "application/json"}
         self._key, self._timeout_seconds = api_key, timeout_seconds
+        host = urlsplit(self._base_url).hostname or ""
+        is_here = host == "localhost" or host.startswith("127.") or host == "::1"
+        self._proxy = None if is_here else getproxies().get(urlsplit(self._base_url).scheme)
+        # a redirect would carry the key to another host, a proxy everything that is meant for this machine
+        self._opener = build_opener(_NoRedirect, ProxyHandler({} if is_here else None))
         self._has_answered = False
         if api_key:
             if not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
@@ -112,39 +127,43 @@ class _Http:
         return True
 
     def _text(self, path: str, data: bytes | None = None) -> str:
+        seconds = self._timeout_seconds if data else min(self._timeout_seconds, _TOLD_SECONDS)
         request = Request(self._base_url + path, data, self._headers)  # noqa: S310  # checked above to be HTTP
         try:
             try:
-                with urlopen(request, timeout=self._timeout_seconds) as answer:  # noqa: S310
+                with self._opener.open(request, timeout=seconds) as answer:
                     text = str(answer.read().decode("utf-8", "replace"))
             except HTTPError as error:
                 raise self._refused(path, error.code, error.read().decode("utf-8", "replace")) from error
         except (URLError, HTTPException, OSError, ValueError) as error:
-            raise self._failed(path, getattr(error, "reason", error)) from error
+            raise self._failed(path, getattr(error, "reason", error), seconds) from error
         self._has_answered = True
         return text
 
-    def _failed(self, path: str, reason: object) -> ProviderError:
+    def _failed(self, path: str, reason: object, seconds: float) -> ProviderError:
         """Say what kept an answer from coming."""
         if isinstance(reason, TimeoutError):
             return ProviderError(
-                f"{self._base_url}{path} gave no answer within {self._timeout_seconds:g} s: look at the server's log, or "
-                "wait longer with --timeout"
+                f"{self._base_url}{path} gave no answer within {seconds:g} s: look at the server's log, or wait longer with --timeout"
             )
         what = f"{reason}" or type(reason).__name__
         if self._has_answered:
             return ProviderError(
                 f"{self._base_url} stopped answering ({what}): look at the server's log, start it again"
             )
+        through = " through the proxy that the environment names" if self._proxy else ""
         return ProviderError(
-            f"nothing usable answers at {self._base_url} ({what}): start the server, or correct --base-url"
+            f"nothing usable answers at {self._base_url}{through} ({what}): start the server, or correct --base-url"
         )
 
     def _refused(self, path: str, status: int, text: str) -> _Refused:
         """Say what the server did not like; its text may quote the key, which is left out."""
         kind, message = _error_of(text)
         if self._key:
-            message = message.replace(self._key, "…")
+            message = re.sub(re.escape(self._key), "…", message, flags=re.IGNORECASE)
+        message = message[:200]
+        if 300 <= status < 400:
+            return _Refused(status, kind, f"{path} of {self._base_url} leads elsewhere ({status}): give that address")
         said = f"{path} of {self._base_url} answers {status}" + (f", {message!r}" if message else "")
         if status in (401, 403):
             key = "takes another key: correct --api-key" if self._key else "wants a key: give it with --api-key"
@@ -156,7 +175,7 @@ class _Http:
     def _json(self, path: str, text: str) -> Any:
         try:
             return json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ProviderError(
                 f"{self._base_url}{path} answers no JSON: --base-url is the address of another program"
             ) from error
@@ -177,7 +196,7 @@ def _checked_url(base_url: str) -> str:
 
 
 def _error_of(text: str) -> tuple[str, str]:
-    """The type of an error's body and its message, at most a line of it."""
+    """The type of an error's body and its message, as one line."""
     kind = ""
     try:
         body = json.loads(text)
@@ -189,7 +208,7 @@ def _error_of(text: str) -> tuple[str, str]:
             kind, body = str(error.get("type") or ""), error.get("message") or error.get("detail") or ""
         else:
             body = error
-    return kind, " ".join(str(body or "").split())[:200]
+    return kind, " ".join(str(body or "").split())
 
 
 @contextmanager
@@ -206,7 +225,15 @@ def _reading(program: str, path: str) -> Iterator[None]:
 def _metric(page: str | None, name: str) -> int | None:
     """The sum of one counter of a Prometheus page, None where it is not there."""
     values = re.findall(rf"^{re.escape(name)}(?:\{{[^}}]*\}})? ([\d.e+]+)$", page or "", re.MULTILINE)
-    return round(sum(map(float, values))) if values else None
+    total = sum(map(float, values))
+    return round(total) if values and isfinite(total) else None
+
+
+def _count(value: Any) -> int:
+    """A whole number of an answer; raises `TypeError` for what is none."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"{value!r} is no number of tokens")
+    return value
 
 
 class VLLM:
@@ -265,7 +292,8 @@ class VLLM:
         with _reading("vLLM", "/v1/completions"):
             answer = self._http.post("/v1/completions", body)
             read = (answer["usage"].get("prompt_tokens_details") or {}).get("cached_tokens")
-            generated = tuple(answer["choices"][0].get("token_ids") or ())
+            read = None if read is None else _count(read)
+            generated = tuple(map(_count, answer["choices"][0].get("token_ids") or ()))
         if read is None:
             raise ProviderError(
                 "this server does not report cached tokens: start vLLM with --enable-prompt-tokens-details"
@@ -324,7 +352,8 @@ class SGLang:
             body["extra_key"] = prompt.salt
         with _reading("SGLang", "/generate"):
             answer = self._http.post("/generate", body)
-            read, generated = answer["meta_info"].get("cached_tokens"), tuple(answer["output_ids"])
+            read, generated = answer["meta_info"].get("cached_tokens"), tuple(map(_count, answer["output_ids"]))
+            read = None if read is None else _count(read)
         if read is None:
             raise ProviderError(
                 "this server does not report cached tokens: it is a release before 0.4, take a newer one"
@@ -355,8 +384,9 @@ class LlamaCpp:
         told = _told(self._http, "/props", "total_slots", "llama.cpp's server")
         names = tuple(str(name) for name in (told.get("model_alias"), told.get("model_path")) if name)
         with _reading("llama.cpp's server", "/props"):
-            context = told["default_generation_settings"].get("n_ctx")
-        options = {"slots": told["total_slots"]} | ({"slot_tokens": context} if context else {})
+            context, slots = told["default_generation_settings"].get("n_ctx"), _count(told["total_slots"])
+            context = None if context is None else _count(context)
+        options = {"slots": slots} | ({"slot_tokens": context} if context else {})
         return Configuration(
             "llamacpp",
             told.get("build_info"),
@@ -364,7 +394,7 @@ class LlamaCpp:
             context,
             options,
             _untold("llamacpp", options),
-            likely={"unified": told["total_slots"] == 4},  # as they are where nobody says --parallel
+            likely={"unified": slots == 4},  # as they are where nobody says --parallel
         )
 
     def reset(self) -> bool:
@@ -388,7 +418,8 @@ class LlamaCpp:
                     raise
                 return Reply(0, refusal=str(error))
             read = answer.get("timings", {}).get("cache_n")
-            generated = tuple(answer.get("tokens") or ())
+            read = None if read is None else _count(read)
+            generated = tuple(map(_count, answer.get("tokens") or ()))
         if read is None:
             raise ProviderError("this server does not report cached tokens (timings.cache_n): take a newer release")
         return Reply(read, generated, answer.get("id_slot"))
@@ -409,6 +440,8 @@ RUNNING: Mapping[str, Callable[..., RunningEngine]] = MappingProxyType(
     {"vllm": VLLM, "sglang": SGLang, "llamacpp": LlamaCpp}
 )
 """Name of an engine → what asks a server of it."""
+ADDRESSES = {"vllm": "http://127.0.0.1:8000", "sglang": "http://127.0.0.1:30000", "llamacpp": "http://127.0.0.1:8080"}
+"""Engine → where it listens unless it is told otherwise."""
 
 
 def _told(http: _Http, path: str, name: str, program: str) -> dict[str, Any]:
@@ -416,7 +449,7 @@ def _told(http: _Http, path: str, name: str, program: str) -> dict[str, Any]:
     try:
         told = http.get(path)
     except _Refused as error:
-        if error.status in (401, 403, 502, 503, 504):
+        if error.status < 400 or error.status in (401, 403, 502, 503, 504):
             raise
         raise ProviderError(
             f"{program} has {path}, this server has not ({error.status}): give another --base-url or --engine"
@@ -431,7 +464,7 @@ def _served(model: str | None, names: tuple[str, ...]) -> str:
     if not names:
         raise ProviderError("this server serves no model: start it with one")
     if model is not None and model not in names:
-        raise ProviderError(f"this server has no model {model!r}: it serves {', '.join(names)}")
+        raise ProviderError(f"this server has no model {model!r}: it serves {', '.join(dict.fromkeys(names))}")
     return model or names[0]
 
 

@@ -294,6 +294,42 @@ def test_a_server_that_says_nothing_runs_out_of_time(run: Run) -> None:
     assert f"{url}/server_info gave no answer within 0.2 s" in ended.err and "--timeout" in ended.err
 
 
+def test_a_redirect_is_not_followed_as_it_would_carry_the_key(run: Run) -> None:
+    seen: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.send_response(302)
+            self.send_header("Location", "http://127.0.0.2:9/version")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        ended = run("validate", "--engine", "vllm", "--base-url", url, "--api-key", "sk-1234")
+        server.shutdown()
+    assert ended.code == 2 and "leads elsewhere (302): give that address" in ended.err and seen == ["/version"]
+
+
+def test_no_proxy_is_used_for_this_machine(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with answering(vllm) as url:
+        ended = run("validate", "--engine", "vllm", "--base-url", url, "--requests", 2)
+    assert ended.out.startswith("vLLM 0.32.0") and not ended.err
+
+
+def test_a_server_that_quotes_the_key_in_a_long_text(run: Run) -> None:
+    refusal = 401, json.dumps({"error": {"message": "a" * 195 + " SK-1234567890"}})
+    with answering(but("/version", refusal)) as url:
+        ended = run("validate", "--engine", "vllm", "--base-url", url, "--api-key", "sk-1234567890")
+    assert ended.code == 2 and "SK-" not in ended.err
+
+
 def test_a_server_that_quotes_the_key(run: Run) -> None:
     refusal = 401, '{"error":{"message":"Incorrect API key provided: sk-1234"}}'
     with answering(lambda path: refusal) as url:
@@ -355,6 +391,10 @@ WRONG = [
     ("--engine vllm --base-url localhost:8000", "'localhost:8000' is no address of a server: give one such as http"),
     ("--engine vllm --base-url http://u:sk-1@host", "--base-url takes scheme, host, port and path alone"),
     ("--engine vllm --base-url http://127.0.0.1:99999", "is no address of a server"),
+    ("--engine vllm --min-agreement nan", "it is no number"),
+    ("--engine vllm --timeout inf", "is not in the range"),
+    ("--engine llamacpp --memory window", "a window takes memory window, and that a window"),
+    ("--engine llamacpp --memory window --window 1000000000", "1,048,576 at most"),
     ("--engine vllm --api-key sk-1\n", "the key holds characters that no header takes"),
     ("--engine vllm --requests 0", "'--requests'"),
     ("--engine vllm --min-agreement 200", "'--min-agreement'"),

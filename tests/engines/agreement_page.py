@@ -43,7 +43,8 @@ Rules that are only read in an engine's source, and those that are assumed, are 
 * **vLLM**: preemption, block size 16 (its CPU build has multiples of 32), hybrid models, KV connectors; these are compared with vLLM's own
   cache manager, state by state ([conformance](caches.md#conformance)).
 * **SGLang**: policies other than LRU and LFU, HiCache, chunked prefill; its tree is compared with the real one, operation by operation.
-* **llama.cpp**: `id_slot`, `cache_prompt: false`, speculative decoding, hybrid models, GPUs.
+* **llama.cpp**: speculative decoding, hybrid models, `--swa-full` (not modelled), GPUs. Requests with `id_slot`, `cache_prompt: false` or
+  `n_keep` and `n_cache_reuse` of their own, and overlapping requests, were compared once, 150 to 400 of each, all equal.
 * **LMCache**: it starts on no CPU (0.5.6: "No supported cpu connector found"); its policies are compared with its own classes.
 """
 

@@ -92,6 +92,13 @@ CONFIGURATIONS = (
     Configuration("recurrent, 3 checkpoints", "recurrent", {"n_parallel": 2, "n_ctx": 4096, "n_ctx_checkpoints": 3}),
     Configuration("recurrent, refusals", "recurrent", {"n_ctx": 256}, {"max_output": 60}),
     Configuration("recurrent, host of 1 MiB", "recurrent", ONE_MIB),
+    Configuration("recurrent, cache reuse 8", "recurrent", {"n_parallel": 4, "n_ctx": 8192, "n_cache_reuse": 8}),
+    Configuration("recurrent, context shift", "recurrent", {**REFUSING, "ctx_shift": True}, {"max_output": 60}),
+    Configuration("recurrent, batches of 32", "recurrent", {"n_parallel": 2, "n_ctx": 4096, "n_batch": 32}),
+    Configuration("window, batches of 32", "window", {"n_parallel": 2, "n_ctx": 4096, "n_batch": 32}),
+    Configuration("window, cache reuse 8", "window", {**REFUSING, "n_cache_reuse": 8}),
+    Configuration("window, context shift", "window", {**REFUSING, "ctx_shift": True}, {"max_output": 60}),
+    Configuration("window, reuse and shift", "window", {"n_ctx": 256, "n_cache_reuse": 8, "ctx_shift": True}),
 )
 
 

@@ -22,9 +22,10 @@ class State:
     exact: list[bool] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     window: list[int] = field(default_factory=list)
+    position: int = -1
 
     def copy(self) -> State:
-        return State(list(self.tokens), list(self.exact), list(self.points), list(self.window))
+        return State(list(self.tokens), list(self.exact), list(self.points), list(self.window), self.position)
 
 
 @dataclass
@@ -65,10 +66,12 @@ class NaiveServer:
         self.slots = [NaiveSlot() for _ in range(self.n_slots)]
         self.host: list[State] = []
         self.tasks = self.clock = 0
-        n_cells = self.n_window * (self.n_slots if self.is_unified else 1) + self.n_ubatch
+        n_cells = self.n_window * (self.n_slots if self.is_unified else 1) + min(self.n_batch, self.n_ubatch)
         n_cells = n_cells if self.n_ctx is None else min(n_cells, self.n_ctx)
         while n_cells % 256:
             n_cells += 1
+        self.n_ubatch = min(self.n_batch, self.n_ubatch)
+        self.can_turn = self.memory != "window" or (self.n_ctx is not None and n_cells >= self.n_ctx)
         self.heads = [0] * self.n_slots
         self.cells: list[list[tuple[int, int] | None]] = [[None] * n_cells for _ in range(self.n_slots)]
 
@@ -96,6 +99,16 @@ class NaiveServer:
             if cell is not None and cell[0] == number and is_gone(cell[1]):
                 cells[index] = None
                 self.heads[self.row(number)] = min(self.heads[self.row(number)], index)
+
+    def turn(self, number: int, start: int, end: int, by: int) -> None:
+        """Forget what stands between, and move the positions from `start` to `end`."""
+        if self.memory == "window":
+            self.drop(number, lambda position: start + by <= position < start)
+            cells = self.cells[self.row(number)]
+            for index, cell in enumerate(cells):
+                if cell is not None and cell[0] == number and start <= cell[1] < end:
+                    cells[index] = (number, cell[1] + by)
+            self.heads[self.row(number)] = 0
 
     def place(self, number: int, positions: list[int]) -> None:
         row = self.row(number)
@@ -149,7 +162,7 @@ class NaiveServer:
                 self.empty(other)
 
     def choose(self, tokens: list[int], id_slot: int = -1) -> tuple[int, bool] | None:
-        best, best_similar = (None if id_slot < 0 else id_slot), 0.0
+        best, best_similar = (None if id_slot < 0 else id_slot % self.n_slots), 0.0
         if best is not None and self.slots[best].is_busy:
             return None
         for number, slot in enumerate(self.slots):
@@ -228,9 +241,10 @@ class NaiveServer:
     def first_position(self, number: int) -> int:
         if self.memory == "window":
             return min(self.positions(number))
-        return len(self.slots[number].state.tokens) - 1 if self.memory == "recurrent" else 0
+        return self.slots[number].state.position if self.memory == "recurrent" else 0
 
-    def shift(self, state: State, tokens: list[int], n_past: int) -> int:
+    def shift(self, number: int, tokens: list[int], n_past: int) -> int:
+        state = self.slots[number].state
         old = new = n_past
         while old < len(state.tokens) and new < len(tokens):
             n = 0
@@ -239,6 +253,9 @@ class NaiveServer:
             if n >= self.n_cache_reuse:
                 for i in range(n):
                     state.tokens[new + i], state.exact[new + i] = state.tokens[old + i], False
+                self.turn(number, old, old + n, new - old)
+                if old <= state.position < old + n:
+                    state.position += new - old
                 n_past, old, new = n_past + n, old + n, new + n
             else:
                 old += 1
@@ -283,8 +300,8 @@ class NaiveServer:
         state, n_past = slot.state, 0
         if is_caching:
             n_past = common(state.tokens, tokens)
-            if self.memory == "full" and self.n_cache_reuse > 0:
-                n_past = self.shift(state, tokens, n_past)
+            if self.can_turn and self.n_cache_reuse > 0:
+                n_past = self.shift(number, tokens, n_past)
             n_past = self.roll_back(number, n_past, len(tokens))
         else:
             state.points = []
@@ -324,6 +341,7 @@ class NaiveServer:
                 self.checkpoint(state, Point(start, first, start - 1, self.tasks, self.saved_window(number)))
             self.make_room(number, n)
             self.grow(number, start, n)
+        state.position = len(state.tokens) - 1
 
     def checkpoint(self, state: State, new: Point) -> None:
         kept: list[Point] = []
@@ -347,11 +365,12 @@ class NaiveServer:
         state, n_prompt = slot.state, len(slot.state.tokens)
         for token in generated[:-1]:
             if self.n_ctx is not None and len(state.tokens) + 1 >= self.n_ctx:
-                if not self.is_shifting or self.memory != "full":
+                if not self.is_shifting or not self.can_turn:
                     break
                 n_keep = min(self.n_ctx - 4, n_prompt if self.n_keep < 0 else self.n_keep)
                 n_left = len(state.tokens) - n_keep
                 n_gone = max(0, min(self.n_discard or n_left // 2, n_left - 1))
+                self.turn(number, n_keep + n_gone, len(state.tokens), -n_gone)
                 for row in (state.tokens, state.exact):
                     del row[n_keep : n_keep + n_gone]
                 state.exact[n_keep:] = [False] * (len(state.exact) - n_keep)
@@ -361,6 +380,7 @@ class NaiveServer:
             state.exact.append(all(state.exact))
             self.make_room(number, len(state.tokens))
             self.grow(number, len(state.tokens) - 1, len(state.tokens))
+        state.position = len(state.tokens) - 1
         self.release(slot)
 
     def release(self, slot: NaiveSlot) -> None:

@@ -119,7 +119,7 @@ def test_the_server_is_the_one_written_token_by_token(request: pytest.FixtureReq
         ours, naive = servers(*config)
         busy: list[tuple[int, list[int]]] = []
         for prompt, is_caching, positions, is_kept_waiting, generated, wanted in stream:
-            named = min(wanted, len(ours.slots) - 1)
+            named = wanted
             starts = sorted({position for position in positions if position < len(prompt)})
             plan = ours.start(
                 SlotRequest(pack(prompt), is_caching=is_caching, user_starts=tuple(starts), id_slot=named)
@@ -192,11 +192,11 @@ def test_a_host_state_comes_back_and_is_moved_out() -> None:
     assert len(server.host.states) == 1
 
 
-def test_an_adapter_empties_the_slot() -> None:
+def test_another_adapter_empties_the_slot_and_a_request_that_names_none_goes_on_with_it() -> None:
     server = SlotServer(slot_shape(1))
-    for adapter, cached in ((None, 0), ("x", 0), ("x", 9), (None, 0)):
+    for adapter, cached, exact in ((None, 0, 0), ("x", 0, 0), ("x", 9, 9), (None, 9, 0), ("y", 0, 0)):
         plan = server.start(SlotRequest(pack(range(10)), adapter))
-        assert plan and plan.kept.n_tokens == cached
+        assert plan and (plan.kept.n_tokens, plan.kept.n_exact) == (cached, exact)
         server.finish(plan.slot, b"")
 
 
