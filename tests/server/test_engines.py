@@ -122,6 +122,10 @@ def test_usage_of_a_stream_and_what_each_engine_calls_it() -> None:
         }
         assert last.timings == {"cache_n": last.usage.prompt_tokens - 1, "prompt_n": 1}
         assert cached(asked(client, "hello", extra_body={"cache_prompt": False})) == 0
+    with serving("llamacpp", cache_reuse=8) as (_, client):
+        asked(client, "the first sentence, which goes. " + "What stays is long enough to be turned. " * 20)
+        turned = asked(client, "What stays is long enough to be turned. " * 20)
+        assert cached(turned) == turned.timings["cache_n"] > turned.usage.prompt_tokens / 3
     with serving("vllm") as (_, client):
         first, skipping, second = (
             asked(client, "a"),

@@ -207,12 +207,12 @@ CHOICES: Mapping[str, Mapping[str, tuple[RequestCheck, ...]]] = {
 `cli/serving/`)."""
 
 
-def engine_usage(usage: Mapping[str, Json]) -> dict[str, Json]:
+def engine_usage(usage: Mapping[str, Json], n_cached: int) -> dict[str, Json]:
     """The usage of either endpoint as engines report it: the details of the input hold cached tokens only, since an
-    engine bills no writes.
+    engine bills no writes, and what llama.cpp turned to other positions counts as cached.
     """
     reported = dict(usage)
     for name in ("prompt_tokens_details", "input_tokens_details"):
         if name in reported:
-            reported[name] = {"cached_tokens": reported[name]["cached_tokens"]}
+            reported[name] = {"cached_tokens": n_cached}
     return reported

@@ -94,7 +94,7 @@ class EngineRequests:
 
     def render_usage(self, usage: Json, n_cached: int, n_prompt: int) -> dict[str, Json]:
         """OpenAI's usage as fields of the engine's response."""
-        fields: dict[str, Json] = {"usage": engine_usage(usage)}
+        fields: dict[str, Json] = {"usage": engine_usage(usage, n_cached)}
         if self.has_timings:
             fields["timings"] = {"cache_n": n_cached, "prompt_n": n_prompt - n_cached}
         return fields
