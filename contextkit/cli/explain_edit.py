@@ -181,7 +181,13 @@ def command(
         )
         from contextkit.cli.explain_engine import teach
 
-        teach(base_url or ADDRESSES["llamacpp"], api_key, of_server, as_json=as_json, picture=picture)
+        teach(
+            ADDRESSES["llamacpp"] if base_url is None else base_url,
+            api_key,
+            of_server,
+            as_json=as_json,
+            picture=picture,
+        )
         return
     _refuse("is a server's: name its engine with --engine llamacpp", "base_url", "api_key", *OF_SERVER)
     from contextkit.transformer.explain_edit import explain_edit

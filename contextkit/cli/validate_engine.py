@@ -210,7 +210,7 @@ def validate_engine(
     """
     given = {option: options[option] for option in options_of_all(RUNNING) if options[option] is not None}
     engine(name, **given)  # what is typed wrong is said before the server is asked
-    base_url = base_url or ADDRESSES[name]
+    base_url = ADDRESSES[name] if base_url is None else base_url
     server = RUNNING[name](base_url, served_model, api_key, timeout_seconds)
     console = None if as_json or as_markdown else rich_console(soft_wrap=False)
     with watching() as watch:
