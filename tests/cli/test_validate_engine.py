@@ -79,7 +79,8 @@ def test_an_option_said_wrongly_is_found(run: Run, model: Path) -> None:
 @needs_llamacpp
 def test_several_options_are_found_together(run: Run, model: Path) -> None:
     with LlamaServer(model, n_ctx=4096, n_parallel=2, cache_idle_slots=False, n_cache_reuse=16) as server:
-        ended = run("validate", "--engine", "llamacpp", "--base-url", server.url, "--seed", 1, "--json")
+        asked = ("validate", "--engine", "llamacpp", "--base-url", server.url, "--seed", 1, "--requests", 120)
+        ended = run(*asked, "--json")
     said = json.loads(ended.out)
     assert said["explanation"]["changes"].keys() == {"idle_slots", "cache_reuse"}
     assert said["explanation"]["equal"] == said["total"] > said["equal"]
