@@ -294,6 +294,8 @@ class HostShape:
 
     def size(self, content: Content) -> int:
         """Bytes of a saved state with its checkpoints."""
+        if not (content.window or content.checkpoints):
+            return len(content) * self.token_bytes + self.state_bytes
         n_windowed = len(content.window) + sum(len(point.window) for point in content.checkpoints)
         n_states = 1 + len(content.checkpoints)
         return len(content) * self.token_bytes + n_windowed * self.window_token_bytes + n_states * self.state_bytes
@@ -342,7 +344,9 @@ class HostCache:
 
     def best(self, content: Content, tokens: bytes) -> Content | None:
         """The state that serves this prompt better than `content` does, once `content` has been saved."""
-        similar, gone = content.common(tokens), self._making_room(content) or ()
+        similar, max_bytes = content.common(tokens), self._shape.max_bytes
+        is_full = max_bytes is not None and self._n_bytes + self._shape.size(content) > max_bytes
+        gone = (self._making_room(content) if is_full else None) or ()  # one that begins `content` is no better
         best, kept = None, similar / len(content) if content else -1.0
         for _, state, common in sorted(self._above(similar, tokens), key=lambda row: row[0]):
             of_state = common / len(state)
@@ -506,9 +510,11 @@ class SlotServer:
     """
 
     def __init__(self, shape: SlotShape) -> None:
-        """Empty slots; raises `UsageError` where there is none."""
+        """Empty slots; raises `UsageError` where there is none, or a window of nothing."""
         if shape.n_slots < 1:
             raise UsageError(f"a server with {shape.n_slots} slots serves nobody: pass 1 or more")
+        if shape.model.memory == "window" and shape.model.n_window < 1:
+            raise UsageError("a sliding window of no tokens holds nothing: pass n_window of 1 or more")
         model = replace(shape.model, n_ubatch=min(shape.model.n_ubatch, shape.model.n_batch))
         self.shape = shape = replace(shape, model=model)
         self.slots = [Slot() for _ in range(shape.n_slots)]
@@ -607,15 +613,15 @@ class SlotServer:
                     self._purge(number, n_tokens)
                     cells.add(number, 1)
             self._purge(number, n_held)
-            tokens, rest = content.tokens + rest[: n_added * N_BYTES], rest[n_added * N_BYTES :]
-            content = replace(content, tokens=tokens)
+            tokens, n_exact = content.tokens + rest[: n_added * N_BYTES], content.n_exact
+            rest = rest[n_added * N_BYTES :]
             if n_gone:
                 if cells:
                     cells.remove(number, n_keep, n_keep + n_gone)
                     cells.move(number, n_keep + n_gone, n_held, -n_gone)
                 tokens = tokens[: n_keep * N_BYTES] + tokens[(n_keep + n_gone) * N_BYTES :]
-                n_exact = n_keep if content.n_exact is None else min(n_keep, content.n_exact)
-                content = replace(content, tokens=tokens, n_exact=n_exact)
+                n_exact = n_keep if n_exact is None else min(n_keep, n_exact)
+            content = Content(tokens, n_exact, content.checkpoints, content.adapter)
         slot.content = content
         self._release(slot)
 
