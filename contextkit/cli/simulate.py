@@ -272,7 +272,8 @@ def _on_engines(ledger: Ledger, options: Options, watch: Watch) -> Comparison:
     from contextkit.engines.trace_engines import HOST_RATIO, POLICIES
 
     _refuse(OF_TRACES, "says nothing to a ledger of token ids, which is replayed on one engine as it is: leave it out")
-    for names, option in ((("host_capacity", "capacities"), "host_tokens"), (("disk_capacity",), "disk_tokens")):
+    host = ("host_capacity", "capacities") if "llamacpp" in options.caches else ("host_capacity",)
+    for names, option in ((host, "host_tokens"), (("disk_capacity",), "disk_tokens")):
         if option in options.of_engines:
             _refuse(names, f"and --{option.replace('_', '-')} say the same in blocks and in tokens: leave one out")
     if None in options.capacities:

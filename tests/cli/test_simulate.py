@@ -479,6 +479,11 @@ SERVED_MISTAKES = {
     ),
     "a disk of another engine": (["--disk-capacity", "4"], "--disk-capacity says nothing to vllm: leave it out"),
     "another engine's policy": (["--policy", "lfu"], "vllm has no policy 'lfu': use one of lru"),
+    "a host said twice": (
+        ["--cache", "llamacpp", "--capacity", "4", "--host-tokens", "0"],
+        "--capacity and --host-tokens say the same in blocks and in tokens",
+    ),
+    "a window without its memory": (["--cache", "llamacpp", "--window", "64"], "a window takes memory window"),
     "no end": (["--capacity", "unbounded"], "give a number of blocks"),
     "many instances": (["--instances", "2"], "--instances says nothing to a ledger of token ids"),
     "a hosted cache": (["--cache", "openai"], "no call of this trace has the outline"),
