@@ -591,7 +591,8 @@ class SlotServer:
             start, at = at, _next_stop(at, n_prompt, starts, points, model)
             if start and model.max_checkpoints and _is_worth_it(start, at, n_prompt, starts, points, model):
                 first, window = (cells.first(number), cells.saved(number)) if cells else (start - 1, ())
-                _add(points, Checkpoint(start, first, start - 1, self.n_started, window), model)
+                if first >= 0:  # a window may have been cut down to nothing
+                    _add(points, Checkpoint(start, first, start - 1, self.n_started, window), model)
             self._purge(number, at)
             if cells:
                 cells.add(number, at - start)
@@ -612,7 +613,8 @@ class SlotServer:
                 for n_tokens in range(len(content) + 1, n_held + 1):
                     self._purge(number, n_tokens)
                     cells.add(number, 1)
-            self._purge(number, n_held)
+            elif n_added:
+                self._purge(number, n_held)
             tokens, n_exact = content.tokens + rest[: n_added * N_BYTES], content.n_exact
             rest = rest[n_added * N_BYTES :]
             if n_gone:

@@ -240,7 +240,7 @@ class NaiveServer:
 
     def first_position(self, number: int) -> int:
         if self.memory == "window":
-            return min(self.positions(number))
+            return min(self.positions(number), default=-1)
         return self.slots[number].state.position if self.memory == "recurrent" else 0
 
     def shift(self, number: int, tokens: list[int], n_past: int) -> int:
@@ -332,7 +332,7 @@ class NaiveServer:
                     break
             n = len(state.tokens)
             is_near_end = len(tokens) < n + self.n_ubatch
-            is_wanted = has_points and start > 0
+            is_wanted = has_points and start > 0 and (self.memory != "window" or bool(self.positions(number)))
             if n < len(tokens) and start not in user_starts and not is_near_end:
                 is_wanted = False
             is_far = not state.points or start > state.points[-1].n_tokens + self.min_step
