@@ -25,7 +25,7 @@ from contextkit.engines.token_ids import pack
 from contextkit.errors import UsageError
 from tests.engines.naive_slots import NaiveServer
 
-STREAMS = {False: 30, True: 500}
+STREAMS = {False: 30, True: 10_000}
 """Whether `--full` was given → random streams of requests."""
 
 CHUNKS = ([1, 2, 3, 4], [5, 6, 7, 8, 9], [1, 2, 256, 512], [0x01000000, 0x02000000], [7], list(range(20, 34)))
