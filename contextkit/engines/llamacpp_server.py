@@ -24,7 +24,8 @@ a hybrid of window and state is as either.
 *End of a slot* (`SlotEnd`). A prompt as long as the slot, or longer, is refused, but leaves its traces: it takes a slot,
 which goes through the host cache, and releases it as the most recently used. Before each generated token is computed
 the slot must have room for two more, else generation stops there or, with `--context-shift`, half of what stands behind
-the first `n_keep` tokens is dropped and the rest turned to its new positions; the last sampled token is never computed.
+the first `n_keep` tokens is dropped and the rest turned to its new positions, which ends the slot's checkpoints; the
+last sampled token is never computed.
 Nothing is turned, there or behind a deletion, where a sliding window has fewer cells than the slot has tokens.
 
 *Host cache* (`--cache-ram`). Whole states of slots, with their checkpoints. Saving one drops those that begin it, then
@@ -615,15 +616,15 @@ class SlotServer:
                     cells.add(number, 1)
             elif n_added:
                 self._purge(number, n_held)
-            tokens, n_exact = content.tokens + rest[: n_added * N_BYTES], content.n_exact
-            rest = rest[n_added * N_BYTES :]
+            tokens, rest = content.tokens + rest[: n_added * N_BYTES], rest[n_added * N_BYTES :]
+            n_exact, checkpoints = content.n_exact, content.checkpoints
             if n_gone:
                 if cells:
                     cells.remove(number, n_keep, n_keep + n_gone)
                     cells.move(number, n_keep + n_gone, n_held, -n_gone)
                 tokens = tokens[: n_keep * N_BYTES] + tokens[(n_keep + n_gone) * N_BYTES :]
-                n_exact = n_keep if n_exact is None else min(n_keep, n_exact)
-            content = Content(tokens, n_exact, content.checkpoints, content.adapter)
+                n_exact, checkpoints = n_keep if n_exact is None else min(n_keep, n_exact), ()
+            content = Content(tokens, n_exact, checkpoints, content.adapter)
         slot.content = content
         self._release(slot)
 

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from contextkit.engines.agreement import Agreement, Exchange, agreement, exchanges
@@ -100,6 +101,26 @@ CONFIGURATIONS = (
     Configuration("window, context shift", "window", {**REFUSING, "ctx_shift": True}, {"max_output": 60}),
     Configuration("window, reuse and shift", "window", {"n_ctx": 256, "n_cache_reuse": 8, "ctx_shift": True}),
 )
+
+
+def drawn(random: Random) -> Configuration:
+    """A server of options drawn at random."""
+
+    def some(share: float, **options: Sequence[Any]) -> dict[str, Any]:
+        return {name: random.choice(values) for name, values in options.items() if random.random() < share}
+
+    slots = random.choice((None, 1, 2, 3, 4, 6))
+    n_ctx = random.choice((256, 512, 768, 1000, 1024, 2048, 4096))
+    server = {
+        **({} if slots is None else {"n_parallel": slots, **some(0.3, kv_unified=(True,))}),
+        "n_ctx": n_ctx * random.choice((1, slots or 1)),
+        "cache_ram_mib": random.choice((8192, 8192, 0, 1, -1)),
+        **some(0.4, cache_idle_slots=(False,), n_cache_reuse=(1, 4, 8, 32), ctx_shift=(True,)),
+        **some(0.4, n_batch=(32, 64, 128, 600), n_ubatch=(16, 32, 64, 256)),
+        **some(0.3, slot_prompt_similarity=(0.0, 0.25, 0.5, 0.9), n_ctx_checkpoints=(0, 1, 2, 5)),
+    }
+    memory: Memory = random.choice(("full", "window", "window", "recurrent"))
+    return Configuration("drawn", memory, server, {"max_output": random.choice((5, 20, 80))})
 
 
 def shape_of(memory: Memory, server: dict[str, Any], slot_tokens: int | None) -> SlotShape:

@@ -371,6 +371,7 @@ class NaiveServer:
                 n_left = len(state.tokens) - n_keep
                 n_gone = max(0, min(self.n_discard or n_left // 2, n_left - 1))
                 self.turn(number, n_keep + n_gone, len(state.tokens), -n_gone)
+                state.points = []
                 for row in (state.tokens, state.exact):
                     del row[n_keep : n_keep + n_gone]
                 state.exact[n_keep:] = [False] * (len(state.exact) - n_keep)

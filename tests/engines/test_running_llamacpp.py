@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from tests.engines.llamacpp_configurations import CONFIGURATIONS, HOSTS, Configuration, run
+from tests.engines.llamacpp_configurations import CONFIGURATIONS, HOSTS, Configuration, drawn, run
 from tests.engines.tiny_gguf import write_gguf
 from tests.scale import cases, n_examples
 
@@ -35,3 +36,10 @@ def test_reads_what_the_reference_predicts(models: dict[str, Path], configuratio
     _, _, found = run(configuration, models[configuration.memory], n_examples(100, 1000))
     assert found.differences == [] and found.n_read > 0
     assert bool(found.n_refused) == configuration.is_refusing
+
+
+@pytest.mark.parametrize("seed", range(n_examples(4, 200)))
+def test_reads_what_the_reference_predicts_whatever_the_options(models: dict[str, Path], seed: int) -> None:
+    configuration = drawn(Random(seed))
+    _, _, found = run(configuration, models[configuration.memory], 80, seed)
+    assert found.differences == [], configuration
