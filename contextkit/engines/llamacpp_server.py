@@ -11,7 +11,7 @@ slots with one memory are). In such a memory idle slots are emptied, the first o
 beside them. A request that names its slot (`id_slot`) gets that one, which below the threshold counts as keeping
 nothing, as does one whose number is counted round since there are fewer; read in the source: it waits where that is
 busy. A request under another adapter than the slot's last one empties it; one that names none goes on with what is there.
-Upstream computes the shares in 32-bit floats, here they are exact; a share equal to a threshold is above it in neither.
+Shares of slots are computed in 32-bit floats, as upstream does; those of saved states are exact here.
 
 *Contents.*The common prefix counts token by token, without blocks; the last token of a prompt is computed in any case;
 a chunk of at least `n_reuse` tokens is kept behind a deletion, its keys turned to their new positions (a recurrent
@@ -41,6 +41,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from struct import pack as pack_bytes
+from struct import unpack
 from typing import Any, Literal
 
 from contextkit.engines.llamacpp_cells import WindowCells
@@ -415,6 +417,11 @@ _HALF = 0.5
 """A slot that would keep less than this part of itself is saved first."""
 
 
+def _f32(value: float) -> float:
+    """Round as the server does, in 32-bit floats: half of a slot may come out as less than a half."""
+    return float(unpack("f", pack_bytes("f", value))[0])
+
+
 @dataclass(frozen=True, slots=True)
 class SlotShape:
     """One llama.cpp server; the defaults are those of one that is started without options."""
@@ -713,16 +720,18 @@ class SlotServer:
         wanted = -1 if prompt.id_slot is None else prompt.id_slot
         named = wanted % len(self.slots) if wanted >= 0 else None
         idle = [number for number, slot in enumerate(self.slots) if not slot.is_busy and named in (None, number)]
-        least, alike = self.shape.similarity, dict[int, int]()
+        least, n_prompt = _f32(self.shape.similarity), max(1, len(prompt.tokens) // N_BYTES)
+        alike = dict[int, float]()
         for number in idle if least and wanted < len(self.slots) else ():  # a number counted round is like no slot
-            n = self.slots[number].content.common(prompt.tokens)
-            if n * N_BYTES / max(1, len(prompt.tokens)) > least:
-                alike[number] = n
+            share = _f32(self.slots[number].content.common(prompt.tokens) / n_prompt)
+            if share > least:
+                alike[number] = share
         best = max(alike, key=lambda number: alike[number], default=None)  # of equals the first
         if named is not None and idle:
             best = named
         if best is not None:
-            is_saving = self.shape.similarity > 0 and alike.get(best, 0) < _HALF * len(self.slots[best].content)
-            return best, self.host.is_on and is_saving
+            n_held = len(self.slots[best].content)
+            kept = _f32(_f32(alike.get(best, 0.0) * n_prompt) / n_held) if n_held else 1.0
+            return best, self.host.is_on and self.shape.similarity > 0 and kept < _HALF
         oldest = min(idle, key=lambda number: (self.slots[number].used, -number), default=None)
         return None if oldest is None else (oldest, self.host.is_on)

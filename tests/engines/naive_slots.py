@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from ctypes import c_float
 from dataclasses import dataclass, field
 from math import inf
 
@@ -40,6 +41,11 @@ def common(one: list[int], other: list[int]) -> int:
     while n < len(one) and n < len(other) and one[n] == other[n]:
         n += 1
     return n
+
+
+def single(value: float) -> float:
+    """In 32 bits."""
+    return c_float(value).value
 
 
 @dataclass
@@ -168,13 +174,12 @@ class NaiveServer:
         for number, slot in enumerate(self.slots):
             if slot.is_busy or not slot.state.tokens or id_slot not in (-1, number):
                 continue
-            similar = common(slot.state.tokens, tokens) / len(tokens)
-            if similar > best_similar and similar > 0.1:
+            similar = single(common(slot.state.tokens, tokens) / len(tokens))
+            if similar > best_similar and similar > single(0.1):
                 best, best_similar = number, similar
         if best is not None:
             held = self.slots[best].state.tokens
-            n_kept = common(held, tokens) if best_similar else 0
-            return best, bool(held) and n_kept / len(held) < 0.5
+            return best, bool(held) and single(single(best_similar * len(tokens)) / len(held)) < 0.5
         oldest, last = None, -1
         for number, slot in enumerate(self.slots):
             if not slot.is_busy and (oldest is None or slot.used <= last):
