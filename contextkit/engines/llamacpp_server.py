@@ -688,7 +688,7 @@ class SlotServer:
                 self.host.save(self._saved(number))
                 if self.shape.is_unified:
                     self._empty(number)
-        self._trim()
+                self._trim()
 
     def _n_left(self, number: int) -> int | None:
         """Tokens for which a slot has room beside the other slots' in a memory all share; None for no end."""

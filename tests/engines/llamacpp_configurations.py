@@ -25,7 +25,7 @@ from tests.engines.llamacpp_process import LlamaServer, version
 from tests.engines.tiny_gguf import WINDOW_TOKENS, write_gguf
 
 HOSTS = {
-    "full": HostShape(token_bytes=524, state_bytes=64),
+    "full": HostShape(token_bytes=524, state_bytes=68),
     "window": HostShape(token_bytes=268, window_token_bytes=268, state_bytes=64),
     "recurrent": HostShape(token_bytes=0, state_bytes=19_456),
 }

@@ -241,7 +241,7 @@ class NaiveServer:
                     self.save(number)
                     if self.is_unified:
                         self.empty(number)
-            self.trim()
+                    self.trim()
 
     def first_position(self, number: int) -> int:
         if self.memory == "window":
