@@ -57,7 +57,9 @@ def engine_options(engines: Iterable[str], besides: Collection[str] = ()) -> Cal
 
 
 def _declared(option: Option, defaults: Mapping[str, Any]) -> Callable[..., Any]:
-    of_engines = ", ".join(f"{name} {shown(value)}" if value is not None else name for name, value in defaults.items())
+    of_engines = ", ".join(
+        f"{name} {option_text(value)}" if value is not None else name for name, value in defaults.items()
+    )
     flag, kind = flag_of(option.name), click.Choice(option.choices) if option.choices else option.kind
     if option.kind is bool:
         flag += f"/--no-{option.name.replace('_', '-')}"
@@ -69,7 +71,7 @@ def flag_of(option: str) -> str:
     return f"--{option.replace('_', '-')}"
 
 
-def shown(value: Any) -> str:
+def option_text(value: Any) -> str:
     """Return a value of an option as people read it."""
     if isinstance(value, bool):
         return "on" if value else "off"

@@ -14,7 +14,7 @@ import click
 
 from contextkit.cli.report import exit_if_incomplete, print_faults
 from contextkit.cli.terminal import for_programs
-from contextkit.cli.validate_engine import server_option_given, server_options, validate_engine
+from contextkit.cli.validate_engine import first_server_option, server_options, validate_engine
 from contextkit.engines.running import RUNNING
 from contextkit.errors import UnreadableLog
 from contextkit.ledger.figures import UNKNOWN
@@ -77,7 +77,7 @@ def command(
         raise click.UsageError("--json and --markdown both write to standard output: leave one out")
     if engine is not None and paths:
         raise click.UsageError(f"--engine asks a server, {paths[0]} is a recording: leave one out")
-    if engine is None and (option := server_option_given(click.get_current_context())):
+    if engine is None and (option := first_server_option(click.get_current_context())):
         raise click.UsageError(f"{option} is about a running engine: name it with --engine {'|'.join(RUNNING)}")
     if engine is None and not paths:
         raise click.MissingParameter(

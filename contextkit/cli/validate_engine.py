@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from contextkit.canonical import canonical
-from contextkit.cli.engine_options import engine_options, flag_of, options_of_all, shown
+from contextkit.cli.engine_options import engine_options, flag_of, option_text, options_of_all
 from contextkit.cli.terminal import counter
 from contextkit.engines.agreement import Agreement, Difference, Exchange, exchanges, predict
 from contextkit.engines.explanations import Trial, best_of, trials
@@ -108,7 +108,7 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def server_option_given(context: click.Context) -> str | None:
+def first_server_option(context: click.Context) -> str | None:
     """Return the first option about a running engine that was typed, None for none."""
     names = ("base_url", "served_model", "api_key", "n_requests", "seed", "min_agreement", "timeout_seconds")
     typed = (
@@ -309,13 +309,13 @@ def _explain(outcome: Outcome, watch: Watch) -> None:
             show(f"{len(outcome.tried):,} other settings tried")
 
 
-# What is shown
+# What is option_text
 # ---------------------------------------------------------------------------------------------------------------------
 
 
 def _listed(settings: Iterable[tuple[str, Any]], *, has_flags: bool = False) -> str:
     return ", ".join(
-        f"{option.replace('_', ' ')} {shown(value)}" + (f" ({_opposite(option, value)})" if has_flags else "")
+        f"{option.replace('_', ' ')} {option_text(value)}" + (f" ({_opposite(option, value)})" if has_flags else "")
         for option, value in settings
     )
 
@@ -339,9 +339,9 @@ def _server_lines(outcome: Outcome) -> Iterator[str]:
     if given:
         against = [option for option, value in given.items() if told.get(option, value) != value]
         yield f"you say: {_listed(given.items())}" + (", against what it says" if against else "")
-    untold = [(option, value) for option, value in settings.items() if option not in told and option not in given]
-    if untold:
-        yield f"taken as the engine's defaults: {_listed(untold, has_flags=True)}"
+    unreported = [(option, value) for option, value in settings.items() if option not in told and option not in given]
+    if unreported:
+        yield f"taken as the engine's defaults: {_listed(unreported, has_flags=True)}"
     if outcome.is_reset:
         yield "its cache was emptied"
     else:
@@ -400,7 +400,7 @@ def _explanation_line(outcome: Outcome) -> str | None:
     told = outcome.configuration.options
     was = [(option, outcome.settings[option]) for option in best.changes]
     predicts = (
-        f"{_listed(best.changes.items())} instead of {', '.join(shown(value) for _, value in was)} would predict "
+        f"{_listed(best.changes.items())} instead of {', '.join(option_text(value) for _, value in was)} would predict "
         f"{best.equal:,} of {outcome.found.total:,}"
     )
     against = [(option, told[option]) for option, value in best.changes.items() if told.get(option, value) != value]
@@ -531,7 +531,7 @@ def _json(outcome: Outcome) -> dict[str, Any]:
             "model": configuration.model,
             "context_tokens": configuration.context_tokens,
             "options": dict(configuration.options),
-            "untold": list(configuration.untold),
+            "unreported": list(configuration.unreported),
         },
         "given": dict(outcome.given),
         "settings": dict(outcome.settings),

@@ -45,10 +45,10 @@ class Configuration:
     """Tokens of the longest prompt with its reply."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the reference cache (`engines.registry`) it tells."""
-    untold: tuple[str, ...] = ()
+    unreported: tuple[str, ...] = ()
     """Options it does not tell: they are the engine's defaults unless somebody says otherwise."""
     likely: Mapping[str, Any] = field(default_factory=dict)
-    """Of the untold, defaults that depend on what it tells."""
+    """Of the unreported, defaults that depend on what it tells."""
 
 
 class RunningEngine(Protocol):
@@ -236,8 +236,8 @@ def _count(value: Any) -> int:
     return value
 
 
-class VLLM:
-    """A vLLM server: `vllm serve MODEL --enable-prompt-tokens-details`."""
+class _Server:
+    """A server of any engine."""
 
     def __init__(
         self,
@@ -246,12 +246,16 @@ class VLLM:
         api_key: str | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
-        """`model`: the one to ask for where it serves several; None for the first."""
+        """`model`: the one to ask for, which must be served; None for the first that is."""
         self._http, self._model = _Http(base_url, api_key, timeout_seconds), model
+
+
+class VLLM(_Server):
+    """A vLLM server: `vllm serve MODEL --enable-prompt-tokens-details`."""
 
     def configuration(self) -> Configuration:
         """Read `/version`, `/v1/models` and `cache_config_info` of `/metrics`."""
-        version = str(_told(self._http, "/version", "version", "vLLM")["version"])
+        version = str(_identified(self._http, "/version", "version", "vLLM")["version"])
         with _reading("vLLM", "/v1/models"):
             models = {str(row["id"]): row for row in self._http.get("/v1/models")["data"]}
             self._model = _served(self._model, tuple(models))
@@ -271,7 +275,7 @@ class VLLM:
             options["window"] = 0
         if told.get("prefix_cache_retention_interval") == "None" and "block_size" in options:
             options["retention"] = options["block_size"]  # it keeps every block
-        return Configuration("vllm", version, self._model, context, options, _untold("vllm", options))
+        return Configuration("vllm", version, self._model, context, options, _unreported("vllm", options))
 
     def reset(self) -> bool:
         """Empty its prefix cache, which a server started with `VLLM_SERVER_DEV_MODE=1` lets do."""
@@ -309,22 +313,12 @@ class VLLM:
         return _metric(self._http.text("/metrics"), "vllm:prompt_tokens_total")
 
 
-class SGLang:
+class SGLang(_Server):
     """An SGLang server: `python -m sglang.launch_server --model-path MODEL`."""
-
-    def __init__(
-        self,
-        base_url: str,
-        model: str | None = None,
-        api_key: str | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> None:
-        """`model`: checked against the one it serves."""
-        self._http, self._model = _Http(base_url, api_key, timeout_seconds), model
 
     def configuration(self) -> Configuration:
         """Read `/server_info`."""
-        told = _told(self._http, "/server_info", "version", "SGLang")
+        told = _identified(self._http, "/server_info", "version", "SGLang")
         version = str(told["version"])
         names = tuple(str(name) for name in (told.get("served_model_name"), told.get("model_path")) if name)
         if told.get("disable_radix_cache"):
@@ -337,7 +331,7 @@ class SGLang:
         options = _release(version) | {name: value for name, value in options.items() if value is not None}
         context = told.get("context_length") or told.get("max_req_input_len")
         return Configuration(
-            "sglang", version, _served(self._model, names), context, options, _untold("sglang", options)
+            "sglang", version, _served(self._model, names), context, options, _unreported("sglang", options)
         )
 
     def reset(self) -> bool:
@@ -366,22 +360,12 @@ class SGLang:
         return None if page is None or "\nsglang:" not in page else _metric(page, "sglang:prompt_tokens_total") or 0
 
 
-class LlamaCpp:
+class LlamaCpp(_Server):
     """llama.cpp's server: `llama-server -m MODEL.gguf`."""
-
-    def __init__(
-        self,
-        base_url: str,
-        model: str | None = None,
-        api_key: str | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> None:
-        """`model`: checked against the one it serves."""
-        self._http, self._model = _Http(base_url, api_key, timeout_seconds), model
 
     def configuration(self) -> Configuration:
         """Read `/props`."""
-        told = _told(self._http, "/props", "total_slots", "llama.cpp's server")
+        told = _identified(self._http, "/props", "total_slots", "llama.cpp's server")
         names = tuple(str(name) for name in (told.get("model_alias"), told.get("model_path")) if name)
         with _reading("llama.cpp's server", "/props"):
             context, slots = told["default_generation_settings"].get("n_ctx"), _count(told["total_slots"])
@@ -393,7 +377,7 @@ class LlamaCpp:
             _served(self._model, names),
             context,
             options,
-            _untold("llamacpp", options),
+            _unreported("llamacpp", options),
             likely={"unified": slots == 4},  # as they are where nobody says --parallel
         )
 
@@ -444,7 +428,7 @@ ADDRESSES = {"vllm": "http://127.0.0.1:8000", "sglang": "http://127.0.0.1:30000"
 """Engine → where it listens unless it is told otherwise."""
 
 
-def _told(http: _Http, path: str, name: str, program: str) -> dict[str, Any]:
+def _identified(http: _Http, path: str, name: str, program: str) -> dict[str, Any]:
     """A page that tells, by having this field, whether the address is the right program's."""
     try:
         told = http.get(path)
@@ -474,7 +458,7 @@ def _release(version: str) -> dict[str, Any]:
     return {"engine_version": numbers[1]} if numbers else {}
 
 
-def _untold(engine: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+def _unreported(engine: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in sizes_of(engine) if name not in options)
 
 

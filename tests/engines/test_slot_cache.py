@@ -140,3 +140,4 @@ def test_a_look_is_true_and_changes_nothing(shape: SlotShape, stream: list[Any])
     cache, leases = SlotCache(shape), list[Lease]()
     for step in stream:
         stepped(cache, leases, step)
+        assert cache.stats()["running"] == len(leases)
