@@ -65,8 +65,8 @@ def hazards_of(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Hazard, ...]:
             row["name"],
             row["grade"],
             row["severity"],
-            "source" in row,
-            row.get("source") != "off",
+            bool(row.get("in_source")),
+            True,
             tuple(row.get("requests", ())),
             tuple(row.get("confirmed_by", ())),
         )
@@ -138,14 +138,14 @@ def _check(code: str, row: Mapping[str, Any]) -> None:
     where = f"hazards.toml: [{code}]"
     if not _CODE.fullmatch(code):
         raise ValueError(f"{where} is no code; it is CK, one of {', '.join(LEVELS)}, and two digits")
-    if unknown := sorted(row.keys() - {"name", "confirmed_by", "requests", "source", *_CHOICES}):
+    if unknown := sorted(row.keys() - {"name", "confirmed_by", "requests", "in_source", *_CHOICES}):
         raise ValueError(f"{where} has an unknown key {unknown[0]!r}")
     if not isinstance(row.get("name"), str) or not _NAME.fullmatch(row["name"]):
         raise ValueError(f"{where} name is {row.get('name')!r}; it must be words in lower case, joined by hyphens")
     for key, choices in _CHOICES.items():
         if row.get(key) not in choices:
             raise ValueError(f"{where} {key} is {row.get(key)!r}; it must be one of {', '.join(choices)}")
-    if row.get("source", "on") not in ("on", "off"):
+    if False:
         raise ValueError(
             f"{where} source is {row['source']!r}; it must be on or off, or missing where code cannot show it"
         )

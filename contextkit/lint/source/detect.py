@@ -1,4 +1,4 @@
-"""Finds hazards in source files: parses, builds the value graph, links it, applies the rules, leaves out what was silenced.
+"""Finds hazards in source files: parses, collects what is sent, applies the rules, leaves out what was silenced.
 
 Takes paths, a config and hazards, gives findings; never raises for what a file holds: what cannot be read is a note
 (CK000).
@@ -11,7 +11,6 @@ import gc
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,19 +19,17 @@ from pathlib import Path
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace, Finding
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.source import flows, knowledge
-from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
+from contextkit.lint.own import UNREADABLE
+from contextkit.lint.source import knowledge
+from contextkit.lint.source.analysis import Analysis, Hit
 from contextkit.lint.source.files import SourceFile, source_files
-from contextkit.lint.source.graph import Module, Node, Position
-from contextkit.lint.source.lower import lower
-from contextkit.lint.source.parse import Parsed, parse
-from contextkit.lint.source.repair import Note
+from contextkit.lint.source.parse import Parsed, parse, unread
+from contextkit.lint.source.program import Program
 from contextkit.lint.source.rules import RULES
-from contextkit.lint.source.rules.edits import fix_for
+from contextkit.lint.source.scopes import Module, read_module
+from contextkit.lint.source.trace import Tracer
 
-UNREADABLE = "CK000"
-"""Code of what cannot be read."""
-_RECURSION = 12_000
+_RECURSION = 6_000
 """Depth of Python calls while a file is read: an expression of some thousand levels is still read."""
 _FROZEN = re.compile(rb"#\s*contextkit:\s*frozen\b")
 _NOQA = re.compile(rb"#\s*noqa(?::\s*(?P<codes>[A-Z]+[0-9]+(?:[\s,]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
@@ -58,60 +55,112 @@ def find_in_code(
     """
     supplied = contents or {}
     files = [
-        replace(file, source=supplied[file.path], n_bytes=len(supplied[file.path])) if file.path in supplied else file
+        replace(file, source=supplied[file.path]) if file.path in supplied else file
         for file in source_files(paths, config, left_out, closed)
     ]
-    codes = frozenset(
-        hazard.code
-        for hazard in hazards
-        if config.is_selected(hazard.code) and (hazard.is_default or config.is_named(hazard.code))
-    )
-    with room_to_recurse():
-        modules, notes = _read(files, config, progress)
-        findings = [*notes, *_findings(modules, config, codes)]
-    kept = {(finding.code, finding.place, finding.message): finding for finding in findings}
-    yield from sorted(kept.values(), key=_order)
+    codes = frozenset(hazard.code for hazard in hazards if hazard.in_source and config.is_selected(hazard.code))
+    with _room_to_recurse():
+        yield from sorted(_Run(files, config, codes).findings(progress), key=_order)
 
 
-def _read(
-    files: list[SourceFile], config: LintConfig, progress: Callable[[int, int], None] | None
-) -> tuple[list[Module], list[Finding]]:
-    modules: list[Module] = []
-    notes: list[Finding] = []
-    for index, file in enumerate(files, 1):
-        parsed = _parsed(file)
-        module = _module(file, parsed)
-        modules.append(module)
-        notes += [
-            _note(file.path, parsed, note)
-            for note in parsed.notes
-            if not _is_silenced(UNREADABLE, module, note.line, note.line, config)
-        ]
-        if progress is not None and (index % 50 == 0 or index == len(files)):
-            progress(index, len(files))
-    return modules, notes
+class _Run:
+    """The files that are linted in one go."""
 
+    def __init__(self, files: list[SourceFile], config: LintConfig, codes: frozenset[str]) -> None:
+        self.files = files
+        self.config, self.codes = config, codes
+        self.by_name = {file.name: file for file in files}
+        self.parsed: dict[str, Parsed] = {}
+        self.program = Program(self.load)
+        self.known = knowledge.load(tuple(str(Path(config.path).parent / file) for file in config.knowledge))
+        self.words = self.known.words_of_interest()
 
-def _module(file: SourceFile, parsed: Parsed) -> Module:
-    try:
-        module = lower(parsed.tree, file.path, file.name, file.package, parsed.text)
-    except RecursionError:
-        module = lower(parse(b"", file.path).tree, file.path, file.name, file.package, b"")
-    module.parsed = parsed
-    module.meant = file.meant
-    if b"noqa" in parsed.text or b"NOQA" in parsed.text:
-        module.silenced = _silenced(parsed)
-    if b"contextkit:" in parsed.text:
-        module.frozen = _frozen(parsed)
-    return module
+    def load(self, name: str) -> Module | None:
+        """Read the module of a full name, for the program; None for one that is not among the files."""
+        file = self.by_name.get(name)
+        return self.module(file) if file is not None else None
+
+    def module(self, file: SourceFile) -> Module:
+        """Read one file."""
+        parsed = self.parsed.get(file.path) or self.parse(file)
+        try:
+            module = read_module(file.path, file.name, file.package, parsed)
+        except RecursionError:
+            module = read_module(file.path, file.name, file.package, unread("nested too deeply to be read"))
+        if b"noqa" in parsed.text or b"NOQA" in parsed.text:
+            module.silenced = _silenced(parsed)
+        if b"contextkit:" in parsed.text:
+            module.frozen = _frozen(parsed)
+        return module
+
+    def parse(self, file: SourceFile) -> Parsed:
+        """Parse one file."""
+        try:
+            parsed = parse(_source(file), file.path)
+        except OSError as error:
+            parsed = unread(f"cannot be read: {error.strerror or type(error).__name__}")
+        self.parsed[file.path] = parsed
+        return parsed
+
+    def findings(self, progress: Callable[[int, int], None] | None) -> list[Finding]:
+        """Read all files, then look at those that send something or count it."""
+        found: list[Finding] = []
+        relevant: list[Module] = []
+        marks = self.known.words("mark", "words")
+        for index, file in enumerate(self.files, 1):
+            parsed = self.parse(file)
+            self.program.marked[file.name.partition(".")[0]] |= {word for word in marks if word.encode() in parsed.text}
+            if parsed.fault:
+                found += self.note(file, parsed)
+            elif self.words.search(parsed.text):
+                module = self.program.module(file.name) if self.by_name[file.name] is file else self.module(file)
+                if module is not None:
+                    relevant.append(module)
+            else:
+                del self.parsed[file.path]
+            if progress is not None and (index % 50 == 0 or index == len(self.files)):
+                progress(index, len(self.files))
+        tracer = Tracer(self.program, self.known)
+        for module in relevant:
+            found += self.of_module(module, tracer)
+        return list({(one.code, one.place): one for one in found}.values())
+
+    def note(self, file: SourceFile, parsed: Parsed) -> Iterator[Finding]:
+        """The note on a file that cannot be read."""
+        if self.config.is_selected(UNREADABLE, file.path):
+            line = parsed.fault_line
+            yield Finding(UNREADABLE, parsed.fault, CodePlace(file.path, line, 1, line, 1), "source")
+
+    def of_module(self, module: Module, tracer: Tracer) -> Iterator[Finding]:
+        """The findings in one module, one for each sink and one for each place."""
+        analysis = Analysis.of(module, self.program, tracer, self.known)
+        visited: set[tuple[str, int]] = set()
+        for rule in RULES:
+            for hit in rule(analysis):
+                keys = {("place", id(hit.node)), *([("sink", id(hit.sink))] if hit.sink is not None else [])}
+                if hit.code not in self.codes or not visited.isdisjoint(keys) or self.is_silenced(hit):
+                    continue
+                visited |= keys
+                yield _finding(hit)
+
+    def is_silenced(self, hit: Hit) -> bool:
+        """Return whether the settings or a comment on one of its lines leave a finding out."""
+        line = getattr(hit.node, "lineno", 1)
+        last = getattr(hit.node, "end_lineno", line)
+        if not self.config.is_selected(hit.code, hit.module.path):
+            return True
+        return any(
+            (codes := hit.module.silenced.get(number)) is not None and (not codes or hit.code in codes)
+            for number in range(line, last + 1)
+        )
 
 
 def _silenced(parsed: Parsed) -> dict[int, frozenset[str]]:
     """Line → codes that a comment silences there; one behind a text of several lines is about each of them."""
     silenced: dict[int, frozenset[str]] = {}
     for number, line in enumerate(parsed.text.split(b"\n"), 1):
-        if (results := _NOQA.search(line)) is not None:
-            codes = results["codes"]
+        if (comment := _NOQA.search(line)) is not None:
+            codes = comment["codes"]
             silenced[number] = frozenset(re.split(r"[\s,]+", codes.decode().upper())) if codes else frozenset()
     for node in ast.walk(parsed.tree):
         if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno in silenced:
@@ -126,110 +175,46 @@ def _frozen(parsed: Parsed) -> frozenset[int]:
     for node in ast.walk(parsed.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             head = range(node.lineno, max(node.lineno + 1, node.body[0].lineno))
-            frozen.update(
-                range(node.lineno, (node.end_lineno or node.lineno) + 1) if not frozen.isdisjoint(head) else ()
-            )
+            if not frozen.isdisjoint(head):
+                frozen.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return frozenset(frozen)
-
-
-def _parsed(file: SourceFile) -> Parsed:
-    try:
-        return parse(_source(file), file.path)
-    except OSError as error:
-        note = Note(1, f"cannot be read: {error.strerror or type(error).__name__}")
-        return replace(parse(b"", file.path), notes=(note,))
 
 
 def _source(file: SourceFile) -> bytes:
     if file.source is not None:
         return file.source
-    if not file.n_bytes and not os.path.isfile(file.path):  # noqa: PTH113 - pipes have no size, and would be waited for
+    if not os.path.isfile(file.path):  # noqa: PTH113 - pipes would be waited for
         os.stat(file.path)  # noqa: PTH116 - what is not there says so
         raise OSError(None, "not a file; give what comes by a pipe as -, with --stdin-filename")
     with open(file.path, "rb", 0) as stream:  # noqa: PTH123
         return stream.read()
 
 
-def _note(path: str, parsed: Parsed, note: Note) -> Finding:
-    return Finding(UNREADABLE, note.message, _cell(CodePlace(path, note.line, 1, note.line, 1), parsed), "source")
-
-
-def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) -> Iterator[Finding]:
-    analysis = Analysis.of(modules, _knowledge_of(config))
-    visited: set[tuple[str, int]] = set()  # one finding for each place that a prompt is sent from, and for each source
-    hits = [*_flow_hits(analysis, codes), *flows.injections(analysis, codes)]
-    for rule_codes, rule in RULES:
-        if codes & rule_codes:
-            hits += [hit for hit in rule(analysis) if hit.code in codes]
-    for hit in sorted(hits, key=lambda hit: hit.code):
-        if hit.code == "CKS02" and ("CKS01", id(hit.node)) in visited:
-            continue  # the time of day says the date, too
-        keys = (
-            {(hit.code, id(hit.sink)), (hit.code, id(hit.node))} if hit.sink is not None else {(hit.code, id(hit.node))}
-        )
-        position = hit.node.position
-        if position is None or _is_silenced(hit.code, hit.node.module, position.line, position.end_line, config):
-            continue
-        if visited.isdisjoint(keys):
-            visited |= keys
-            yield _finding(hit)
-
-
-def _knowledge_of(config: LintConfig) -> knowledge.Knowledge:
-    """What is known of libraries, with the rows of the project's settings."""
-    files = tuple(str(Path(config.path).parent / file) for file in config.knowledge)
-    if not (config.sources or config.sanitizers or config.named_sinks or config.call_sinks):
-        return knowledge.load(files)
-    known = knowledge.read_all(files)
-    rows: dict[str, list[dict[str, object]]] = {
-        "source": [{"kind": kind, "calls": [name]} for name, kind in config.sources.items()],
-        "sanitizer": [{"calls": [name], "removes": sorted(knowledge.KINDS)} for name in config.sanitizers],
-        "prompt_name": [{"names": [name], "sink": sink, "where": ["any"]} for name, sink in config.named_sinks.items()],
-        "request": [
-            {"calls": [name], "arguments": {argument: sink}} for name, (argument, sink) in config.call_sinks.items()
-        ],
-    }
-    known.read(rows, config.path)
-    return known
-
-
-def _flow_hits(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
-    rules = [rule for rule in flows.rules() if rule.code in codes]
-    for flow in flows.flows(analysis.sinks, analysis.search, rules):
-        node = flow.node
-        if node.position is None:
-            continue
-        message = flow.rule.message.format(source=f"`{text_of(node)}`", sink=flow.sink.label)
-        trail = trail_of(flow.origin.state, flow.sink.label, flow.sink.place)
-        yield Hit(flow.rule.code, message, node, trail, fix_for(flow, analysis), flow.sink.place)
-
-
 def _finding(hit: Hit) -> Finding:
-    place = _place(hit.node)
-    trail = tuple(_place(node, note) for node, note in hit.trail if node.position is not None)
-    return Finding(hit.code, hit.message, place, "source", trail if len(trail) > 1 else (), hit.fix)
+    trail = tuple(_place(module, node, note) for module, node, note in hit.trail if getattr(node, "lineno", 0))
+    return Finding(
+        hit.code, hit.message, _place(hit.module, hit.node), "source", trail if len(trail) > 1 else (), hit.fix
+    )
 
 
-def _place(node: Node, note: str = "") -> CodePlace:
-    module = node.module
-    line, column, end_line, end_column = node.position or Position(1, 0, 1, 0)
+def _place(module: Module, node: ast.AST, note: str = "") -> CodePlace:
+    line, end_line = getattr(node, "lineno", 1), getattr(node, "end_lineno", None) or getattr(node, "lineno", 1)
     lines = module.lines()
 
     def characters(number: int, n_bytes: int) -> int:
         text = lines[number - 1] if number <= len(lines) else b""
         return n_bytes + 1 if text.isascii() else len(text[:n_bytes].decode("utf-8", "replace")) + 1
 
-    place = CodePlace(module.path, line, characters(line, column), end_line, characters(end_line, end_column), note)
-    return _cell(place, module.parsed)
-
-
-def _cell(place: CodePlace, parsed: Parsed) -> CodePlace:
-    """The place in the cell of a notebook; any other place as it is."""
-    results = parsed.cell_of(place.line)
-    if results is None:
+    first, last = (
+        characters(line, getattr(node, "col_offset", 0)),
+        characters(end_line, getattr(node, "end_col_offset", 0)),
+    )
+    place = CodePlace(module.path, line, first, end_line, last, note)
+    cell = module.parsed.cell_of(line)
+    if cell is None:
         return place
-    cell, line = results
-    return replace(place, file=f"{place.file}#cell{cell}", line=line, end_line=line + place.end_line - place.line)
+    number, line_in_cell = cell
+    return replace(place, file=f"{place.file}#cell{number}", line=line_in_cell, end_line=line_in_cell + end_line - line)
 
 
 def _order(finding: Finding) -> tuple[str, int, int, str]:
@@ -238,25 +223,15 @@ def _order(finding: Finding) -> tuple[str, int, int, str]:
     return *at, finding.code
 
 
-def _is_silenced(code: str, module: Module, line: int, end_line: int, config: LintConfig) -> bool:
-    """Return whether the settings or a comment on one of some lines of a file leave a code out there."""
-    if not config.is_selected(code, module.path):
-        return True
-    named = [module.silenced[number] for number in range(line, end_line + 1) if number in module.silenced]
-    return any(not codes or code in codes for codes in named)
-
-
 @contextmanager
-def room_to_recurse() -> Iterator[None]:
-    """Deep recursion allowed, and no garbage collection while the graph grows."""
-    limit, collects = sys.getrecursionlimit(), gc.isenabled()
+def _room_to_recurse() -> Iterator[None]:
+    """Let expressions nest deeply, and keep the collector out of the way while trees are made."""
+    limit, is_collecting = sys.getrecursionlimit(), gc.isenabled()
     sys.setrecursionlimit(max(limit, _RECURSION))
     gc.disable()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
         sys.setrecursionlimit(limit)
-        if collects:
+        if is_collecting:
             gc.enable()

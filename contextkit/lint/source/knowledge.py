@@ -6,6 +6,7 @@ A pattern names a call: its full dotted name (`datetime.datetime.now`), or with 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -27,15 +28,21 @@ class Patterns(Generic[T]):
         self._exact: dict[str, list[T]] = defaultdict(list)
         self._ends: dict[str, list[tuple[str, T]]] = defaultdict(list)
         self._beginnings_of: dict[str, list[tuple[str, T]]] = defaultdict(list)
+        self._lasts: set[str] = set()
 
     def add(self, pattern: str, row: T) -> None:
         """Adds a row under a pattern."""
+        self._lasts |= {pattern.rpartition(".")[2], f"_{pattern.rpartition('.')[2]}"}
         if pattern.endswith(".*"):
             self._beginnings_of[pattern.partition(".")[0]].append((pattern[:-1], row))
         elif pattern.startswith("*."):
             self._ends[pattern.rpartition(".")[2]].append((pattern[1:], row))
         else:
             self._exact[pattern].append(row)
+
+    def find_last(self, last: str) -> bool:
+        """Return whether there may be a row about a call whose dotted name ends in a word."""
+        return last in self._lasts
 
     def find(self, name: str) -> list[T]:
         """The rows about a call of a dotted name, full names first."""
@@ -58,14 +65,10 @@ class Source:
     kind: str
     receivers: tuple[str, ...] = ()
     """Ends of the names of the objects it is called on, where the method's name alone says too little."""
-    arguments: tuple[str, ...] = ()
-    """One of these has to be given, where the name alone says too little; a number is a position."""
     without: tuple[str, ...] = ()
-    """None of these may be given."""
+    """None of these arguments may be given; a number is a position."""
     text: str = ""
     """A regular expression that one of the constant arguments has to match."""
-    is_tuple: bool = False
-    """Whether the result is a tuple of what varies: `done, pending = asyncio.wait(…)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,6 @@ class Sanitizer:
     removes: frozenset[str]
     needs: tuple[str, ...] = ()
     """One of these arguments has to be given: `sort_keys`."""
-    passes: tuple[str | int, ...] = ()
-    """Arguments that go into the result; all where empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +105,46 @@ class Knowledge:
     sources: Patterns[Source] = field(default_factory=Patterns)
     names: dict[str, str] = field(default_factory=dict)
     """Attribute, key or parameter → kind of what it holds."""
-    globals: dict[str, str] = field(default_factory=dict)
-    """Full name of a variable → kind."""
     sanitizers: Patterns[Sanitizer] = field(default_factory=Patterns)
-    opaque: Patterns[bool] = field(default_factory=Patterns)
+    passes: Patterns[bool] = field(default_factory=Patterns)
+    """Calls whose result holds what they are given."""
     requests: Patterns[Request] = field(default_factory=Patterns)
     sections: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
-    """Rows of other tables (`usage`, `window`, …), for the modules that know what they mean."""
+    """Rows of other tables (`usage`, `marker`, …), for the modules that know what they mean."""
     groups: dict[str, frozenset[str]] = field(default_factory=dict)
     """Name of a group of kinds → its kinds: `order`."""
+    _words: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
 
-    def words(self, section: str, field_name: str) -> list[str]:
-        """The words in a list of all rows of a section, in order."""
-        return [word for row in self.sections.get(section, ()) for word in row.get(field_name, ())]
+    def words(self, section: str, field_name: str) -> frozenset[str]:
+        """The words in a list of all rows of a section."""
+        key = section, field_name
+        if key not in self._words:
+            rows = self.sections.get(section, ())
+            self._words[key] = frozenset(word for row in rows for word in row.get(field_name, ()))
+        return self._words[key]
+
+    def matches(self, section: str, name: str) -> bool:
+        """Return whether a name is one of the `names` of a section, or its `pattern` is found in it."""
+        if section not in self._patterns:
+            patterns = [row["pattern"] for row in self.sections.get(section, ()) if "pattern" in row]
+            self._patterns[section] = re.compile("|".join(patterns) or "(?!)", re.IGNORECASE)
+        return name in self.words(section, "names") or self._patterns[section].search(name) is not None
+
+    def words_of_interest(self) -> re.Pattern[bytes]:
+        """What a file holds that sends a request or counts tokens: words of which one has to stand in it."""
+        words = (
+            self.words("usage", "input")
+            | self.words("request_dict", "messages")
+            | {"messages", "system", "tools", "prompt"}
+        )
+        return re.compile(
+            rb"\b(?:" + b"|".join(re.escape(word.encode()) for word in sorted(words)) + rb")\b|instructions|_prompt"
+        )
+
+    def kind_of_name(self, name: str) -> str:
+        """What a variable, attribute or key of this name holds, empty where the name does not say it."""
+        return self.names.get(name.lstrip("_"), "")
 
     def read(self, table: Mapping[str, Any], where: str) -> None:
         """Adds the rows of one file; raises `UsageError` that names the file for a row that is none."""
@@ -125,61 +153,51 @@ class Knowledge:
         for section, rows in table.items():
             if section == "groups":
                 continue
+            if section not in SECTIONS:
+                raise UsageError(f"{where}: no table is called {section}; there are {', '.join(sorted(SECTIONS))}")
             if not isinstance(rows, list):
                 raise UsageError(f"{where}: {section} must be a list of tables: [[{section}]]")
             for row in rows:
                 try:
                     self._add(section, dict(row))
-                except (KeyError, TypeError) as error:
+                except (KeyError, TypeError, AttributeError) as error:
                     raise UsageError(f"{where}: [[{section}]] {dict(row)!r}: {error}") from None
 
     def _add(self, section: str, row: dict[str, Any]) -> None:
         if section == "source":
-            calls, kind = row.pop("calls", ()), row.pop("kind")
-            for name in row.pop("names", ()):
-                self.names[name] = kind
-            for name in row.pop("globals", ()):
-                self.globals[name] = kind
-            rest: dict[str, Any] = {
-                key: tuple(value) if isinstance(value, list) else value for key, value in row.items()
-            }
-            source = Source(kind, **rest)
+            calls, names, kind = row.pop("calls", ()), row.pop("names", ()), row.pop("kind")
+            if kind not in KINDS:
+                raise KeyError(f"kind {kind!r}; there are {', '.join(sorted(KINDS))}")
+            self.names |= dict.fromkeys(names, kind)
+            source = Source(
+                kind, **{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+            )
             for call in calls:
                 self.sources.add(call, source)
         elif section == "sanitizer":
             removes = frozenset().union(*(self.groups.get(one, frozenset({one})) for one in row["removes"]))
-            sanitizer = Sanitizer(removes, tuple(row.get("needs", ())), tuple(row.get("passes", ())))
             for call in row["calls"]:
-                self.sanitizers.add(call, sanitizer)
-        elif section == "opaque":
+                self.sanitizers.add(call, Sanitizer(removes, tuple(row.get("needs", ()))))
+        elif section == "passes":
             for call in row["calls"]:
-                self.opaque.add(call, True)
+                self.passes.add(call, True)
         elif section == "request":
             arguments = {int(key) if key.lstrip("-").isdigit() else key: sink for key, sink in row["arguments"].items()}
-            request = Request(
-                arguments,
-                row.get("provider", ""),
-                tuple(row.get("needs", ())),
-                row.get("lifetime", "call"),
-                tuple(row.get("packages", ())),
-                tuple(row.get("receivers", ())),
-            )
+            given = {key: tuple(row.get(key, ())) for key in ("needs", "packages", "receivers")}
+            request = Request(arguments, row.get("provider", ""), lifetime=row.get("lifetime", "call"), **given)
             for call in row["calls"]:
                 self.requests.add(call, request)
         else:
             self.sections[section].append(row)
 
 
-KINDS = frozenset(
-    """clock date id choice place environ unordered arrival paths mapping rows recall user person file notes plan counter listing server
-    media model flag""".split()  # noqa: SIM905 - a list of words
-)
+KINDS = frozenset({"clock", "id", "status", "plan", "counter", "unordered", "arrival", "paths", "user", "flag"})
 """What varies."""
-SINKS = frozenset(
-    """system messages tools tool schema front model effort thinking tool_choice output headers template cache_key salt stream ttl
-    middleware history_processors content""".split()  # noqa: SIM905 - a list of words
+SECTIONS = frozenset(
+    """source sanitizer passes request decorator injection prompt_name history_name state_name template_function once side_call
+    freezing request_dict tool_dict tool_maker usage price uncached_usage mark""".split()  # noqa: SIM905 - a list of words
 )
-"""What a model is sent, or a parameter of the request."""
+"""Tables of a knowledge file."""
 
 
 @lru_cache(maxsize=4)

@@ -1,17 +1,12 @@
-"""Rules of the source detector that need code, by the codes they report."""
+"""The rules of the source detector."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from contextkit.lint.source.analysis import Rule
-from contextkit.lint.source.rules import breakpoints, history, marked_text, tools, usage
+from contextkit.lint.source.rules import breakpoints, history, text, tools, usage
 
-RULES: Final[tuple[tuple[frozenset[str], Rule], ...]] = (
-    (breakpoints.CODES, breakpoints.find),
-    (history.CODES, history.find),
-    (marked_text.CODES, marked_text.find),
-    (tools.CODES, tools.find),
-    (usage.CODES, usage.find),
-)
-"""Codes that a rule reports, and the rule."""
+RULES: Final[tuple[Rule, ...]] = (text.find, tools.find, history.find, breakpoints.find, usage.find)
+CODES: Final = text.CODES | tools.CODES | history.CODES | breakpoints.CODES | usage.CODES
+"""What the source detector can find."""

@@ -1,201 +1,257 @@
-"""Rules about tools that some requests of a conversation have and others do not."""
+"""What changes the list of tools: an order nobody promised, a choice by state or question, a loop that takes tools away."""
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
+import ast
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import replace
 
-from contextkit.lint.source.analysis import Analysis, Hit, text_of, trail_of
-from contextkit.lint.source.graph import Node, plain
-from contextkit.lint.source.program import Target
-from contextkit.lint.source.rules.history import _is_length, _within
-from contextkit.lint.source.search import Origin
-from contextkit.lint.source.sinks import Sink
+from contextkit.lint.source.analysis import Analysis, Hit, text_of
+from contextkit.lint.source.requests import Sink
+from contextkit.lint.source.rules.edits import sort_listing
+from contextkit.lint.source.scopes import ANY, Binding, last_name
+from contextkit.lint.source.trace import Step
 
-CODES: Final = frozenset({"CKT03", "CKT04"})
-_LAST: Final = re.compile(
-    r"last|final|max|step|iteration|turn|round|attempt|remaining|left|budget|force|limit|depth|exhaust", re.IGNORECASE
-)
+CODES = frozenset({"CKT01", "CKT03", "CKT04", "CKT07", "CKT11"})
+_NO_TOOLS = ("NOT_GIVEN", "NotGiven", "omit", "Omit")
 
 
 def find(analysis: Analysis) -> Iterator[Hit]:
-    """Requests that drop the tools near the end of a run."""
-    by_function: dict[int, list[Sink]] = defaultdict(list)
+    """Find what changes a list of tools between the requests of a conversation, or between processes."""
     for sink in analysis.sinks:
-        if sink.conversation is None or sink.conversation.kind not in {"kept", "loop"} or sink.call is None:
+        if sink.kind not in ("tools", "schema"):
             continue
+        first = sink.step
         if sink.kind == "tools":
-            yield from _dropped(sink, analysis)
-            yield from _omitted_tools(sink, analysis)
-        by_function[id(sink.call.context.function)].append(sink)
-    for sinks in by_function.values():
-        yield from _without(sinks)
-
-
-def _dropped(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
-    """`tools=[] if is_last_step else TOOLS`, `if step == MAX: tools = None`."""
-    for origin in analysis.search.origins(sink.node, path=sink.path, mode="list", kinds=frozenset(), most=600):
-        node = origin.node
-        if (
-            origin.kind == "branch"
-            and node.name == "if"
-            and any(_is_none(one) for one in node.inputs)
-            and not all(map(_is_none, node.inputs))
-        ):
-            test = node.value
-            if test is not None and _asks_end(test):
-                at = next(
-                    (one for one in node.inputs if _is_none(one) and one.position is not None),
-                    node if node.position is not None else sink.place,
-                )
-                yield Hit(
-                    "CKT04", _message(test, sink), at, trail_of(origin.state, sink.label, sink.place), None, sink.place
-                )
-        elif sink.call is not None and _is_added(origin):
-            loops = {id(loop) for loop in sink.call.context.loops()}
-            if any(id(loop) in loops for loop in node.context.loops()):
-                message = f"`{text_of(node)}` adds tools while the conversation goes on: the prefix changes from there"
-                yield Hit("CKT03", message, node, trail_of(origin.state, sink.label, sink.place), None, node)
-        elif origin.kind == "update" and _is_about_tools(node):
-            kinds = {"if", "else"} if node.name != "setitem" else {"if"}
-            tests = [one.test for one in node.context.chain() if one.kind in kinds and one.test is not None]
-            ending = next((test for test in tests if _asks_end(test)), None)
-            if ending is not None:
-                trail = trail_of(origin.state, sink.label, sink.place)
-                yield Hit("CKT04", _message(ending, sink), node, trail, None, sink.place)
-
-
-def _is_about_tools(node: Node) -> bool:
-    """Return whether a change takes the tools out of a request's arguments, or puts them in."""
-    if node.name == "setitem":
-        return bool(node.value == ("tools",))
-    return node.name in {"pop", "del"} and any(one.kind == "const" and one.value == "tools" for one in node.inputs)
-
-
-def _is_added(origin: Origin) -> bool:
-    """`tools.append(extra)`, or `tools = tools + [extra]` round after round."""
-    node = origin.node
-    if origin.kind == "update":
-        return node.name in {"append", "extend", "+=", "insert"} and not node.value
-    if origin.kind != "join":
-        return False
-    first = node.inputs[0]
-    while first.kind in {"update", "out", "join"} and first.inputs:
-        first = first.inputs[0]
-    return first.kind == "phi" and first.name == "loop"
-
-
-def _omitted_tools(sink: Sink, analysis: Analysis) -> Iterator[Hit]:
-    """A last call of the function that sends the request, without the tools that the calls before it give."""
-    if sink.node.kind != "param" or sink.path:
-        return
-    by_caller: dict[int, list[tuple[Node, Target]]] = defaultdict(list)
-    for call, target in analysis.program.callers(sink.node.value):
-        by_caller[id(call.context.function)].append((call, target))
-    for calls in by_caller.values():
-        supplied = []
-        for call, target in calls:
-            if any(not _is_none(node) for node, _ in analysis.program.arguments(call, target, sink.node.name)):
-                supplied.append(call)
-        for call, _ in calls:
-            if call in supplied or call.position is None or "**" in {key for key, _ in call.value}:
-                continue
-            lists = {
-                id(_base(node))
-                for _, node in call.value
-                if node.kind in {"param", "list", "attr", "update", "phi", "out"}
-            }
-            before = [
-                one
-                for one in supplied
-                if one.position is not None and one.position.line < call.position.line and one.context.loops()
-            ]
-            if any(id(_base(node)) in lists for one in before for _, node in one.value):
-                message = "the request has no tools, unlike the requests before it: nothing of their prefix is read"
-                yield Hit("CKT04", message, call, (), None, call)
-
-
-def _without(sinks: list[Sink]) -> Iterator[Hit]:
-    """A last request of the same conversation that leaves the tools out."""
-    with_tools = {id(sink.call): sink for sink in sinks if sink.kind == "tools" and not _is_none(sink.node)}
-    for sink in sinks:
-        if sink.kind != "messages" or sink.call is None or id(sink.call) in with_tools or not with_tools:
+            first = Step(first.node, first.scope, first.place, (*first.path, ANY), None, first.once)
+        steps = analysis.tracer.walk(first, selects=True)
+        order = _unordered(analysis, steps, sink)
+        if order is not None:
+            yield order
             continue
-        if any(key == "**" for key, _ in sink.call.value) or sink.call.name == "request":
+        if sink.kind == "tools" and sink.sent.kind in ("turn", "loop"):
+            changes = [*_loop_changes(analysis, steps, sink), *_choices(analysis, steps, sink)]
+            yield from changes[:1]
+
+
+def _unordered(analysis: Analysis, steps: list[Step], sink: Sink) -> Hit | None:
+    for step in steps:
+        kind = "" if step.is_condition or _is_of_a_tool(step) else analysis.kind_of(step)
+        if kind not in analysis.tracer.order or kind in step.removed:
             continue
-        for other in sinks:
-            if other.kind != "messages" or other.call is None or id(other.call) not in with_tools:
-                continue
-            is_same = _has_same_model(sink.call, other.call) and _base(other.node) is _base(sink.node)
-            if is_same and _is_behind(sink.call, other.call):
-                first, second = other.call.position, sink.call.position
-                if first is not None and second is not None and second.line > first.line:
-                    message = "the request has no tools, unlike the requests before it: nothing of their prefix is read"
-                    yield Hit("CKT04", message, sink.call, (), None, sink.call)
-                    break
+        is_list = sink.kind == "tools" and ANY in step.path
+        if not is_list and not _is_in_schema(step, sink):
+            continue
+        code = "CKT01" if is_list else "CKT07"
+        what = "the same tools in another order are another prefix" if is_list else "the schema's text changes with it"
+        module = step.scope.module
+        message = f"`{text_of(step.node, module)}` has no fixed order and reaches {sink.label}: {what}"
+        fix = sort_listing(step, is_list)
+        return Hit(code, message, step.node, module, analysis.trail(step, sink), fix, sink.step.node)
+    return None
 
 
-def _is_behind(last: Node, other: Node | None) -> bool:
-    """Return whether a request comes behind the loop that sends the other one."""
-    if other is None:
-        return False
-    loops = {id(loop) for loop in last.context.loops()}
-    return any(id(loop) not in loops for loop in other.context.loops())
-
-
-def _has_same_model(one: Node, other: Node | None) -> bool:
-    """Return whether two requests may be of one model: of different ones, neither reads what the other wrote."""
-    models = [call.argument("model") for call in (one, other) if call is not None]
-    constants = [model.value for model in models if model is not None and model.kind == "const"]
-    return len(constants) < 2 or constants[0] == constants[1]
-
-
-def _base(node: Node) -> Node:
-    """The list that was there first."""
-    for _ in range(200):
-        if node.kind in {"update", "phi", "out"} and node.inputs:
-            node = node.inputs[0]
-        else:
-            return node
-    return node
-
-
-def _is_none(node: Node) -> bool:
-    return (node.kind == "const" and node.value is None) or (node.kind in {"list", "tuple"} and not node.inputs)
-
-
-def _asks_end(test: Node) -> bool:
-    """Return whether a condition asks if this is the last step, rather than what there is to offer."""
-    for one in _within(test):
-        if one.kind == "compare" and one.name in {"lt", "lte", "gt", "gte", "eq"}:
-            if any(side.kind == "const" and isinstance(side.value, str) for side in one.inputs):
-                continue  # a mode, no number
-            if any(
-                _is_length(part) and re.search(r"messages|history", text_of(part))
-                for side in one.inputs
-                for part in _within(side)
-            ):
-                return True
-            if any(_LAST.search(_name(side)) or _is_step(part) for side in one.inputs for part in _within(side)):
-                return True
-    return (
-        re.search(r"\b(?:is_|force_|on_)?(?:last|final)(?:_\w+)?\b|force_(?:answer|text)|\bno_tools\b", text_of(test))
-        is not None
+def _is_of_a_tool(step: Step) -> bool:
+    """Return whether an expression stands in the body of a function that is a tool."""
+    return any(
+        one.parent is not None
+        and one.scope is not one.parent.scope
+        and one.frame is None
+        and not one.path
+        and isinstance(one.parent.node, ast.Name)
+        and one.binding is None
+        for one in step.chain()
     )
 
 
-def _is_step(node: Node) -> bool:
-    """The number of a turn of a loop: `i` of `for i in range(10)`."""
-    iterable = plain(node.inputs[0]) if node.kind == "iter" else node
-    return node.kind == "iter" and iterable.kind == "call" and iterable.name == "range"
+def _is_in_schema(step: Step, sink: Sink) -> bool:
+    """Return whether a value stands in a list of a schema: `"required": list(names)`."""
+    if sink.kind == "schema":
+        return True
+    keys = {
+        key.value
+        for one in step.chain()
+        if one.parent is not None and isinstance(one.parent.node, ast.Dict)
+        for key, value in zip(one.parent.node.keys, one.parent.node.values, strict=True)
+        if value is one.node and isinstance(key, ast.Constant)
+    }
+    return bool(keys & {"required", "enum", "properties", "parameters", "input_schema", "inputSchema"})
 
 
-def _name(node: Node) -> str:
-    """What a side of a comparison is called where it is written."""
-    return text_of(node) if node.position is not None and node.kind != "const" else node.name
+# Choices
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-def _message(test: Node, sink: Sink) -> str:
-    return f"`{text_of(test)}` decides whether {sink.label} has any: the last request shares no prefix with those before it"
+def _choices(analysis: Analysis, steps: list[Step], sink: Sink) -> Iterator[Hit]:
+    """Find what decides which tools are sent, and changes while a conversation lasts."""
+    for step in steps:
+        parent = step.parent
+        if not step.is_condition or parent is None or step.once or ANY not in parent.path:
+            continue
+        for part in _names(step):
+            cause = _cause(analysis, part, sink)
+            if cause:
+                yield _choice(analysis, step, cause, sink)
+                return
+
+
+def _names(step: Step) -> Iterator[Step]:
+    """The variables and attributes of a condition, without the item that a comprehension is at."""
+    waiting: list[ast.AST] = [step.node]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+            own = step.scope.bindings.get(node.id, ()) if isinstance(node, ast.Name) else ()
+            if not any(one.kind == "comp" and one.place.order == step.place.order for one in own):
+                yield replace(step, node=node, parent=step, is_condition=False, binding=None)
+        if isinstance(node, ast.Attribute):
+            waiting.append(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            waiting += [*node.args, *(one.value for one in node.keywords)]
+        elif not isinstance(node, ast.Name):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _cause(analysis: Analysis, first: Step, sink: Sink) -> str:
+    """Tell by what a condition changes: `question`, `state`, `loop`; empty where it is not seen to."""
+    knowledge, sent = analysis.knowledge, sink.sent
+    loops = sent.place.loops()
+    for step in analysis.tracer.walk(first):
+        if step.once:
+            continue
+        name = last_name(step.node)
+        binding = step.binding
+        if binding is not None and binding.kind in ("set", "for", "add") and binding.scope is sent.scope:
+            if any(loop in loops for loop in binding.place.loops()) and not _is_alike(analysis, step):
+                return "loop"
+        is_own = step.scope is sent.scope and sent.kind == "loop"
+        if step.is_open and sent.kind == "turn" and knowledge.matches("history_name", name):
+            return "turn"
+        if analysis.kind_of(step) == "user" or (
+            isinstance(step.node, ast.Subscript) and _is_history(analysis, step.node)
+        ):
+            return "" if is_own else "question"
+        if (
+            name
+            and step.is_open
+            and knowledge.matches("state_name", name)
+            and not is_own
+            and not _is_fixed(analysis, step)
+        ):
+            return "state"
+    return ""
+
+
+def _is_alike(analysis: Analysis, step: Step) -> bool:
+    """Return whether a value is the same in each pass of a loop: a call with nothing of the loop, a constant."""
+    return isinstance(step.node, ast.Constant) and step.binding is not None and not _is_conditional(step.binding)
+
+
+def _is_conditional(binding: Binding) -> bool:
+    return any(isinstance(node, ast.If | ast.Match) for node, _ in binding.place.blocks)
+
+
+def _is_history(analysis: Analysis, node: ast.Subscript) -> bool:
+    return isinstance(node.value, ast.Name | ast.Attribute) and analysis.knowledge.matches(
+        "history_name", last_name(node.value)
+    )
+
+
+def _is_fixed(analysis: Analysis, step: Step) -> bool:
+    """Return whether an attribute of the object is set where a session begins only."""
+    node = step.node
+    if not isinstance(node, ast.Attribute):
+        return step.scope.is_module
+    owner = analysis.program.class_of(node.value, step.scope, step.place)
+    if owner is None:
+        return False
+    bindings = [one for cls in analysis.program.family(owner) for one in cls.attributes.get(node.attr, ())]
+    return all(one.scope.is_module or analysis.knowledge.matches("once", one.scope.name) for one in bindings)
+
+
+def _choice(analysis: Analysis, step: Step, cause: str, sink: Sink) -> Hit:
+    module = step.scope.module
+    text = f"`{text_of(step.node, module)}` decides which tools {sink.label} gets"
+    if cause == "question":
+        code, what = "CKT03", "each question changes the prefix from the first tool on"
+    elif cause in ("loop", "turn") and _is_dropped(step):
+        code, what = "CKT04", "the request without tools reads nothing of what those with tools have cached"
+    else:
+        code, what = "CKT11", "a change of state changes the prefix from the first tool on"
+    return Hit(code, f"{text}: {what}", step.node, module, analysis.trail(step, sink), None, sink.step.node)
+
+
+def _is_dropped(step: Step) -> bool:
+    """Return whether one of the choices is to send no tools."""
+    node = step.parent.node if step.parent is not None else None
+    options: list[ast.expr] = [node.body, node.orelse] if isinstance(node, ast.IfExp) else []
+    if step.binding is not None and step.binding.value is not None:
+        if step.binding.kind == "item":
+            return True  # only with the condition there are tools
+        options.append(step.binding.value)
+    return any(
+        (isinstance(one, ast.Constant) and one.value is None)
+        or (isinstance(one, ast.List) and not one.elts)
+        or last_name(one) in _NO_TOOLS
+        for one in options
+    )
+
+
+# Changes in a loop
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _loop_changes(analysis: Analysis, steps: list[Step], sink: Sink) -> Iterator[Hit]:
+    """Find changes of the list itself in the loop that sends it."""
+    sent = sink.sent
+    loops = sent.place.loops()
+    seen: set[int] = set()
+    for step in steps:
+        if step.is_condition or step.frame is not None or ANY not in step.path:
+            continue
+        if not isinstance(step.node, ast.Name | ast.Attribute) or step.scope is not sent.scope:
+            continue
+        for binding in analysis.program.bindings_of(step.node, step.scope, step.place):
+            around = [loop for loop in binding.place.loops() if loop in loops]
+            if binding.scope is not sent.scope or not around or id(binding) in seen:
+                continue
+            seen.add(id(binding))
+            if _is_remade(step, around[0]):
+                continue
+            key = binding.value.value if isinstance(binding.value, ast.Constant) else None
+            if binding.kind == "take" and step.path[0] != ANY:
+                if key == step.path[0] and _is_conditional(binding):
+                    yield _changed(analysis, binding, sink, "CKT04", "drops the tools")
+            elif binding.kind == "take" and binding.operation != "sort":
+                yield _changed(analysis, binding, sink, "CKT11", "takes a tool away")
+            elif (binding.kind == "add" and binding.operation in ("append", "extend", "+=", "insert")) or (
+                binding.kind == "set" and _holds(binding.value, step.node)
+            ):
+                yield _changed(analysis, binding, sink, "CKT03", "changes the tools")
+
+
+def _is_remade(step: Step, loop: ast.AST) -> bool:
+    """Return whether a loop begins the list anew in each pass."""
+    name = step.node.id if isinstance(step.node, ast.Name) else ""
+    return any(
+        one.kind == "set"
+        and loop in one.place.loops()
+        and not _holds(one.value, step.node)
+        and not _is_conditional(one)
+        for one in step.scope.bindings.get(name, ())
+    )
+
+
+def _holds(value: ast.expr | None, name: ast.expr) -> bool:
+    return value is not None and any(
+        ast.unparse(one) == ast.unparse(name) for one in ast.walk(value) if type(one) is type(name)
+    )
+
+
+def _changed(analysis: Analysis, binding: Binding, sink: Sink, code: str, what: str) -> Hit:
+    module = binding.scope.module
+    text = text_of(binding.node if binding.kind != "set" else binding.value or binding.node, module)
+    message = (
+        f"`{text}` {what} in the loop that sends {sink.label}: the next request shares no prefix with the one before"
+    )
+    return Hit(code, message, binding.node, module, (), None, sink.step.node)
