@@ -61,7 +61,10 @@ class Analysis:
         if isinstance(node, ast.Set | ast.SetComp):
             return "unordered"
         if isinstance(node, ast.Call):
-            return self._kind_of_call(node, step)
+            name = last_name(node.func)
+            kind = self._kind_of_call(node, step)
+            is_getter = step.is_open and name.startswith(("get_", "load_", "read_", "list_"))
+            return kind or (self.knowledge.kind_of_name(name.partition("_")[2]) if is_getter else "")
         if step.is_open and isinstance(node, ast.Name | ast.Attribute):
             return self.knowledge.kind_of_name(last_name(node))
         if step.is_open and isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
@@ -126,7 +129,8 @@ class Analysis:
         last = sink.step.scope.module, sink.step.node, sink.label
         if len(steps) > 1 and steps[-1][0] is last[0] and steps[-1][1].lineno == last[1].lineno:  # type: ignore[attr-defined]
             steps.pop()
-        return (*steps, last)
+        site = sink.sent.caller
+        return (*steps, last) if site is None else (*steps, last, (site.scope.module, site.node, "called here"))
 
     def marks(self, sent: Sent) -> list[Step]:
         """The blocks of a request that carry a breakpoint, and the request where it has one itself."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from contextkit.lint.source.knowledge import Knowledge, Request, ends_with
 from contextkit.lint.source.program import Program
-from contextkit.lint.source.scopes import ANY, Module, Path, Place, Scope, last_name
+from contextkit.lint.source.scopes import ANY, CallSite, Module, Path, Place, Scope, last_name
 from contextkit.lint.source.trace import Step, Tracer
 
 _SYSTEM = frozenset({"system", "developer"})
@@ -38,6 +38,8 @@ class Sent:
     """What the list of messages is made of: steps with a path are lists, those without are messages."""
     arguments: dict[str, list[tuple[Step, str]]] = field(default_factory=dict)
     """Sink → values and how to call them in a sentence."""
+    caller: CallSite | None = None
+    """Of a function that gives a prompt: where it is called for a request."""
 
     @property
     def goes_on(self) -> bool:
@@ -236,8 +238,11 @@ class Requests:
                 yield self.prompt(scope, sink, f"the prompt of `@{name}`", "agent")
                 return
         is_named = not isinstance(scope.node, ast.Lambda) and self.knowledge.matches("template_function", scope.name)
-        if is_named and not any(self.tracer.is_frozen(one) for one in (scope,)) and self.is_called_each_time(scope):
-            yield self.prompt(scope, "system", f"the result of `{scope.name}`", "prompt")
+        caller = self.call_of_each_time(scope) if is_named and not self.tracer.is_frozen(scope) else None
+        if caller is not None:
+            sent = self.prompt(scope, "system", f"the result of `{scope.name}`", "prompt")
+            sent.caller = caller
+            yield sent
 
     def prompt(self, scope: Scope, sink: str, label: str, kind: str) -> Sent:
         """What a function gives, as something that is sent."""
@@ -246,8 +251,8 @@ class Requests:
         sent.arguments[sink] = [(Step(value, scope, place), label) for value, place in scope.returns]
         return sent
 
-    def is_called_each_time(self, scope: Scope) -> bool:
-        """Whether a function is called in view, and somewhere else than where a session begins."""
+    def call_of_each_time(self, scope: Scope) -> CallSite | None:
+        """A call of a function in view that is made somewhere else than where a session begins."""
         for site, _ in self.program.callers(scope):
             caller = site.scope
             if caller.is_module or self.knowledge.matches("once", caller.name):
@@ -259,8 +264,8 @@ class Requests:
                 if place.order == site.place.order
             )
             if not is_request and not is_first:
-                return True
-        return False
+                return site
+        return None
 
     # Sinks
 

@@ -348,7 +348,7 @@ class Tracer:
             return
         if not self.knowledge.passes.find(name):
             wanted = step.path[0] if step.path else ANY
-            if wanted != ANY and any(one.arg == wanted for one in node.keywords):
+            if wanted != ANY:
                 yield from self.keywords(step, node)
                 return
             for value in (*node.args, *(one.value for one in node.keywords)):

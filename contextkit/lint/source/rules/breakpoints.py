@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of
 from contextkit.lint.source.requests import Sent
 from contextkit.lint.source.rules.edits import add_marker
 from contextkit.lint.source.scopes import Module
+from contextkit.lint.source.trace import Given
 
 CODES = frozenset({"CKB01", "CKB02"})
+_OTHER_ENDPOINT = re.compile(rb"base_?url\W[^\n]{0,80}https?://(?!api\.anthropic)|https?://(?!api\.anthropic)[^\s\"']+/anthropic", re.I)
+"""A literal address of a vendor that takes requests of this shape, and caches by itself."""
 
 
 def find(analysis: Analysis) -> Iterator[Hit]:
@@ -50,7 +54,7 @@ def _marks_nothing(analysis: Analysis, sent: Sent) -> bool:
     is_own = name.startswith(tuple(row["clients"])) or _is_only_of(sent.scope.module, row)
     module = sent.scope.module
     is_marked = analysis.program.marked[module.name.partition(".")[0]] & set(row["words"])
-    if not is_own or is_marked or b"base_url" in module.parsed.text:
+    if not is_own or is_marked or _OTHER_ENDPOINT.search(module.parsed.text):
         return False
     if row["provider"] == "bedrock":
         return any(word.encode() in module.parsed.text.lower() for word in row["models"])
@@ -82,15 +86,16 @@ def _grows(analysis: Analysis, sent: Sent) -> bool:
 
 def _marked_questions(analysis: Analysis, sent: Sent) -> Iterator[Hit]:
     """Find a marked block that holds the question, which no later request begins with."""
-    if sent.kind == "turn":
-        return
+    is_one_question = sent.kind == "single" and not any(
+        isinstance(step.node, ast.Attribute | Given | ast.Call) for step in sent.messages if step.path
+    )
     for block in analysis.marks(sent):
-        if block.node is sent.node or not isinstance(block.node, ast.Dict):
+        is_message = any(one in sent.messages for one in block.chain())
+        if block.node is sent.node or (is_message and not is_one_question):
             continue
         for step in analysis.tracer.walk(block):
             if step is not block and analysis.kind_of(step) == "user" and not step.once:
-                module = step.scope.module
-                text = text_of(step.node, module)
+                text = text_of(step.node, step.scope.module)
                 message = f"`{text}` is another text in each request and stands in front of a breakpoint: what is written there is never read"
                 yield Hit("CKB02", message, block.node, block.scope.module, sink=block.node)
                 break
