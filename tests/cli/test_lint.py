@@ -170,7 +170,7 @@ def test_an_aggregator_that_moved_to_another_host_is_what_broke_the_prefix(tmp_p
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     (found,) = json.loads(run("lint", str(path), "--json").out)["findings"]
     assert (found["code"], found["place"]["turn"], found["message"]) == (
-        "CKR03",
+        "CKR01",
         3,
         "upstream Alpha → Beta",
     )
@@ -181,7 +181,7 @@ def test_an_aggregator_that_moved_to_another_host_is_what_broke_the_prefix(tmp_p
     ("project", "region", "code", "message"),
     [
         ("beta", "us-central1", "CKR08", "project alpha → beta"),
-        ("alpha", "us-east4", "CKR03", "upstream us-central1 → us-east4"),
+        ("alpha", "us-east4", "CKR01", "upstream us-central1 → us-east4"),
     ],
 )
 def test_the_address_of_a_call_says_where_its_cache_is(
@@ -264,37 +264,7 @@ def test_codes_are_chosen_by_their_beginning(folder: Path, run: Run) -> None:
         code for code in everything if code.startswith("CKS")
     ]
     assert "CKS01" not in codes(run("lint", "bad.py", "--json", "--ignore", "CKS01,CKT").out)
-    assert codes(run("lint", "bad.py", "--json", "--select", "ALL", "--ignore", "CK").out) == []
-
-
-PLACE = """import os
-
-import anthropic
-
-client = anthropic.Anthropic()
-
-
-def ask(history):
-    system = f"You work in {os.getcwd()}. You are terse."
-    return client.messages.create(model="claude-sonnet-5-5", max_tokens=100, system=system, messages=history)
-"""
-
-
-@pytest.mark.parametrize(
-    ("selected", "is_told"),
-    [
-        ((), False),
-        (("--select", "CKS"), False),
-        (("--select", "CKS04"), True),
-        (("--select", "all"), True),
-        (("--select", "ALL", "--ignore", "CKS04"), False),
-    ],
-)
-def test_a_code_that_is_off_by_default_is_asked_for_by_name(
-    selected: tuple[str, ...], is_told: bool, folder: Path, run: Run
-) -> None:
-    (folder / "place.py").write_text(PLACE, "utf-8")
-    assert ("CKS04" in codes(run("lint", "place.py", "--json", *selected).out)) is is_told
+    assert codes(run("lint", "bad.py", "--json", "--ignore", "CK").out) == []
 
 
 def test_every_format_tells_the_same_findings(folder: Path, run: Run) -> None:
@@ -322,7 +292,7 @@ def test_what_the_project_says_holds_and_what_is_typed_comes_on_top(folder: Path
     assert run("lint", "broken.jsonl").code == 1
     (folder / "pyproject.toml").write_text('[tool.contextkit.lint]\nselect = ["CKM"]\n', "utf-8")
     assert run("lint", "broken.jsonl").code == 0
-    assert run("lint", "broken.jsonl", "--select", "ALL").code == 1
+    assert run("lint", "broken.jsonl", "--select", "CK").code == 1
     (folder / "other.toml").write_text('[tool.contextkit.lint]\nignore = ["CKB"]\n', "utf-8")
     assert run("lint", "broken.jsonl", "--config", "other.toml").code == 1
     assert run("lint", "broken.jsonl", "--config", "other.toml", "--ignore", "CK").code == 0

@@ -61,11 +61,7 @@ def find_in_code(
         replace(file, source=supplied[file.path], n_bytes=len(supplied[file.path])) if file.path in supplied else file
         for file in source_files(paths, config, left_out, closed)
     ]
-    codes = frozenset(
-        hazard.code
-        for hazard in hazards
-        if config.is_selected(hazard.code) and (hazard.is_default or config.is_named(hazard.code))
-    )
+    codes = frozenset(hazard.code for hazard in hazards if config.is_selected(hazard.code))
     with room_to_recurse():
         modules, notes = _read(files, config, progress)
         findings = [*notes, *_findings(modules, config, codes)]
