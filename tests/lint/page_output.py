@@ -91,16 +91,16 @@ def _printed(*arguments: str) -> str:
 
 
 def _finding(code: str, printed: str) -> str:
-    """The paragraph of the finding, without the hint at its page."""
+    """The paragraph of the finding, without the line of its request and the hint at its page."""
     paragraphs = (one.splitlines() for one in printed.split("\n\n"))
     found = next((lines for lines in paragraphs if re.search(rf"\b{code}\b", lines[0])), [])
-    return "\n".join(line.rstrip() for line in found if "--explain" not in line)
+    return "\n".join(line.rstrip() for line in found if "--explain" not in line and "| request " not in line)
 
 
 def _misses(printed: str) -> str:
     """The table of misses: cause and place."""
     found = re.search(r"^call .*?(?=^\d+: |^$|\Z)", printed, re.MULTILINE | re.DOTALL)
-    return "\n".join(line.rstrip() for line in found[0].splitlines()) if found else ""
+    return "\n".join(line.rstrip() for line in found[0].splitlines() if line.strip("─")) if found else ""
 
 
 if __name__ == "__main__":
