@@ -22,7 +22,7 @@ from contextkit.cli.terminal import counter
 from contextkit.errors import UnreadableLog
 from contextkit.installation import DISTRIBUTION
 from contextkit.lint.catalogue import hazards
-from contextkit.lint.config import LintConfig, config_of, read_config
+from contextkit.lint.config import ALL, LintConfig, config_of, read_config
 from contextkit.lint.finding import Finding
 from contextkit.lint.output.groups import Looked, counted
 from contextkit.lint.own import OWN
@@ -184,7 +184,7 @@ def config_for(options: Options, paths: Sequence[str]) -> LintConfig:
     ignores = {f"per-file-ignores {glob!r}": names for glob, names in config.per_file_ignores.items()}
     for key, names in {"select": config.select, "ignore": config.ignore, **ignores}.items():
         for name in names:
-            if not any(code.startswith(name) for code in codes):
+            if name != ALL and not any(code.startswith(name) for code in codes):
                 raise click.UsageError(
                     f"{where} {key}: no hazard's code begins with {name!r}; codes look like CKS01, levels like CKS"
                 )
@@ -200,7 +200,7 @@ def _prefixes(lint_input: Sequence[str], codes: Sequence[str]) -> tuple[str, ...
     """`("cks,CKM04",)` → `("CKS", "CKM04")`; raises a usage error for what no code begins with."""
     prefixes = tuple(word.strip().upper() for words in lint_input for word in words.split(",") if word.strip())
     for prefix in prefixes:
-        if not any(code.startswith(prefix) for code in codes):
+        if prefix != ALL and not any(code.startswith(prefix) for code in codes):
             raise click.UsageError(f"no hazard's code begins with {prefix!r}; codes look like CKS01, levels like CKS")
     return prefixes
 
@@ -363,7 +363,7 @@ if TYPE_CHECKING:
     "--select",
     multiple=True,
     metavar="CODES",
-    help="Only these, by code or its beginning: CKS,CKM04.",
+    help="Only these, by code or its beginning: CKS,CKM04. ALL, or a whole code, also finds what is off by default.",
 )
 @click.option("--ignore", multiple=True, metavar="CODES", help="All but these.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)

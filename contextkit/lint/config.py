@@ -21,7 +21,7 @@ class LintConfig:
     """What is looked for, and where not."""
 
     select: tuple[str, ...] = ("CK",)
-    """Codes, or beginnings of codes, that are looked for."""
+    """Codes, or beginnings of codes, that are looked for; `ALL` for every code."""
     ignore: tuple[str, ...] = ()
     """Codes, or beginnings of codes, that are not; a longer beginning wins over a shorter one."""
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -58,13 +58,26 @@ class LintConfig:
             _is_meant(file, glob) and _longest(names, code) >= 0 for glob, names in self.per_file_ignores.items()
         )
 
+    def is_named(self, code: str) -> bool:
+        """Whether a code is selected by itself, or by `ALL`, so that it is looked for even if it is off by default.
+
+        >>> LintConfig(select=("CKS",)).is_named("CKS04"), LintConfig(select=("ALL",)).is_named("CKS04")
+        (False, True)
+        """
+        return code in self.select or ALL in self.select
+
+
+ALL = "ALL"
+"""Stands for every code, those off by default too."""
+
 
 def _longest(names: Iterable[str], code: str) -> int:
     """The length of the longest name a code begins with, -1 where it begins with none."""
     longest = -1
     for name in names:
-        if code.startswith(name) and len(name) > longest:
-            longest = len(name)
+        beginning = "CK" if name == ALL else name
+        if code.startswith(beginning) and len(beginning) > longest:
+            longest = len(beginning)
     return longest
 
 

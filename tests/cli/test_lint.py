@@ -264,7 +264,37 @@ def test_codes_are_chosen_by_their_beginning(folder: Path, run: Run) -> None:
         code for code in everything if code.startswith("CKS")
     ]
     assert "CKS01" not in codes(run("lint", "bad.py", "--json", "--ignore", "CKS01,CKT").out)
-    assert codes(run("lint", "bad.py", "--json", "--ignore", "CK").out) == []
+    assert codes(run("lint", "bad.py", "--json", "--select", "ALL", "--ignore", "CK").out) == []
+
+
+PLACE = """import os
+
+import anthropic
+
+client = anthropic.Anthropic()
+
+
+def ask(history):
+    system = f"You work in {os.getcwd()}. You are terse."
+    return client.messages.create(model="claude-sonnet-5-5", max_tokens=100, system=system, messages=history)
+"""
+
+
+@pytest.mark.parametrize(
+    ("selected", "is_told"),
+    [
+        ((), False),
+        (("--select", "CKS"), False),
+        (("--select", "CKS04"), True),
+        (("--select", "all"), True),
+        (("--select", "ALL", "--ignore", "CKS04"), False),
+    ],
+)
+def test_a_code_that_is_off_by_default_is_asked_for_by_name(
+    selected: tuple[str, ...], is_told: bool, folder: Path, run: Run
+) -> None:
+    (folder / "place.py").write_text(PLACE, "utf-8")
+    assert ("CKS04" in codes(run("lint", "place.py", "--json", *selected).out)) is is_told
 
 
 def test_every_format_tells_the_same_findings(folder: Path, run: Run) -> None:
@@ -292,7 +322,7 @@ def test_what_the_project_says_holds_and_what_is_typed_comes_on_top(folder: Path
     assert run("lint", "broken.jsonl").code == 1
     (folder / "pyproject.toml").write_text('[tool.contextkit.lint]\nselect = ["CKM"]\n', "utf-8")
     assert run("lint", "broken.jsonl").code == 0
-    assert run("lint", "broken.jsonl", "--select", "CK").code == 1
+    assert run("lint", "broken.jsonl", "--select", "ALL").code == 1
     (folder / "other.toml").write_text('[tool.contextkit.lint]\nignore = ["CKB"]\n', "utf-8")
     assert run("lint", "broken.jsonl", "--config", "other.toml").code == 1
     assert run("lint", "broken.jsonl", "--config", "other.toml", "--ignore", "CK").code == 0
