@@ -34,6 +34,7 @@ _START = 1_790_000_000.0
 _LONG = 12
 """Times the filler of the cases: long enough for the minimum of every model."""
 _WIDTH = 100
+_LEFT_OUT = re.compile(r"--explain|\| request |= fix: ")
 
 
 @cache
@@ -91,10 +92,10 @@ def _printed(*arguments: str) -> str:
 
 
 def _finding(code: str, printed: str) -> str:
-    """The paragraph of the finding, without the line of its request and the hint at its page."""
+    """The paragraph of the finding, without what the rest of the page says: its request, its fix, the hint at the page."""
     paragraphs = (one.splitlines() for one in printed.split("\n\n"))
     found = next((lines for lines in paragraphs if re.search(rf"\b{code}\b", lines[0])), [])
-    return "\n".join(line.rstrip() for line in found if "--explain" not in line and "| request " not in line)
+    return "\n".join(line.rstrip() for line in found if not _LEFT_OUT.search(line))
 
 
 def _misses(printed: str) -> str:
