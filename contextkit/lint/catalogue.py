@@ -1,9 +1,9 @@
-"""The catalogue of hazards: the rows of `hazards.toml`, their pages, and a table of all.
+"""The catalogue of hazards: the rows of `hazards.toml`, their pages, and tables of them.
 
 Holds a `Hazard` for each row, in the order of the file. The pages are `docs/reference/rules/<code>.md`; a wheel has them
 in `contextkit/lint/pages`.
 
-    python -m contextkit.lint.catalogue --write docs/reference/hazards.md        puts the table between the marks of a page
+    python -m contextkit.lint.catalogue --write docs/reference/hazards.md        puts the tables between the marks of a page
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _PAGES = (Path(__file__).with_name("pages"), Path(__file__).parents[2] / "docs" 
 _CODE = re.compile(rf"CK[{''.join(LEVELS)}]\d\d")
 _NAME = re.compile(r"[a-z]+(?:-[a-z]+)*")
 _CHOICES = {"grade": get_args(Grade), "severity": get_args(Severity)}
-_MARKED = re.compile(r"(?<=<!-- table: hazards -->\n).*?(?=<!-- end -->)", re.DOTALL)
+_LISTS = ("confirmed_by", "merged", "requests")
+_MARKED = re.compile(r"(<!-- table: (hazards|merged) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _N_SUGGESTIONS = 3
 
 
@@ -59,16 +60,19 @@ def hazards_of(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Hazard, ...]:
     requests = [name for row in rows.values() for name in row.get("requests", ())]
     if len({*requests}) < len(requests):
         raise ValueError(f"hazards.toml: {next(n for n in requests if requests.count(n) > 1)!r} stands in two rows")
+    codes = [*rows, *(code for row in rows.values() for code in row.get("merged", ()))]
+    if len({*codes}) < len(codes):
+        raise ValueError(f"hazards.toml: {next(c for c in codes if codes.count(c) > 1)} is a code twice")
     return tuple(
         Hazard(
             code,
             row["name"],
             row["grade"],
             row["severity"],
-            bool(row.get("in_source")),
-            True,
+            row.get("in_source", False),
             tuple(row.get("requests", ())),
             tuple(row.get("confirmed_by", ())),
+            tuple(row.get("merged", ())),
         )
         for code, row in rows.items()
     )
@@ -77,7 +81,8 @@ def hazards_of(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Hazard, ...]:
 def code_of(word: str) -> str:
     """Return the code that a code or a name stands for, in upper or lower case; also one of the detectors' own.
 
-    Raises `UsageError` where nothing has that code or name, and suggests what is spelled much like it.
+    Raises `UsageError` where nothing has that code or name, and names the code it was merged into, or suggests what is
+    spelled much like it.
 
     >>> code_of("Clock-in-system"), code_of("ck000")
     ('CKS01', 'CK000')
@@ -111,12 +116,18 @@ def table() -> str:
     return "\n".join([*head, *rows, "", _count(), ""])
 
 
+def merged_table() -> str:
+    """Write the table of the codes that were merged into others, in Markdown."""
+    rows = [f"| [{row.code}](rules/{row.code}.md) | {', '.join(row.merged)} |" for row in hazards() if row.merged]
+    return "\n".join(["| code | codes that it has replaced |", "|---|---|", *rows, ""])
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table, or write it into a page."""
+    """Print the table of all hazards, or write the tables into a page."""
     parser = argparse.ArgumentParser(
         prog="python -m contextkit.lint.catalogue", description="The table of all hazards."
     )
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="a Markdown page with the marks for the table")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="a Markdown page with the marks for the tables")
     target: Path | None = parser.parse_args(arguments).write
     if target is None:
         print(table())
@@ -126,7 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     else:
         with replacing(target) as file:
-            file.write(_MARKED.sub(lambda _: table(), text).encode())
+            tables = {"hazards": table, "merged": merged_table}
+            file.write(_MARKED.sub(lambda mark: mark[1] + tables[mark[2]](), text).encode())
 
 
 # Reading the rows
@@ -138,18 +150,18 @@ def _check(code: str, row: Mapping[str, Any]) -> None:
     where = f"hazards.toml: [{code}]"
     if not _CODE.fullmatch(code):
         raise ValueError(f"{where} is no code; it is CK, one of {', '.join(LEVELS)}, and two digits")
-    if unknown := sorted(row.keys() - {"name", "confirmed_by", "requests", "in_source", *_CHOICES}):
+    if unknown := sorted(row.keys() - {"name", "in_source", *_LISTS, *_CHOICES}):
         raise ValueError(f"{where} has an unknown key {unknown[0]!r}")
     if not isinstance(row.get("name"), str) or not _NAME.fullmatch(row["name"]):
         raise ValueError(f"{where} name is {row.get('name')!r}; it must be words in lower case, joined by hyphens")
     for key, choices in _CHOICES.items():
         if row.get(key) not in choices:
             raise ValueError(f"{where} {key} is {row.get(key)!r}; it must be one of {', '.join(choices)}")
-    if False:
+    if row.get("in_source", True) is not True:
         raise ValueError(
-            f"{where} source is {row['source']!r}; it must be on or off, or missing where code cannot show it"
+            f"{where} in_source is {row['in_source']!r}; it must be true, or missing where code cannot show it"
         )
-    for key in ("confirmed_by", "requests"):
+    for key in _LISTS:
         texts = row.get(key, [])
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise ValueError(f"{where} {key} is {texts!r}; it must be a list of texts")
@@ -173,6 +185,9 @@ def _codes() -> Mapping[str, str]:
 def _unknown(word: str, wanted: str) -> str:
     """Write the message for a word that is no code and no name: first names that contain it, then names spelled much like it."""
     codes, names = _codes(), dict(_code_names())
+    for row in hazards():
+        if wanted.upper() in row.merged:
+            return f"{wanted.upper()} is part of {row.code} {row.name} now"
     containing = [known for known in codes if wanted and wanted in known]
     near = [*containing, *get_close_matches(wanted, codes, _N_SUGGESTIONS)][:_N_SUGGESTIONS]
     suggestions = dict.fromkeys(f"{codes[known]} {names[codes[known]]}" for known in near)
@@ -207,7 +222,7 @@ _COLUMNS: Mapping[str, Callable[[Hazard], str]] = {
     "name": lambda row: f"`{row.name}`",
     "severity": lambda row: row.severity,
     "grade": lambda row: row.grade,
-    "source": lambda row: _yes(row.in_source) if row.is_default else "off by default",
+    "source": lambda row: _yes(row.in_source),
     "requests": lambda row: _yes(row.requests),
     "guard": lambda row: _yes(_before_sending(row)),
     "provider": lambda row: ", ".join(f"`{word}`" for word in row.confirmed_by),

@@ -13,27 +13,28 @@ from contextkit.lint.catalogue import code_of, hazards, page
 from contextkit.lint.own import OWN
 
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
+_COMMENT = re.compile(r"^<!-- .* -->\n", re.MULTILINE)
 _FENCED = re.compile(r"^```\w*\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 
 
 def terminal_text(word: str) -> str:
-    """The page for a terminal: Markdown, with code indented instead of fenced.
+    """Return the page for a terminal: Markdown without comments, with code indented instead of fenced.
 
     Raises `UsageError` where nothing has that code or name.
 
     >>> terminal_text("ck000").splitlines()[0]
     '# CK000 unreadable'
     """
-    return _FENCED.sub(lambda block: _indented(block[1]), page(word)).strip()
+    return _FENCED.sub(lambda block: _indented(block[1]), _COMMENT.sub("", page(word))).strip()
 
 
 def parts(word: str) -> dict[str, Json]:
-    """The page in parts: `code`, `name`, `severity`, `grade`, `level`, `title`, and `sections`, heading → Markdown.
+    """Return the page in parts: `code`, `name`, `severity`, `grade`, `level`, `title`, and `sections`, heading → Markdown.
 
     `grade` and `level` are None for the detectors' own codes. Raises as `terminal_text` does.
 
     >>> list(parts("CKS01")["sections"])[:2]
-    ['What it does', 'Why it costs you']
+    ['What it is', 'In code']
     """
     front, *chapters = _SECTION.split(page(word))
     title = " ".join(front.splitlines()[1:]).strip()

@@ -21,7 +21,6 @@ LEVELS = {
     "P": "parameters",
     "R": "routing",
     "L": "lifetime",
-    "E": "engine",
     "A": "accounting",
 }
 """The letter behind `CK` → the level, in cache order where there is one."""
@@ -41,14 +40,14 @@ class Hazard:
     """How much it matters."""
     in_source: bool = False
     """Whether the source detector finds it."""
-    is_default: bool = True
-    """Whether the source detector looks for it unless its code is selected by itself."""
     requests: tuple[str, ...] = ()
     """What of a request it stands for: kinds of change and settings, causes of the judge, checks of one request; empty where
     requests cannot show the hazard."""
     confirmed_by: tuple[str, ...] = ()
     """The provider's verdicts that agree with it: `tools_changed`, `system_changed`, `messages_changed`,
     `model_changed`."""
+    merged: tuple[str, ...] = ()
+    """Codes that were merged into it, and that no hazard has any more."""
 
     @property
     def level(self) -> str:

@@ -170,7 +170,7 @@ def test_an_aggregator_that_moved_to_another_host_is_what_broke_the_prefix(tmp_p
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     (found,) = json.loads(run("lint", str(path), "--json").out)["findings"]
     assert (found["code"], found["place"]["turn"], found["message"]) == (
-        "CKR03",
+        "CKR01",
         3,
         "upstream Alpha → Beta",
     )
@@ -181,7 +181,7 @@ def test_an_aggregator_that_moved_to_another_host_is_what_broke_the_prefix(tmp_p
     ("project", "region", "code", "message"),
     [
         ("beta", "us-central1", "CKR08", "project alpha → beta"),
-        ("alpha", "us-east4", "CKR03", "upstream us-central1 → us-east4"),
+        ("alpha", "us-east4", "CKR01", "upstream us-central1 → us-east4"),
     ],
 )
 def test_the_address_of_a_call_says_where_its_cache_is(

@@ -16,18 +16,25 @@ from contextkit.errors import ContextKitError
 from contextkit.ledger.changes.kinds import Kind
 from contextkit.ledger.changes.settings import Setting
 from contextkit.ledger.verdict import WHOSE
-from contextkit.lint.catalogue import hazards, hazards_of, main, page, table
+from contextkit.lint.catalogue import hazards, hazards_of, main, merged_table, page, table
+from contextkit.lint.explain import terminal_text
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.own import OWN
 from contextkit.lint.requests.checks import CHECKS
+from tests.lint import page_output
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT.parent / "shared" / "facts" / "hazards.md"
 PAGE = ROOT / "docs" / "reference" / "hazards.md"
 ENTRY = re.compile(r"^\*\*([A-Z]\d\d) `([^`]+)`\*\* \[(\w)\]", re.MULTILINE)
 LINK = re.compile(r"https?://[^\s;)]+")
-DETECTOR = re.compile(r"^- (source|requests|requests, guard|provider): ", re.MULTILINE)
-SECTIONS = ["What it does", "Why it costs you", "Example", "Use instead", "Detected by", "References"]
+SECTIONS = [
+    *("What it is", "In code", "In a recording", "In the report", "Fix", "How often it was right", "References"),
+]
+NOT_MEASURED = "Not yet measured."
+VERDICT = """Not found in code; in recordings it is the judge's verdict (see
+[how it was checked](../../explanation/judge.md#how-it-was-checked))."""
+CHECK = "Not found in code; in recordings it is a check of one request, not the judge's verdict."
 
 needs_catalogue = pytest.mark.skipif(
     not CATALOGUE.is_file(), reason="the shared hazard catalogue is not beside this repository"
@@ -50,12 +57,6 @@ def code_blocks(text: str) -> list[str]:
     return [block.strip() for block in re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
 
 
-def detectors(row: Hazard) -> dict[str, str]:
-    """Detectors → what the page says of them; `not …` where code cannot show it."""
-    _, *parts = DETECTOR.split(section(row, "Detected by"))
-    return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
 def cells(row: Hazard) -> dict[str, str]:
     """Heading → cell of the row of a hazard in the table."""
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table().splitlines() if "|" in line]
@@ -74,16 +75,17 @@ def compiles(code: str) -> bool:
 
 
 @needs_catalogue
-def test_a_row_has_the_name_and_grade_of_its_entry_in_the_catalogue() -> None:
-    wanted = {f"CK{code}": (name, grade) for code, name, grade in ENTRY.findall(CATALOGUE.read_text(encoding="utf-8"))}
-    assert {row.code: (row.name, row.grade) for row in hazards()}.items() <= wanted.items()
+def test_a_row_has_the_best_grade_of_its_entries_in_the_catalogue() -> None:
+    grades = {f"CK{code}": grade for code, _, grade in ENTRY.findall(CATALOGUE.read_text(encoding="utf-8"))}
+    for row in hazards():
+        assert row.grade == min(grades[code] for code in (row.code, *row.merged)), row.code
 
 
 @needs_catalogue
 def test_a_page_names_every_source_of_the_catalogue() -> None:
     for row in hazards():
-        evidence = entries()[row.code].split("- evidence:", 1)[1]
-        assert set(LINK.findall(evidence)) <= set(LINK.findall(section(row, "References")))
+        evidence = " ".join(entries()[code].split("- evidence:", 1)[1] for code in (row.code, *row.merged))
+        assert set(LINK.findall(evidence)) <= set(LINK.findall(section(row, "References"))), row.code
 
 
 def test_a_page_has_its_parts_in_order() -> None:
@@ -99,32 +101,49 @@ def test_a_page_has_its_parts_in_order() -> None:
 
 def test_an_example_is_code_that_compiles() -> None:
     for row in hazards():
-        example = code_blocks(section(row, "Example"))
-        assert example
-        assert [code for code in [*example, *code_blocks(section(row, "Use instead"))] if not compiles(code)] == []
-
-
-def test_a_page_is_detected_by_what_its_row_has() -> None:
-    for row in hazards():
-        in_requests = "requests, guard" if cells(row)["guard"] else "requests"
-        lines = detectors(row)
-        assert list(lines) == ["source", *[in_requests] * bool(row.requests), "provider"]
-        assert lines["source"].startswith("not ") != row.in_source, "a line without a rule begins with `not`"
-        assert row.is_default or "off by default" in lines["source"]
+        example = code_blocks(section(row, "In code"))
+        assert len(example) == 1
+        assert [code for code in [*example, *code_blocks(section(row, "Fix"))] if not compiles(code)] == [], row.code
 
 
 def test_a_page_names_the_kinds_of_its_row() -> None:
     named = {*get_args(Kind), *get_args(Setting)} - {"parameter"}
     for row in hazards():
-        text = " ".join(detectors(row).values())
-        assert [name for name in row.requests if name in named and f"`{name}`" not in text] == []
+        text = section(row, page_output.RECORDING)
+        assert [name for name in row.requests if name in named and f"`{name}`" not in text] == [], row.code
 
 
-def test_a_page_names_the_verdicts_of_its_row() -> None:
+def test_every_code_of_requests_has_a_case_for_its_page() -> None:
+    assert page_output.page_cases().keys() == {row.code for row in hazards() if row.requests}
+
+
+@pytest.mark.parametrize("code", [row.code for row in hazards()])
+def test_a_page_shows_what_lint_and_report_print(code: str) -> None:
+    text = page(code)
+    for name in (page_output.RECORDING, page_output.REPORT):
+        part = text.split(f"\n## {name}\n", 1)[1].split("\n## ", 1)[0]
+        shown = re.findall(r"^```text\n(.*?)\n```$", part, re.MULTILINE | re.DOTALL)
+        printed = page_output.outputs(code).get(name)
+        assert shown == ([printed] if printed else []), "python -m tests.lint.page_output --write"
+
+
+def test_the_outputs_of_a_page_are_filled_in_without_a_change_to_the_rest() -> None:
+    text = page("CKS01")
+    emptied = re.sub(r"(?<=^```text\n).*?(?=^```$)", "old\n", text, flags=re.MULTILINE | re.DOTALL)
+    assert emptied != text
+    assert page_output.filled_in("CKS01", emptied) == text
+
+
+def test_a_page_says_how_often_it_was_right() -> None:
     for row in hazards():
-        line = detectors(row)["provider"]
-        assert [word for word in row.confirmed_by if f"`{word}`" not in line] == []
-        assert not (row.confirmed_by and line.startswith("silent"))
+        mark, _, claim = section(row, "How often it was right").strip().partition("\n")
+        assert mark == "<!-- measured -->"
+        is_check = {*row.requests} <= {*CHECKS}
+        assert row.in_source or claim == (CHECK if is_check else VERDICT), row.code
+
+
+def test_a_terminal_shows_no_comments() -> None:
+    assert "<!--" in page("CKS01") and "<!--" not in terminal_text("CKS01")
 
 
 def test_every_page_belongs_to_a_code() -> None:
@@ -183,20 +202,24 @@ def test_everything_that_requests_can_show_has_a_row() -> None:
 
 def test_a_guard_reports_what_a_request_itself_breaks() -> None:
     guarded = {row.code for row in hazards() if cells(row)["guard"]}
-    assert guarded >= {"CKB02", "CKB08", "CKB09", "CKB12", "CKS01", "CKM20", "CKP01", "CKP02", "CKR08"}
+    assert guarded >= {"CKB02", "CKB08", "CKS01", "CKM18", "CKP01", "CKP02", "CKR08"}
     assert guarded & {"CKM28", "CKB01", "CKL01", "CKL06", "CKR01", "CKA03"} == set()
 
 
-def test_a_code_is_found_in_source_or_not_or_only_if_it_is_selected() -> None:
-    rows = {
-        "CKS01": ROW,
-        "CKS02": ROW | {"name": "on", "source": "on"},
-        "CKS03": ROW | {"name": "off", "source": "off"},
-    }
-    found = [(row.in_source, row.is_default) for row in hazards_of(rows)]
-    assert found == [(False, True), (True, True), (True, False)]
-    with pytest.raises(ValueError, match="source is True; it must be on or off"):
-        hazards_of({"CKS01": ROW | {"source": True}})
+def test_a_code_is_found_in_source_or_not() -> None:
+    rows = {"CKS01": ROW, "CKS02": ROW | {"name": "found", "in_source": True}}
+    assert [row.in_source for row in hazards_of(rows)] == [False, True]
+    with pytest.raises(ValueError, match="in_source is 'on'; it must be true"):
+        hazards_of({"CKS01": ROW | {"in_source": "on"}})
+
+
+def test_a_code_that_was_merged_is_no_code_any_more() -> None:
+    codes = [code for row in hazards() for code in (row.code, *row.merged)]
+    assert len(codes) == len({*codes})
+    with pytest.raises(ContextKitError, match="CKT06 is part of CKT02 tools-arrive-late now"):
+        page("ckt06")
+    with pytest.raises(ValueError, match="CKS02 is a code twice"):
+        hazards_of({"CKS01": ROW | {"merged": ["CKS02"]}, "CKS02": ROW | {"name": "other"}})
 
 
 @pytest.mark.parametrize("word", ["cks01", " Clock_in-System "])
@@ -219,8 +242,9 @@ def test_an_unknown_page_names_what_comes_near(word: str, near: str) -> None:
     assert repr(word) in str(raised.value)
 
 
-def test_the_table_of_the_docs_is_the_generated_one() -> None:
-    assert table() in PAGE.read_text(encoding="utf-8"), (
+def test_the_tables_of_the_docs_are_the_generated_ones() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert table() in text and merged_table() in text, (
         "python -m contextkit.lint.catalogue --write docs/reference/hazards.md"
     )
 

@@ -284,7 +284,7 @@ def test_sarif_carries_the_page_of_each_rule() -> None:
     run = sarif(in_request(2, code="CKB01"))
     [rule] = run["tool"]["driver"]["rules"]
     assert rule["help"]["markdown"] == page("CKB01").strip()
-    assert rule["fullDescription"]["text"].startswith("Finds calls to an explicit cache")
+    assert rule["fullDescription"]["text"].startswith("Claude (its own API, Bedrock, LiteLLM)")
 
 
 def test_the_restated_schema_refuses_what_is_wrong() -> None:
@@ -311,7 +311,7 @@ def test_annotations_stand_on_their_lines_and_escape_what_would_end_them(file: P
         lines[1]
         == "::error title=CKS01 clock-in-system::run-1 turns 12-13 system[0]: the system text differs in a time"
     )
-    assert lines[2].startswith("::notice title=CKL05 early-eviction::")
+    assert lines[2].startswith("::notice title=CKL05 unexplained-miss::")
 
 
 # Changes

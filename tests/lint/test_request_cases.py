@@ -10,7 +10,8 @@ case what differs:
 `expect` is the code found in the last call, null where the level of the file's code (its letter) has nothing to say
 about it. A case may also have `earlier` (bodies of calls before `before`), `seconds` (starts of all calls; 10 s apart
 without), `sessions` (of all calls; one without), `lanes`, `usages` (fields of `Usage` for all calls), `provider`
-(anthropic without), `errors` (of all calls, null for none; such a call ends before its response begins), `remarks`
+(anthropic without), `errors` (of all calls, null for none; such a call ends before its response begins), `page` (true for the one
+that the page of the code shows, `page_output.py`), `remarks`
 (`{"kind": "setting", "about": 1, "text": …}`, about the call of that index), and `also` (further codes that are right).
 `before` may be left out: a call alone. In a text `{filler}` stands for a few hundred words that no rule cares for."""
 
@@ -45,7 +46,7 @@ def cases() -> list[Any]:
     ]
 
 
-def recorded_calls(shared: dict[str, Any], case: dict[str, Any]) -> list[ModelCall]:
+def recorded_calls(shared: dict[str, Any], case: dict[str, Any], filler: str = FILLER) -> list[ModelCall]:
     """The calls of a case."""
     bodies = [*case.get("earlier", ()), *([case["before"]] if "before" in case else ()), case["after"]]
     n = len(bodies)
@@ -62,7 +63,7 @@ def recorded_calls(shared: dict[str, Any], case: dict[str, Any]) -> list[ModelCa
             starts[i] + 2,
             case.get("provider", "anthropic"),
             str({**shared, **bodies[i]}.get("model", "")),
-            Bodies(_raw({**shared, **bodies[i]})),
+            Bodies(_raw({**shared, **bodies[i]}, filler)),
             Usage(**usages[i]) if usages[i] else None,
             None,
             errors[i],
@@ -71,8 +72,8 @@ def recorded_calls(shared: dict[str, Any], case: dict[str, Any]) -> list[ModelCa
     ]
 
 
-def _raw(body: dict[str, Any]) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).replace("{filler}", FILLER).encode()
+def _raw(body: dict[str, Any], filler: str) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).replace("{filler}", filler).encode()
 
 
 def recorded(calls: list[ModelCall], case: dict[str, Any]) -> list[Record]:

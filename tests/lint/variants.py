@@ -20,7 +20,7 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -952,8 +952,7 @@ def measure(folder: Path, rewrite: str, select: Sequence[str] = ("CK",), files: 
         for name, text in one.files.items():
             (package / name).write_text(text, encoding="utf-8")
     findings = defaultdict(list)
-    asked = [replace(row, is_default=True) for row in hazards()]
-    for finding in find_in_code([folder], LintConfig(select=tuple(select)), asked):
+    for finding in find_in_code([folder], LintConfig(select=tuple(select)), hazards()):
         for stem in {Path(place.file).parent.name for place in _places(finding)}:
             findings[stem].append(finding)
     row = Row(rewrite)

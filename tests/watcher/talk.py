@@ -18,14 +18,11 @@ SYSTEM_KINDS = (
     *("volatile_end", "identity", "reminder_in_system"),
 )
 HAZARDS = (
-    Hazard("CKS10", "system-prompt-rebuilt", "A", "error", requests=SYSTEM_KINDS, confirmed_by=("system_changed",)),
-    Hazard(
-        "CKM22", "resume-loses-injected-blocks", "A", "error", requests=("message_edited", "first_messages", "window")
-    ),
-    Hazard("CKP02", "effort-change", "A", "error", requests=("effort",)),
+    Hazard("CKS10", "system-prompt-changed", "A", "error", requests=SYSTEM_KINDS, confirmed_by=("system_changed",)),
+    Hazard("CKM22", "earlier-message-changed", "A", "error", requests=("message_edited", "first_messages", "window")),
+    Hazard("CKP02", "thinking-or-effort-change", "A", "error", requests=("effort",)),
     Hazard("CKP04", "tool-choice-change", "D", "warning", requests=("tool_choice",)),
-    Hazard("CKL05", "early-eviction", "A", "warning", requests=("unknown",)),
-    Hazard("CKL08", "best-effort-implicit", "A", "warning", requests=("unknown_best_effort",)),
+    Hazard("CKL05", "unexplained-miss", "A", "note", requests=("unknown", "unknown_best_effort")),
     Hazard("CKB01", "no-breakpoint", "A", "warning", requests=("no_breakpoint",)),
 )
 """A few codes: which kind a change is, is tested elsewhere."""

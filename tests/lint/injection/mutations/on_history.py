@@ -267,7 +267,7 @@ def scrubbed(tape: Tape, turn: int, rng: Random) -> int | None:
 
 MUTATIONS = (
     Mutation("CKM01", "thinking left out once the user speaks", thinking_left_out),
-    Mutation("CKM03", "thinking left out for another model, and back", converted_at_a_switch),
+    Mutation("CKM22", "thinking left out for another model, and back", converted_at_a_switch),
     Mutation("CKM04", "the last N messages", window),
     Mutation("CKM04", "trimmed to just below a cap", trimmed_to_cap),
     Mutation("CKM06", "old results are placeholders", pruned),

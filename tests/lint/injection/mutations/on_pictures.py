@@ -109,8 +109,8 @@ def refused_then_dropped(tape: Tape, turn: int, rng: Random) -> int | None:
 MUTATIONS = (
     Mutation("CKM18", "pictures give way to words", picture_left_out),
     Mutation("CKM18", "pictures encoded anew", picture_made_anew),
-    Mutation("CKM20", "the first picture", first_picture, (CLAUDE,)),
-    Mutation("CKM21", "attachment in the newest message", floating_attachment),
+    Mutation("CKM18", "the first picture", first_picture, (CLAUDE,)),
+    Mutation("CKM18", "attachment in the newest message", floating_attachment),
     Mutation("CKM22", "blocks at the front lost on resume", not_restored),
     Mutation("CKM18", "picture dropped behind a refusal", refused_then_dropped),
 )

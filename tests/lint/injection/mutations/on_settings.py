@@ -147,7 +147,7 @@ def edits_without_floor(tape: Tape, turn: int, rng: Random) -> int | None:
 MUTATIONS = (
     Mutation("CKP01", "another model answers", other_model),
     Mutation("CKP02", "the effort changes", effort),
-    Mutation("CKP03", "thinking or its budget changes", thinking, (CLAUDE,)),
+    Mutation("CKP02", "thinking or its budget changes", thinking, (CLAUDE,)),
     Mutation("CKP04", "a tool is forced", tool_choice),
     Mutation("CKP05", "the answer gets a schema", schema_of_the_answer),
     Mutation("CKP06", "a faster lane", speed),

@@ -201,10 +201,10 @@ def _floats(value: Json) -> Json:
 
 MUTATIONS = (
     Mutation("CKM11", "results of parallel calls in order of completion", completion_order),
-    Mutation("CKM12", "messages of one role joined", merged),
+    Mutation("CKM10", "messages of one role joined", merged),
     Mutation("CKM13", "ids of calls minted anew", new_ids),
     Mutation("CKM14", "keys of arguments in another order", keys_in_another_order),
-    Mutation("CKM15", "white space of stored texts folded", blanks_folded),
-    Mutation("CKM15", "composed and decomposed letters", other_letters),
+    Mutation("CKM14", "white space of stored texts folded", blanks_folded),
+    Mutation("CKM14", "composed and decomposed letters", other_letters),
     Mutation("CKM14", "1 becomes 1.0", other_numbers),
 )

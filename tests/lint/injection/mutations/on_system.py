@@ -225,7 +225,7 @@ MUTATIONS = (
     Mutation("CKS05", "memories of the last question in the system text", recalled),
     Mutation("CKS06", "list of tasks in the system text", plan),
     Mutation("CKS07", "file of instructions read again on resume", instruction_file),
-    Mutation("CKS08", "words for the turn in the marked block", volatile_end, (CLAUDE,)),
+    Mutation("CKS10", "words for the turn in the marked block", volatile_end, (CLAUDE,)),
     Mutation("CKS10", "system text rebuilt after a restart", rebuilt),
-    Mutation("CKS13", "system messages hoisted to the top", hoisted),
+    Mutation("CKS10", "system messages hoisted to the top", hoisted),
 )
