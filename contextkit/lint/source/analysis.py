@@ -12,7 +12,7 @@ from contextkit.lint.source.knowledge import Knowledge, ends_with
 from contextkit.lint.source.program import Program
 from contextkit.lint.source.requests import Requests, Sent, Sink
 from contextkit.lint.source.scopes import Module, last_name
-from contextkit.lint.source.trace import Step, Tracer
+from contextkit.lint.source.trace import Given, Step, Tracer
 
 _LONGEST = 60
 """Characters of an expression in a message."""
@@ -151,6 +151,11 @@ class Analysis:
 
 Rule = Callable[[Analysis], Iterable[Hit]]
 """A rule looks at one module."""
+
+
+def read_at(step: Step) -> Step:
+    """Where a parameter is read, in place of the parameter that nobody is seen to give."""
+    return step.parent if isinstance(step.node, Given) and step.parent is not None else step
 
 
 def text_of(node: ast.AST, module: Module) -> str:

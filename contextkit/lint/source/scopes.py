@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -100,6 +100,8 @@ class Scope:
     """Functions defined in it."""
     expressions: list[tuple[ast.expr, Place]] = field(default_factory=list)
     """The outermost expressions of its statements."""
+    yields: bool = False
+    """Whether it gives its results one by one."""
 
     @property
     def is_module(self) -> bool:
@@ -391,6 +393,7 @@ class _Reader:
                 self.bind(one.target, one.value)  # type: ignore[attr-defined]
             elif kind in (ast.Yield, ast.YieldFrom) and one.value is not None:  # type: ignore[attr-defined]
                 self.scope.returns.append((one.value, place))  # type: ignore[attr-defined]
+                self.scope.yields = True
             waiting.extend(ast.iter_child_nodes(one))
 
 
@@ -419,13 +422,3 @@ def _imported_from(node: ast.ImportFrom, module: Module) -> str:
     parts = module.package.split(".") if module.package else []
     kept = parts[: len(parts) - node.level + 1] if node.level > 1 else parts
     return ".".join([*kept, *([node.module] if node.module else [])])
-
-
-def walk_own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of an expression, without those of functions in it."""
-    waiting = [node]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        if not isinstance(one, ast.Lambda):
-            waiting.extend(ast.iter_child_nodes(one))

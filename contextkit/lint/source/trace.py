@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from contextkit.lint.source.knowledge import Knowledge
@@ -47,8 +47,6 @@ _SAME_SHAPE: Final = frozenset(
     }
 )
 """Last names of calls whose result has the keys and items of what they are given."""
-_TRANSPARENT: Final = _DAY_PARTS | {"stdout", "hour", "minute", "second", "hex", "content", "text", "value"}
-"""Attributes that are a part of the value's text."""
 
 
 class Given(ast.Name):
@@ -88,6 +86,8 @@ class Step:
     """The change of a variable by which it was reached."""
     is_condition: bool = False
     """Whether it decides which value is taken, and is no part of it."""
+    is_object: bool = False
+    """Whether it is the object whose attribute is read, of a class that is not known."""
     is_open: bool = False
     """Whether nothing is known of what it is made of."""
 
@@ -120,7 +120,7 @@ class Tracer:
                 continue
             step.is_open = True
             for one in self.parts(step):
-                step.is_open = step.is_open and one.is_condition
+                step.is_open = step.is_open and (one.is_condition or one.is_object)
                 if one.is_condition and not selects:
                     continue
                 key = _key(one)
@@ -139,6 +139,8 @@ class Tracer:
     def name(self, step: Step, node: ast.Name) -> Iterator[Step]:
         bindings = self.program.bindings_of(node, step.scope, step.place)
         for binding in bindings:
+            if binding.operation == "sort" and binding.place.is_around(step.place):
+                step = replace(step, removed=step.removed | self.order)
             yield from self.bound(step, binding)
         if not bindings and isinstance(value := self.program.resolve(node.id, step.scope), Scope):
             yield from self.function(step, value)
@@ -151,7 +153,7 @@ class Tracer:
 
     def bound(self, step: Step, binding: Binding) -> Iterator[Step]:
         """The value of a variable, or a change to it."""
-        scope, path = binding.scope, step.path
+        scope, path, removed = binding.scope, step.path, step.removed
         is_own = scope is step.scope
         once = step.once or (scope.is_module and not is_own)
         frame = step.frame if is_own or _is_around(scope, step.scope) else None
@@ -163,6 +165,8 @@ class Tracer:
         match binding.kind:
             case "set" | "for" | "comp":
                 path = (*binding.path, *path)
+                if binding.kind != "set":
+                    removed |= self.order  # each of the items, whatever their order
             case "item":
                 rest = _below(binding.path, path)
                 if rest is None or (binding.path[0] == ANY and path and path[0] not in (ANY, 0)):
@@ -175,7 +179,7 @@ class Tracer:
                     path = path[1:]
             case "take":
                 return
-        yield Step(binding.value, scope, binding.place, path, frame, once, step.removed, step, binding)
+        yield Step(binding.value, scope, binding.place, path, frame, once, removed, step, binding)
         if binding.kind == "add" and binding.operation != "+=":
             for loop in binding.place.loops():
                 if isinstance(loop, ast.For | ast.AsyncFor) and (not is_own or loop not in step.place.loops()):
@@ -244,8 +248,10 @@ class Tracer:
             if isinstance(value, list):
                 for binding in value:
                     yield from self.bound(step, binding)
-            elif node.attr in _TRANSPARENT:
-                yield self.inner(step, node.value, (), removed)
+            else:
+                inner = self.inner(step, node.value, (f".{node.attr}", *step.path), removed)
+                inner.is_object = True
+                yield inner
             return
         yield from self.member(step, owner, node)
 
@@ -395,7 +401,7 @@ class Tracer:
             once = step.once or self.is_frozen(target.scope)
             for value, place in target.scope.returns:
                 path = step.path
-                if _yields(target.scope) and path:
+                if target.scope.yields and path:
                     path = path[1:]
                 yield Step(value, target.scope, place, path, frame, once, step.removed, step)
                 inner = Step(value, target.scope, Place(0), path, frame, once, step.removed, step)
@@ -495,6 +501,7 @@ class Tracer:
     def dict_comprehension(self, step: Step, node: ast.DictComp) -> Iterator[Step]:
         yield self.inner(step, node.value, step.path[1:])
         for generator in node.generators:
+            yield self.inner(step, generator.iter, (ANY,))
             for test in generator.ifs:
                 yield self.condition(step, test, step.scope, step.place)
 
@@ -539,10 +546,6 @@ def arguments_of(call: ast.Call, target: Target, name: str) -> Iterator[tuple[as
     for one in call.keywords:
         if one.arg is None:
             yield one.value, (name,)
-
-
-def _yields(scope: Scope) -> bool:
-    return any(isinstance(one, ast.Yield) for value, _ in scope.expressions for one in ast.walk(value))
 
 
 def _is_around(scope: Scope, inner: Scope) -> bool:

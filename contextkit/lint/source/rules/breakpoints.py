@@ -13,7 +13,9 @@ from contextkit.lint.source.scopes import Module
 from contextkit.lint.source.trace import Given
 
 CODES = frozenset({"CKB01", "CKB02"})
-_OTHER_ENDPOINT = re.compile(rb"base_?url\W[^\n]{0,80}https?://(?!api\.anthropic)|https?://(?!api\.anthropic)[^\s\"']+/anthropic", re.I)
+_OTHER_ENDPOINT = re.compile(
+    rb"base_?url\W[^\n]{0,80}https?://(?!api\.anthropic)|https?://(?!api\.anthropic)[^\s\"']+/anthropic", re.I
+)
 """A literal address of a vendor that takes requests of this shape, and caches by itself."""
 
 

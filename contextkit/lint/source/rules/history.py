@@ -60,8 +60,18 @@ def _named(analysis: Analysis) -> Iterator[_History]:
                 "Sequence",
                 "deque",
             )
-            if analysis.knowledge.matches("history_name", name.rpartition(".")[2]) and not is_texts:
+            is_part = any(one.kind == "set" and _is_part_of_history(analysis, one) for one in bindings)
+            if (analysis.knowledge.matches("history_name", name.rpartition(".")[2]) and not is_texts) or is_part:
                 yield _History(scope, name)
+
+
+def _is_part_of_history(analysis: Analysis, binding: Binding) -> bool:
+    """Return whether a variable is given the end of a history: `system, rest = messages[0], messages[1:]`."""
+    value = binding.value
+    if isinstance(value, ast.Tuple) and binding.path and isinstance(binding.path[0], int):
+        value = value.elts[binding.path[0]] if binding.path[0] < len(value.elts) else None
+    is_end = isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and value.slice.upper is None
+    return is_end and analysis.knowledge.matches("history_name", _name(value.value).rpartition(".")[2])  # type: ignore[union-attr]
 
 
 def _histories(analysis: Analysis, sent: Sent) -> Iterator[_History]:
@@ -104,7 +114,7 @@ def _trims(binding: Binding, sent: Sent | None) -> Iterator[Hit]:
     loop = next((one for one in binding.place.loops() if isinstance(one, ast.While)), None)
     if loop is None or (sent is not None and loop in sent.place.loops()) or not _SIZE.search(ast.unparse(loop.test)):
         return
-    if not any(isinstance(one, ast.Compare) for one in ast.walk(loop.test)):
+    if not _measures(loop, binding):
         return
     is_first = binding.kind == "take" and binding.operation in _FIRST and not _is_last(binding)
     is_sliced = (
@@ -114,6 +124,14 @@ def _trims(binding: Binding, sent: Sent | None) -> Iterator[Hit]:
         node = binding.value if is_sliced and binding.value is not None else binding.node
         message = f"`{text_of(node, binding.scope.module)}` trims the history to a cap and no lower: from then on each turn drops messages and shares no prefix with the one before"
         yield Hit("CKM05", message, node, binding.scope.module, sink=binding.scope.node)
+
+
+def _measures(loop: ast.While, binding: Binding) -> bool:
+    """Return whether a loop compares the size of the history, or a count that it lowers with each message."""
+    lowered = {_name(one.target) for one in ast.walk(loop) if isinstance(one, ast.AugAssign)}
+    names = lowered | {name for name, found in binding.scope.bindings.items() if binding in found}
+    compares = [one for one in ast.walk(loop.test) if isinstance(one, ast.Compare)]
+    return any(_name(part) in names for one in compares for part in ast.walk(one))
 
 
 def _is_last(binding: Binding) -> bool:
@@ -155,6 +173,8 @@ def _builds_from_the_newest(analysis: Analysis, binding: Binding) -> Iterator[Hi
     is_reversed = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "reversed" and loop.iter.args
     if not is_reversed or not analysis.knowledge.matches("history_name", _name(loop.iter.args[0]).rpartition(".")[2]):  # type: ignore[attr-defined]
         return
+    if not any(isinstance(one, ast.AugAssign) and not isinstance(one.value, ast.Constant) for one in loop.body):
+        return
     for one in loop.body:
         if isinstance(one, ast.If) and any(isinstance(inner, ast.Break) for inner in one.body):
             test = ast.unparse(one.test)
@@ -190,8 +210,8 @@ def _clears(history: _History) -> Iterator[Hit]:
                     yield _cleared(binding.node, scope)
     for node, _ in scope.expressions:
         for one in ast.walk(node):
-            if isinstance(one, ast.ListComp) and _clears_by_index(one, history):
-                yield _cleared(one, scope)
+            if isinstance(one, ast.ListComp) and (changed := _cleared_by_index(one, history)):
+                yield _cleared(changed, scope)
 
 
 def _cleared(node: ast.AST, scope: Scope) -> Hit:
@@ -232,24 +252,25 @@ def _is_guarded(place: Place, loop: ast.AST) -> bool:
     return False
 
 
-def _clears_by_index(node: ast.ListComp, history: _History) -> bool:
+def _cleared_by_index(node: ast.ListComp, history: _History) -> ast.Dict | None:
+    """The message put in place of older ones: `[{**m, "content": CLEARED} if i < n else m for i, m in enumerate(history)]`."""
     generator = node.generators[0]
     if not isinstance(generator.iter, ast.Call) or last_name(generator.iter.func) != "enumerate":
-        return False
+        return None
     if not generator.iter.args or _name(generator.iter.args[0]) != history.name:
-        return False
+        return None
     if not isinstance(node.elt, ast.IfExp) or not isinstance(generator.target, ast.Tuple):
-        return False
+        return None
     index = _name(generator.target.elts[0])
-    compares = [one for one in ast.walk(node.elt.test) if isinstance(one, ast.Compare)]
-    by_index = any(
+    is_by_index = any(
         isinstance(part, ast.Lt | ast.Gt | ast.LtE | ast.GtE) and index in {_name(name) for name in ast.walk(one)}
-        for one in compares
+        for one in ast.walk(node.elt.test)
+        if isinstance(one, ast.Compare)
         for part in one.ops
     )
-    changed = [one for one in (node.elt.body, node.elt.orelse) if isinstance(one, ast.Dict) and None in one.keys]
-    return by_index and any(
-        isinstance(key, ast.Constant) and key.value in _CONTENT and _is_replacement(value)
-        for one in changed
-        for key, value in zip(one.keys, one.values, strict=True)
-    )
+    for one in (node.elt.body, node.elt.orelse):
+        if is_by_index and isinstance(one, ast.Dict) and None in one.keys:
+            for key, value in zip(one.keys, one.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value in _CONTENT and _is_replacement(value):
+                    return one
+    return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from contextkit.lint.source.analysis import Analysis, Hit, text_of
+from contextkit.lint.source.analysis import Analysis, Hit, read_at, text_of
 from contextkit.lint.source.requests import Sink
 from contextkit.lint.source.rules.edits import move_to_message
-from contextkit.lint.source.scopes import last_name
+from contextkit.lint.source.scopes import Binding, last_name
 from contextkit.lint.source.trace import Step
 
 CODES = frozenset({"CKS01", "CKS03", "CKS04", "CKS06", "CKT08"})
@@ -27,7 +27,7 @@ _LONG_TEXT = 4_000
 def find(analysis: Analysis) -> Iterator[Hit]:
     """Find values that vary in text that stands in front of the history."""
     for sink in analysis.sinks:
-        if sink.kind not in ("system", "front", "tool", "tools"):
+        if sink.kind not in ("system", "front", "tool", "tools", "schema"):
             continue
         found: dict[str, Step] = {}
         for step in analysis.tracer.walk(sink.step):
@@ -44,13 +44,19 @@ def _kind(analysis: Analysis, step: Step, sink: Sink) -> str:
     if binding is not None and sink.sent.kind in ("turn", "loop"):
         is_count = isinstance(step.node, ast.Constant) and isinstance(step.node.value, int)
         if binding.kind == "add" and binding.operation in ("+=", "-="):
-            is_kept = binding.scope.cls is not None or sink.sent.loop in binding.place.loops()
+            is_kept = binding.scope.cls is not None or _is_around(binding, sink)
             if is_kept and (is_count or "token" in last_name(step.node)):
                 return "counter"
-        if binding.kind == "for" and sink.sent.loop is not None and sink.sent.loop in binding.place.loops():
+        if binding.kind == "for" and _is_around(binding, sink):
             is_range = isinstance(step.node, ast.Call) and last_name(step.node.func) in ("range", "count")
             return "counter" if is_range else ""
     return analysis.kind_of(step)
+
+
+def _is_around(binding: Binding, sink: Sink) -> bool:
+    """Return whether a variable changes in a loop around the request."""
+    loops = sink.sent.place.loops()
+    return binding.scope is sink.sent.scope and any(loop in loops for loop in binding.place.loops())
 
 
 def _counts(analysis: Analysis, step: Step, sink: Sink) -> bool:
@@ -104,8 +110,9 @@ def _characters_behind(analysis: Analysis, step: Step) -> int:
 
 def _hit(analysis: Analysis, kind: str, step: Step, sink: Sink) -> Hit:
     code, message = _RULES[kind]
-    if sink.kind in ("tool", "tools"):
+    if sink.kind in ("tool", "tools", "schema"):
         code = "CKT08"
+    step = read_at(step)
     module = step.scope.module
     text = f"`{text_of(step.node, module)}` {message.format(sink.label)}"
     fix = move_to_message(step, sink) if code in ("CKS01", "CKS03") else None

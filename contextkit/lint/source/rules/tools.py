@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from contextkit.lint.source.scopes import ANY, Binding, last_name
 from contextkit.lint.source.trace import Step
 
 CODES = frozenset({"CKT01", "CKT03", "CKT04", "CKT07", "CKT11"})
+_LAST = re.compile(r"last|final|left|remain|done", re.IGNORECASE)
 _NO_TOOLS = ("NOT_GIVEN", "NotGiven", "omit", "Omit")
 
 
@@ -39,7 +41,7 @@ def _unordered(analysis: Analysis, steps: list[Step], sink: Sink) -> Hit | None:
         kind = "" if step.is_condition or _is_of_a_tool(step) else analysis.kind_of(step)
         if kind not in analysis.tracer.order or kind in step.removed:
             continue
-        is_list = sink.kind == "tools" and ANY in step.path
+        is_list = sink.kind == "tools" and _is_list(step)
         if not is_list and not _is_in_schema(step, sink):
             continue
         code = "CKT01" if is_list else "CKT07"
@@ -49,6 +51,11 @@ def _unordered(analysis: Analysis, steps: list[Step], sink: Sink) -> Hit | None:
         fix = sort_listing(step, is_list)
         return Hit(code, message, step.node, module, analysis.trail(step, sink), fix, sink.step.node)
     return None
+
+
+def _is_list(step: Step) -> bool:
+    """Return whether a step is about the list of tools, rather than about what is in one of them."""
+    return all(ANY in one.path for one in step.chain())
 
 
 def _is_of_a_tool(step: Step) -> bool:
@@ -86,7 +93,7 @@ def _choices(analysis: Analysis, steps: list[Step], sink: Sink) -> Iterator[Hit]
     """Find what decides which tools are sent, and changes while a conversation lasts."""
     for step in steps:
         parent = step.parent
-        if not step.is_condition or parent is None or step.once or ANY not in parent.path:
+        if not step.is_condition or parent is None or step.once or not _is_list(parent):
             continue
         for part in _names(step):
             cause = _cause(analysis, part, sink)
@@ -125,7 +132,7 @@ def _cause(analysis: Analysis, first: Step, sink: Sink) -> str:
             if any(loop in loops for loop in binding.place.loops()) and not _is_alike(analysis, step):
                 return "loop"
         is_own = step.scope is sent.scope and sent.kind == "loop"
-        if step.is_open and sent.kind == "turn" and knowledge.matches("history_name", name):
+        if step.is_open and sent.kind == "turn" and knowledge.matches("history_name", name) and _is_measured(first):
             return "turn"
         if analysis.kind_of(step) == "user" or (
             isinstance(step.node, ast.Subscript) and _is_history(analysis, step.node)
@@ -140,6 +147,11 @@ def _cause(analysis: Analysis, first: Step, sink: Sink) -> str:
         ):
             return "state"
     return ""
+
+
+def _is_measured(step: Step) -> bool:
+    """Return whether a condition is about how much there is, rather than whether there is anything."""
+    return step.parent is not None and any(isinstance(one, ast.Compare) for one in ast.walk(step.parent.node))
 
 
 def _is_alike(analysis: Analysis, step: Step) -> bool:
@@ -171,14 +183,17 @@ def _is_fixed(analysis: Analysis, step: Step) -> bool:
 
 def _choice(analysis: Analysis, step: Step, cause: str, sink: Sink) -> Hit:
     module = step.scope.module
+    node: ast.AST = step.node
     text = f"`{text_of(step.node, module)}` decides which tools {sink.label} gets"
     if cause == "question":
         code, what = "CKT03", "each question changes the prefix from the first tool on"
-    elif cause in ("loop", "turn") and _is_dropped(step):
+    elif _is_dropped(step) and (cause != "state" or _LAST.search(ast.unparse(step.node))):
         code, what = "CKT04", "the request without tools reads nothing of what those with tools have cached"
+        if step.binding is not None:
+            node = step.binding.node
     else:
         code, what = "CKT11", "a change of state changes the prefix from the first tool on"
-    return Hit(code, f"{text}: {what}", step.node, module, analysis.trail(step, sink), None, sink.step.node)
+    return Hit(code, f"{text}: {what}", node, module, analysis.trail(step, sink), None, sink.step.node)
 
 
 def _is_dropped(step: Step) -> bool:
@@ -207,27 +222,34 @@ def _loop_changes(analysis: Analysis, steps: list[Step], sink: Sink) -> Iterator
     loops = sent.place.loops()
     seen: set[int] = set()
     for step in steps:
-        if step.is_condition or step.frame is not None or ANY not in step.path:
+        if step.is_condition or step.frame is not None or not _is_list(step):
             continue
         if not isinstance(step.node, ast.Name | ast.Attribute) or step.scope is not sent.scope:
             continue
         for binding in analysis.program.bindings_of(step.node, step.scope, step.place):
             around = [loop for loop in binding.place.loops() if loop in loops]
-            if binding.scope is not sent.scope or not around or id(binding) in seen:
+            if binding.scope is not sent.scope or id(binding) in seen:
                 continue
             seen.add(id(binding))
-            if _is_remade(step, around[0]):
-                continue
-            key = binding.value.value if isinstance(binding.value, ast.Constant) else None
             if binding.kind == "take" and step.path[0] != ANY:
-                if key == step.path[0] and _is_conditional(binding):
-                    yield _changed(analysis, binding, sink, "CKT04", "drops the tools")
-            elif binding.kind == "take" and binding.operation != "sort":
-                yield _changed(analysis, binding, sink, "CKT11", "takes a tool away")
+                if _drops_on_last_turn(binding, step):
+                    yield _changed(binding, sink, "CKT04", "drops the tools from some requests of a conversation")
+                continue
+            if not around or _is_remade(step, around[0]):
+                continue
+            if binding.kind == "take" and binding.operation != "sort":
+                yield _changed(binding, sink, "CKT11", "takes a tool away in the loop that sends them")
             elif (binding.kind == "add" and binding.operation in ("append", "extend", "+=", "insert")) or (
                 binding.kind == "set" and _holds(binding.value, step.node)
             ):
-                yield _changed(analysis, binding, sink, "CKT03", "changes the tools")
+                yield _changed(binding, sink, "CKT03", "changes the tools in the loop that sends them")
+
+
+def _drops_on_last_turn(binding: Binding, step: Step) -> bool:
+    """Return whether `request.pop("tools")` is done where a conversation comes to its end."""
+    key = binding.value.value if isinstance(binding.value, ast.Constant) else None
+    tests = [node.test for node, _ in binding.place.blocks if isinstance(node, ast.If)]
+    return key == step.path[0] and any(_LAST.search(ast.unparse(test)) for test in tests)
 
 
 def _is_remade(step: Step, loop: ast.AST) -> bool:
@@ -248,7 +270,7 @@ def _holds(value: ast.expr | None, name: ast.expr) -> bool:
     )
 
 
-def _changed(analysis: Analysis, binding: Binding, sink: Sink, code: str, what: str) -> Hit:
+def _changed(binding: Binding, sink: Sink, code: str, what: str) -> Hit:
     module = binding.scope.module
     text = text_of(binding.node if binding.kind != "set" else binding.value or binding.node, module)
     message = (
