@@ -16,10 +16,10 @@ from contextkit.errors import ContextKitError
 from contextkit.ledger.changes.kinds import Kind
 from contextkit.ledger.changes.settings import Setting
 from contextkit.ledger.verdict import WHOSE
+from contextkit.ledger.request_checks import CHECKS
 from contextkit.lint.catalogue import hazards, hazards_of, main, page, table
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.own import OWN
-from contextkit.lint.requests.checks import CHECKS
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT.parent / "shared" / "facts" / "hazards.md"

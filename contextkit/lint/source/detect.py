@@ -61,11 +61,7 @@ def find_in_code(
         replace(file, source=supplied[file.path], n_bytes=len(supplied[file.path])) if file.path in supplied else file
         for file in source_files(paths, config, left_out, closed)
     ]
-    codes = frozenset(
-        hazard.code
-        for hazard in hazards
-        if config.is_selected(hazard.code) and (hazard.is_default or config.is_named(hazard.code))
-    )
+    codes = frozenset(hazard.code for hazard in hazards if config.is_selected(hazard.code))
     with room_to_recurse():
         modules, notes = _read(files, config, progress)
         findings = [*notes, *_findings(modules, config, codes)]
@@ -176,21 +172,8 @@ def _findings(modules: list[Module], config: LintConfig, codes: frozenset[str]) 
 
 
 def _knowledge_of(config: LintConfig) -> knowledge.Knowledge:
-    """What is known of libraries, with the rows of the project's settings."""
-    files = tuple(str(Path(config.path).parent / file) for file in config.knowledge)
-    if not (config.sources or config.sanitizers or config.named_sinks or config.call_sinks):
-        return knowledge.load(files)
-    known = knowledge.read_all(files)
-    rows: dict[str, list[dict[str, object]]] = {
-        "source": [{"kind": kind, "calls": [name]} for name, kind in config.sources.items()],
-        "sanitizer": [{"calls": [name], "removes": sorted(knowledge.KINDS)} for name in config.sanitizers],
-        "prompt_name": [{"names": [name], "sink": sink, "where": ["any"]} for name, sink in config.named_sinks.items()],
-        "request": [
-            {"calls": [name], "arguments": {argument: sink}} for name, (argument, sink) in config.call_sinks.items()
-        ],
-    }
-    known.read(rows, config.path)
-    return known
+    """What is known of libraries, with the files of the project's settings."""
+    return knowledge.load(tuple(str(Path(config.path).parent / file) for file in config.knowledge))
 
 
 def _flow_hits(analysis: Analysis, codes: frozenset[str]) -> Iterator[Hit]:
