@@ -100,11 +100,9 @@ class Options:
             raise click.UsageError("--unsafe-fixes goes with --fix; --diff shows those changes in any case")
         if self.as_json and self.form not in ("text", "json"):
             raise click.UsageError(f"--json and --format {self.form} do not go together; give one of them")
-        for mode in modes:
-            if self.output_format not in _MODES[mode]:
-                raise click.UsageError(
-                    f"{mode} has no format {self.output_format}; it has {' and '.join(_MODES[mode])}"
-                )
+        for name in used:
+            if self.output_format not in (formats := _FORMATS_OF.get(name, FORMATS)):
+                raise click.UsageError(f"{name} has no format {self.output_format}; it has {' and '.join(formats)}")
 
 
 # Paths
@@ -288,7 +286,7 @@ class Look:
         detector, fault = RequestDetector(hazards()), None
         before = faults.n_files, faults.n_refused
         try:
-            for record in records_in([file], faults):
+            for record in records_in([file], faults, has_programs=True):
                 yield from detector.feed(record)
                 progress(f"{detector.n_calls:,} calls judged")
         except UnreadableLog as error:
