@@ -83,11 +83,11 @@ class Options:
     def check(self) -> None:
         """Raise a usage error for what does not go together."""
         options = {
+            "--fix": self.is_fixing,
             "--explain": self.explain is not None,
             "--statistics": self.has_statistics,
             "--diff": self.is_diff,
             "--write-baseline": self.write_baseline is not None,
-            "--fix": self.is_fixing,
             "--baseline": self.baseline is not None,
             "--diff-base": self.diff_base is not None,
         }

@@ -15,8 +15,8 @@ import pytest
 from contextkit.errors import ContextKitError
 from contextkit.ledger.changes.kinds import Kind
 from contextkit.ledger.changes.settings import Setting
-from contextkit.ledger.verdict import WHOSE
 from contextkit.ledger.request_checks import CHECKS
+from contextkit.ledger.verdict import WHOSE
 from contextkit.lint.catalogue import hazards, hazards_of, main, page, table
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.own import OWN

@@ -27,7 +27,7 @@ def codes_in(lint: Callable[..., list[Finding]], code: str, section: str) -> set
     """What is found in the code of a page's section."""
     sections = parts(code)["sections"]
     assert isinstance(sections, dict)
-    config = LintConfig(select=("ALL",))
+    config = LintConfig()
     return {one.code for one in lint(code_of(str(sections[section])), config, hazards())}
 
 
