@@ -121,5 +121,7 @@ class Finding:
     """The provider's own word on this call (`system_changed`), empty where it said nothing."""
     cause: str = ""
     """For requests: the cause that the judge of `contextkit report` names."""
+    is_estimated: bool = False
+    """For requests: whether the cost is by a predicted bill, as none was recorded."""
     advice: str = ""
     """For requests: what the reader does about the cause; empty where nothing is known."""

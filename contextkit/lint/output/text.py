@@ -91,7 +91,8 @@ def _loss(group: Group) -> Iterator[str]:
     costs = [finding.cost_usd for finding in known]
     usd = None if None in costs else sum(cost or 0.0 for cost in costs)
     price = "price unknown" if usd is None else str(Dollars(usd, is_partial))
-    yield f"  = lost: {Count(tokens, is_partial)} tokens, {price} ({group.first.cause})"
+    about = "about " if any(finding.is_estimated for finding in known) else ""
+    yield f"  = lost: {about}{Count(tokens, is_partial)} tokens, {price} ({group.first.cause})"
 
 
 def window(place: CodePlace, lines: Sequence[str], around: int = 1) -> list[str]:

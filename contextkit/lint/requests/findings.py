@@ -70,8 +70,14 @@ def findings_of(
 ) -> list[Finding]:
     """Make one finding for each gap that is somebody's doing, the largest first, with what it lost."""
     reported = [gap for gap in verdict.gaps if _is_reported(verdict, gap) and codes.of_gap(gap, call)]
+    is_estimated = verdict.read is None
     return [
-        replace(_finding(gap, call, spot, codes, detector), cost_tokens=gap.tokens, cost_usd=usd)
+        replace(
+            _finding(gap, call, spot, codes, detector),
+            cost_tokens=gap.tokens,
+            cost_usd=usd,
+            is_estimated=is_estimated,
+        )
         for gap, usd in (priced_gaps(verdict, call) if reported else ())
         if gap in reported
     ]
