@@ -240,6 +240,8 @@ class Look:
                 contents=self._input.contents,
             )
             everything = [*findings]
+        for path in {str(Path(path)) for path in self._input.code} & closed.keys():
+            raise click.UsageError(f"{path}: {closed[path]}")
         for path in sorted(closed) if self._config.is_selected(UNREADABLE) else ():
             place, text = CodePlace(path, 1, 1, 1, 1), f"folder cannot be read: {closed[path]}"
             everything.append(Finding(UNREADABLE, text, place, "source"))

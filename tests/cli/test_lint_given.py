@@ -98,12 +98,12 @@ def test_a_folder_that_cannot_be_looked_into_is_told_once(folder: Path, run: Run
 
 @posix
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may look into everything")
-def test_a_named_folder_that_cannot_be_looked_into_is_a_finding(folder: Path, run: Run) -> None:
+def test_a_named_folder_that_cannot_be_looked_into_is_a_mistake(folder: Path, run: Run) -> None:
     (folder / "src").chmod(0)
     ended = run("lint", "src")
     (folder / "src").chmod(0o700)
-    assert (ended.code, ended.err) == (1, "")
-    assert ended.out.startswith("src:1:1: CK000 folder cannot be read: ")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert ended.err.startswith("contextkit: ") and "src" in ended.err
 
 
 # Streams
