@@ -20,36 +20,29 @@ import click
 
 from contextkit.cli.terminal import counter
 from contextkit.errors import UnreadableLog
-from contextkit.installation import DISTRIBUTION
 from contextkit.ledger.figures import counted
 from contextkit.lint.catalogue import hazards
-from contextkit.lint.config import LintConfig, config_of, read_config
+from contextkit.lint.config import LintConfig, check_codes, config_of, read_config
 from contextkit.lint.finding import CodePlace, Finding
-from contextkit.lint.hazard import Hazard
-from contextkit.lint.own import OWN, UNREADABLE, Own
+from contextkit.lint.own import UNREADABLE
 from contextkit.lint.source.detect import find_in_code
 from contextkit.pyproject import read_table
 from contextkit.terminal import echo, echo_error, echo_file, echo_json
 
 if TYPE_CHECKING:
-    from contextkit.importers.source import Faults
     from contextkit.lint.output.results import LintResults
 
 FORMATS = ("text", "json", "sarif", "github")
 """What `--format` takes."""
-_FORMATS_OF = {
-    "--explain": FORMATS[:2],
-    "--statistics": FORMATS[:2],
-    "--diff": FORMATS[:1],
-    "--write-baseline": FORMATS[:1],
+_EXCLUSIVE = {
+    "--explain": "--statistics --diff --write-baseline --fix --baseline --diff-base --format=sarif --format=github",
+    "--statistics": "--diff --write-baseline --format=sarif --format=github",
+    "--diff": "--write-baseline --fix --json --format=json --format=sarif --format=github",
+    "--write-baseline": "--baseline --diff-base --json --format=json --format=sarif --format=github",
+    "--baseline": "--diff-base",
+    "--json": "--format=sarif --format=github",
 }
-"""What is printed instead of findings → its formats."""
-_EXCLUSIVE = (
-    (*_FORMATS_OF,),
-    ("--fix", "--diff", "--explain"),
-    ("--baseline", "--write-baseline", "--diff-base", "--explain"),
-)
-"""Options of which one at most is given: of two, one would be ignored."""
+"""Option → those that it would ignore, or that would ignore it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +76,22 @@ class Options:
     def check(self) -> None:
         """Raise a usage error for what does not go together."""
         options = {
-            "--fix": self.is_fixing,
-            "--explain": self.explain is not None,
+            "--explain": self.explain,
             "--statistics": self.has_statistics,
             "--diff": self.is_diff,
-            "--write-baseline": self.write_baseline is not None,
-            "--baseline": self.baseline is not None,
-            "--diff-base": self.diff_base is not None,
+            "--write-baseline": self.write_baseline,
+            "--baseline": self.baseline,
+            "--diff-base": self.diff_base,
+            "--fix": self.is_fixing,
+            "--json": self.as_json,
         }
-        used = [name for name, is_used in options.items() if is_used]
-        for names in _EXCLUSIVE:
-            one, *others = [name for name in used if name in names] or [""]
-            if others:
-                raise click.UsageError(f"{one} and {others[0]} do not go together; give one of them")
+        used = {f"--format={self.form}", *(name for name, value in options.items() if value not in (None, False))}
+        for one, others in _EXCLUSIVE.items():
+            for other in others.split():
+                if used >= {one, other}:
+                    raise click.UsageError(f"{one} and {other} do not go together; give one of them")
         if self.is_unsafe and not self.is_fixing:
             raise click.UsageError("--unsafe-fixes goes with --fix; --diff shows those changes in any case")
-        if self.as_json and self.form not in ("text", "json"):
-            raise click.UsageError(f"--json and --format {self.form} do not go together; give one of them")
-        for name in used:
-            if self.output_format not in (formats := _FORMATS_OF.get(name, FORMATS)):
-                raise click.UsageError(f"{name} has no format {self.output_format}; it has {' and '.join(formats)}")
 
 
 # Paths
@@ -173,30 +162,13 @@ def config_for(options: Options, paths: Sequence[str]) -> LintConfig:
     """Return what the project says, and what was typed on top of it: a selection instead of its own, more to ignore."""
     file = options.config
     config = config_of(read_table(Path(file), "lint") or {}, file) if file else read_config(paths[0] if paths else ".")
-    select, ignore = _prefixes(options.select), _prefixes(options.ignore)
-    where = f"{config.path}: [tool.contextkit.lint]"
-    if not config.select:
-        raise click.UsageError(f"{where} select is empty, so nothing would be looked for; without it everything is")
-    named = {"--select": select, "--ignore": ignore, f"{where} select": config.select, f"{where} ignore": config.ignore}
-    named |= {f"{where} per-file-ignores {glob!r}": names for glob, names in config.per_file_ignores.items()}
-    codes = [*OWN, *(row.code for row in hazards())]
-    for key, names in named.items():  # a word typed wrong would silence everything
-        for name in names:
-            if not any(code.startswith(name) for code in codes):
-                raise click.UsageError(
-                    f"{key}: no hazard's code begins with {name!r}; codes look like CKS01, levels like CKS"
-                )
+    select, ignore = _codes("--select", options.select), _codes("--ignore", options.ignore)
     tests = config.tests or options.tests
     return replace(config, select=select or config.select, ignore=(*config.ignore, *ignore), tests=tests)
 
 
-def _prefixes(words: Sequence[str]) -> tuple[str, ...]:
-    """Split what was typed.
-
-    >>> _prefixes(("cks,CKM04",))
-    ('CKS', 'CKM04')
-    """
-    return tuple(word.strip().upper() for one in words for word in one.split(",") if word.strip())
+def _codes(option: str, words: Sequence[str]) -> tuple[str, ...]:
+    return check_codes(option, [word.strip().upper() for one in words for word in one.split(",") if word.strip()])
 
 
 # Detectors
@@ -264,40 +236,30 @@ class Look:
 
     def in_recordings(self) -> Iterator[Finding]:
         """Yield the findings of recordings, record by record: a recording may be larger than memory."""
+        names = self._input.recordings
+        if not names:
+            return
+        from contextkit.importers.registry import check_any_read, records_in
         from contextkit.importers.source import Faults
+        from contextkit.lint.requests.detect import RequestDetector
 
-        faults = Faults()
+        faults, detector = Faults(), RequestDetector(hazards())
         with _counter() as progress:
-            for file in self._input.recordings:
-                try:
-                    found = self._in_recording(file, faults, progress)
-                    yield from (finding for finding in found if self._config.is_selected(finding.code))
-                except UnreadableLog as error:
-                    named = UnreadableLog(re.sub(r"^-( line 1)?: ", "standard input: ", str(error)))
-                    faults.refuse(file, named if file == STDIN else error, [*self._input.code, *self._input.recordings])
-        self.is_incomplete = faults.is_incomplete
+            try:
+                for record in records_in(names, faults, has_programs=True):
+                    yield from detector.feed(record)
+                    progress(f"{detector.n_calls:,} calls judged")
+                check_any_read(faults)
+            except UnreadableLog as error:
+                if not self._input.code:
+                    raise UnreadableLog(re.sub(r"^-( line 1)?: ", "standard input: ", str(error))) from None
+                faults.refuse(names[0], error, [*self._input.code, *names])
+            yield from detector.close()
+        self.n_calls, self.is_incomplete = detector.n_calls, faults.is_incomplete
         for fault in faults.kept:
             echo_error(str(fault))
         if len(faults) > len(faults.kept):
             echo_error(f"and {len(faults) - len(faults.kept):,} more of these")
-
-    def _in_recording(self, file: str, faults: Faults, progress: Callable[[str], None]) -> Iterator[Finding]:
-        from contextkit.importers.registry import check_any_read, records_in
-        from contextkit.lint.requests.detect import RequestDetector
-
-        detector, fault = RequestDetector(hazards()), None
-        before = faults.n_files, faults.n_refused
-        try:
-            for record in records_in([file], faults, has_programs=True):
-                yield from detector.feed(record)
-                progress(f"{detector.n_calls:,} calls judged")
-        except UnreadableLog as error:
-            fault = error
-        yield from detector.close()
-        self.n_calls = (self.n_calls or 0) + detector.n_calls
-        if fault is not None:
-            raise fault
-        check_any_read(faults, *before)
 
 
 def _counter() -> AbstractContextManager[Callable[[str], None]]:
@@ -384,9 +346,6 @@ def command(**lint_input: Any) -> None:
 
 def _results(options: Options) -> LintResults:
     """Return everything found; with --fix what is left of it."""
-    from importlib.metadata import version
-
-    from contextkit.lint.catalogue import page
     from contextkit.lint.output.results import LintResults, lines_of
 
     what = lint_input(options.paths, options.recordings, options.stdin_filename)
@@ -400,10 +359,8 @@ def _results(options: Options) -> LintResults:
     config = config_for(options, what.code)
     look = Look(what, config, _sift(options, what, config, lines))
     left = look.fixed(is_unsafe=options.is_unsafe) if options.is_fixing else look.in_code()
-    findings = [*left, *look.in_recordings()]
-    rules: dict[str, Hazard | Own] = {**OWN, **{row.code: row for row in hazards()}}
-    counts = look.n_fixed, look.n_files, look.n_calls
-    return LintResults(findings, rules, page, version(DISTRIBUTION), *counts, lines, look.is_incomplete)
+    findings = [*left, *(finding for finding in look.in_recordings() if config.is_selected(finding.code))]
+    return LintResults(findings, look.n_fixed, look.n_files, look.n_calls, lines, look.is_incomplete)
 
 
 def _sift(options: Options, what: LintInput, config: LintConfig, lines: Callable[[str], Sequence[str]]) -> Sift:
@@ -412,16 +369,16 @@ def _sift(options: Options, what: LintInput, config: LintConfig, lines: Callable
     from contextkit.lint.output.results import lines_of
 
     if options.baseline is not None:
-        counts = read_baseline(options.baseline)
-        return partial(new, then=counts, name=naming(options.baseline), lines=lines)
-    if options.diff_base is None:
-        return list
-    from contextkit.lint.revision import files_of
+        counts, name = read_baseline(options.baseline), naming(options.baseline)
+    elif options.diff_base is not None:
+        from contextkit.lint.revision import files_of
 
-    with files_of(options.diff_base, what.code, SOURCE_SUFFIXES) as then:
-        found = find_in_code(then.paths, config, hazards()) if then.paths else ()
-        counts = finding_counts(found, then.name_then, lines_of)
-    return partial(new, then=counts, name=then.name_now, lines=lines)
+        with files_of(options.diff_base, what.code, SOURCE_SUFFIXES) as then:
+            counts = finding_counts(find_in_code(then.paths, config, hazards()), then.name_then, lines_of)
+        name = then.name_now
+    else:
+        return list
+    return partial(new, then=counts, name=name, lines=lines)
 
 
 def _print_results(results: LintResults, options: Options) -> bool:

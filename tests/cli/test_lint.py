@@ -220,10 +220,10 @@ MISTAKES = {
     "a code that is none": (["--select", "ALL"], "--select: no hazard's code begins with 'ALL'"),
     "a page in a format it has not": (
         ["--explain", "CKS01", "--format", "sarif"],
-        "--explain has no format sarif; it has text and json",
+        "--explain and --format=sarif do not go together",
     ),
-    "two formats": (["--json", "--format", "sarif", "src"], "--json and --format sarif do not go together"),
-    "changes made and only shown": (["--diff", "--fix", "src"], "--fix and --diff do not go together"),
+    "two formats": (["--json", "--format", "sarif", "src"], "--json and --format=sarif do not go together"),
+    "changes made and only shown": (["--diff", "--fix", "src"], "--diff and --fix do not go together"),
     "a name for nothing": (["--stdin-filename", "a.py", "src"], "give - as a path, too"),
     "a baseline that is not there": (["--baseline", "known.json", "src"], "make one with --write-baseline known.json"),
     "a baseline of another shape": (["--baseline", "broken.jsonl", "src"], "broken.jsonl: no baseline of version 1"),

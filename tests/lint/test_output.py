@@ -15,17 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextkit.lint.catalogue import hazards, page
+from contextkit.lint.catalogue import page
 from contextkit.lint.finding import CodePlace, Edit, Finding, Fix, RequestPlace
 from contextkit.lint.output.fixes import diff, mended, write
 from contextkit.lint.output.formats import FORMS
 from contextkit.lint.output.results import LintResults, groups, ranges
 from contextkit.lint.output.text import as_text, statistics
-from contextkit.lint.own import OWN
 from tests.lint.sarif_schema import SCHEMA
 from tests.scale import n_examples
 
-RULES = {**OWN, **{row.code: row for row in hazards()}}
 SOURCE = """import json
 from datetime import datetime
 
@@ -56,7 +54,7 @@ def in_request(turn: int, session: str = "run-1", code: str = "CKS01", verdict: 
 
 
 def told(*findings: Finding, n_fixed: int = 0) -> LintResults:
-    return LintResults(findings, RULES, page, "0.1.0", n_fixed)
+    return LintResults(findings, n_fixed)
 
 
 def text_of(*findings: Finding) -> str:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from contextkit.canonical import Json
 from contextkit.lint.finding import CodePlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.output.results import Group, LintResults, counts, groups
+from contextkit.lint.output.results import Group, LintResults, counts, groups, rules
 from contextkit.lint.output.sarif import as_sarif
 from contextkit.lint.output.text import as_text, statistics
 
@@ -24,7 +24,7 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 def as_annotations(results: LintResults) -> Iterator[str]:
     """Yield `::error title=…,file=…,line=…::message`; a hazard of many turns once."""
     for group in groups(results.findings):
-        finding, row = group.first, results.rules[group.first.code]
+        finding, row = group.first, rules()[group.first.code]
         facts = {"title": f"{finding.code} {row.name}", **_place(group)}
         written = ",".join(f"{key}={_property(str(value))}" for key, value in facts.items())
         message = finding.message if isinstance(finding.place, CodePlace) else f"{group.where}: {finding.message}"
@@ -52,7 +52,7 @@ def as_json(results: LintResults) -> str:
     """Write `version`, `findings`, `statistics`, `fixed` and `looked_at` of one run."""
     findings: list[Json] = []
     for finding in results.findings:
-        row = results.rules[finding.code]
+        row = rules()[finding.code]
         place = {"kind": "code" if isinstance(finding.place, CodePlace) else "request", **asdict(finding.place)}
         grade = row.grade if isinstance(row, Hazard) else None
         facts = {"code": finding.code, "name": row.name, "severity": row.severity, "grade": grade}

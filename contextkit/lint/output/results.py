@@ -1,4 +1,4 @@
-"""What there is to print: the findings of a run, grouped and counted, with the rows and pages of their codes."""
+"""What there is to print: the findings of a run, grouped and counted, with the rows of their codes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
+from contextkit.lint.catalogue import hazards
 from contextkit.lint.finding import CodePlace, Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.own import Own
+from contextkit.lint.own import OWN, Own
 from contextkit.lint.source import notebook
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -42,18 +44,18 @@ def lines_of(file: str, contents: Mapping[str, bytes] = _NO_CONTENTS) -> Sequenc
         return ()
 
 
+@cache
+def rules() -> Mapping[str, Hazard | Own]:
+    """Return the row of each code."""
+    return {**OWN, **{row.code: row for row in hazards()}}
+
+
 @dataclass(frozen=True, slots=True)
 class LintResults:
-    """The findings of a run, and what their formats need."""
+    """The findings of a run, and how much was looked at."""
 
     findings: Sequence[Finding]
     """All of them."""
-    rules: Mapping[str, Hazard | Own]
-    """Code → row."""
-    page: Callable[[str], str]
-    """Code → page of its hazard, Markdown."""
-    version: str
-    """Of contextkit."""
     n_fixed: int = 0
     """Findings that were fixed and are not among these."""
     n_files: int | None = None
@@ -141,4 +143,4 @@ def counts(results: LintResults) -> list[Count]:
     total = Counter(finding.code for finding in results.findings)
     safe = Counter(finding.code for finding in results.findings if finding.fix and finding.fix.is_safe)
     ordered = sorted(total, key=lambda code: (-total[code], code))
-    return [Count(code, results.rules[code].name, total[code], safe[code]) for code in ordered]
+    return [Count(code, rules()[code].name, total[code], safe[code]) for code in ordered]

@@ -7,13 +7,16 @@ conversation, turn and block as a logical location, and where the guard saw who 
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path, PurePath
 from urllib.parse import quote
 
 from contextkit.canonical import Json
+from contextkit.installation import DISTRIBUTION
+from contextkit.lint.catalogue import page
 from contextkit.lint.finding import CodePlace, Finding, Fix, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.output.results import LintResults
+from contextkit.lint.output.results import LintResults, rules
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -21,17 +24,17 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 def as_sarif(results: LintResults) -> str:
     """Write one log with one run; only rules that were found are listed."""
     codes = sorted({finding.code for finding in results.findings})
-    rules = [_rule(code, results) for code in codes]
+    driver = {"name": "contextkit", "semanticVersion": version(DISTRIBUTION), "rules": [_rule(code) for code in codes]}
     run: Json = {
-        "tool": {"driver": {"name": "contextkit", "semanticVersion": results.version, "rules": rules}},
+        "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, codes.index(finding.code), results) for finding in results.findings],
+        "results": [_result(finding, codes.index(finding.code)) for finding in results.findings],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, ensure_ascii=True, indent=2)
 
 
-def _rule(code: str, results: LintResults) -> Json:
-    row, text = results.rules[code], results.page(code).strip()
+def _rule(code: str) -> Json:
+    row, text = rules()[code], page(code).strip()
     title, description, *_ = (" ".join(part.split()) for part in text.split("\n\n") if not part.startswith("#"))
     hazard = {"tags": ["prompt-cache", row.level], "grade": row.grade} if isinstance(row, Hazard) else None
     return {
@@ -45,7 +48,7 @@ def _rule(code: str, results: LintResults) -> Json:
     }
 
 
-def _result(finding: Finding, index: int, results: LintResults) -> Json:
+def _result(finding: Finding, index: int) -> Json:
     facts: dict[str, Json] = {
         "costTokens": finding.cost_tokens,
         "costUsd": finding.cost_usd,
@@ -56,7 +59,7 @@ def _result(finding: Finding, index: int, results: LintResults) -> Json:
     result: dict[str, Json] = {
         "ruleId": finding.code,
         "ruleIndex": index,
-        "level": results.rules[finding.code].severity,
+        "level": rules()[finding.code].severity,
         "message": {"text": finding.message},
         "locations": [_location(finding.place)],
         "properties": {"detector": finding.detector, **{key: fact for key, fact in facts.items() if fact is not None}},
