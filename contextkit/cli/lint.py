@@ -10,7 +10,6 @@ import glob
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -37,10 +36,12 @@ FORMATS = ("text", "json", "sarif", "github")
 _EXCLUSIVE = {
     "--explain": "--statistics --diff --write-baseline --fix --baseline --diff-base --format=sarif --format=github",
     "--statistics": "--diff --write-baseline --format=sarif --format=github",
-    "--diff": "--write-baseline --fix --json --format=json --format=sarif --format=github",
-    "--write-baseline": "--baseline --diff-base --json --format=json --format=sarif --format=github",
+    "--diff": "--write-baseline --fix --format=json --format=sarif --format=github",
+    "--write-baseline": "--baseline --diff-base --format=json --format=sarif --format=github",
     "--baseline": "--diff-base",
-    "--json": "--format=sarif --format=github",
+    "--format=json": "--format=text --format=sarif --format=github",
+    "--format=sarif": "--format=text --format=github",
+    "--format=github": "--format=text",
 }
 """Option → those that it would ignore, or that would ignore it."""
 
@@ -54,8 +55,7 @@ class Options:
     stdin_filename: str | None
     select: tuple[str, ...]
     ignore: tuple[str, ...]
-    form: str
-    as_json: bool
+    forms: tuple[str, ...]
     is_fixing: bool
     is_unsafe: bool
     is_diff: bool
@@ -69,9 +69,9 @@ class Options:
     tests: bool
 
     @property
-    def output_format(self) -> str:
+    def form(self) -> str:
         """The format that is wanted."""
-        return "json" if self.as_json else self.form
+        return self.forms[0] if self.forms else "text"
 
     def check(self) -> None:
         """Raise a usage error for what does not go together."""
@@ -83,9 +83,9 @@ class Options:
             "--baseline": self.baseline,
             "--diff-base": self.diff_base,
             "--fix": self.is_fixing,
-            "--json": self.as_json,
+            **{f"--format={form}": True for form in self.forms},
         }
-        used = {f"--format={self.form}", *(name for name, value in options.items() if value not in (None, False))}
+        used = {name for name, value in options.items() if value not in (None, False)}
         for one, others in _EXCLUSIVE.items():
             for other in others.split():
                 if used >= {one, other}:
@@ -197,7 +197,7 @@ class Look:
         if not self._input.code:
             return []
         closed: dict[str, str] = {}
-        with _counter() as progress:
+        with counter() as progress:
 
             def count(done: int, total: int) -> None:
                 self.n_files = total
@@ -239,12 +239,13 @@ class Look:
         names = self._input.recordings
         if not names:
             return
+        from contextkit.cli.report import print_faults
         from contextkit.importers.registry import check_any_read, records_in
         from contextkit.importers.source import Faults
         from contextkit.lint.requests.detect import RequestDetector
 
         faults, detector = Faults(), RequestDetector(hazards())
-        with _counter() as progress:
+        with counter() as progress:
             try:
                 for record in records_in(names, faults, has_programs=True):
                     yield from detector.feed(record)
@@ -256,14 +257,7 @@ class Look:
                 faults.refuse(names[0], error, [*self._input.code, *names])
             yield from detector.close()
         self.n_calls, self.is_incomplete = detector.n_calls, faults.is_incomplete
-        for fault in faults.kept:
-            echo_error(str(fault))
-        if len(faults) > len(faults.kept):
-            echo_error(f"and {len(faults) - len(faults.kept):,} more of these")
-
-
-def _counter() -> AbstractContextManager[Callable[[str], None]]:
-    return counter(is_shown=sys.stderr is not None)  # closed, as by `2>&-`
+        print_faults(faults)
 
 
 @click.command("lint")
@@ -289,8 +283,8 @@ def _counter() -> AbstractContextManager[Callable[[str], None]]:
     help="Only these, by code or its beginning: CKS,CKM04.",
 )
 @click.option("--ignore", multiple=True, metavar="CODES", help="All but these.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--format", "forms", type=click.Choice(FORMATS), multiple=True, help="By default text.")
+@click.option("--json", "forms", flag_value="json", multiple=True, help="The same as --format json.")
 @click.option("--fix", "is_fixing", is_flag=True, help="Make the safe changes.")
 @click.option(
     "--unsafe-fixes", "is_unsafe", is_flag=True, help="With --fix: make the changes to what the model reads, too."
@@ -336,7 +330,7 @@ def command(**lint_input: Any) -> None:
         from contextkit.lint.explain import parts, terminal_text
         from contextkit.lint.output.formats import dumped
 
-        if options.output_format == "json":
+        if options.form == "json":
             echo_json(dumped(parts(options.explain)))
         else:
             echo(terminal_text(options.explain))
@@ -399,7 +393,7 @@ def _print_results(results: LintResults, options: Options) -> bool:
         return False
     from contextkit.lint.output.formats import FORMS, STATISTICS
 
-    text = (STATISTICS if options.has_statistics else FORMS)[options.output_format](results)
+    text = (STATISTICS if options.has_statistics else FORMS)[options.form](results)
     if text:
-        (echo_json if options.output_format in ("json", "sarif") else echo)(text)
+        (echo_json if options.form in ("json", "sarif") else echo)(text)
     return bool(results.findings) or results.is_incomplete

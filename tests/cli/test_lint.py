@@ -222,7 +222,7 @@ MISTAKES = {
         ["--explain", "CKS01", "--format", "sarif"],
         "--explain and --format=sarif do not go together",
     ),
-    "two formats": (["--json", "--format", "sarif", "src"], "--json and --format=sarif do not go together"),
+    "two formats": (["--json", "--format", "sarif", "src"], "--format=json and --format=sarif do not go together"),
     "changes made and only shown": (["--diff", "--fix", "src"], "--diff and --fix do not go together"),
     "a name for nothing": (["--stdin-filename", "a.py", "src"], "give - as a path, too"),
     "a baseline that is not there": (["--baseline", "known.json", "src"], "make one with --write-baseline known.json"),
