@@ -103,7 +103,7 @@ def test_explain_indents_code_and_prints_no_fences(run: Run) -> None:
 
 def test_code_without_hazards_leaves_with_0(folder: Path, run: Run) -> None:
     ended = run("lint", "src")
-    assert (ended.code, ended.out, ended.err) == (0, "No hazards found in 1 file.\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, "No hazards found in 1 Python file.\n", "")
 
 
 def test_code_with_a_hazard_leaves_with_1_and_names_its_line(folder: Path, run: Run) -> None:
@@ -250,7 +250,7 @@ def test_tests_are_left_out_of_a_folder(folder: Path, run: Run) -> None:
     (folder / "src" / "test_clean.py").write_text(HAZARDOUS, "utf-8")
     for given in (("src",), ("src", "--fix")):
         ended = run("lint", *given)
-        assert (ended.code, ended.out, ended.err) == (0, "No hazards found in 1 file.\n", "")
+        assert (ended.code, ended.out, ended.err) == (0, "No hazards found in 1 Python file.\n", "")
     for given in (("src", "--tests"), ("src/test_clean.py",)):
         ended = run("lint", *given)
         assert (ended.code, ended.err) == (1, "") and "test_clean.py:12" in ended.out

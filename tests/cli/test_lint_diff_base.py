@@ -64,7 +64,7 @@ def test_what_the_revision_has_is_not_told(repository: Path, run: Run) -> None:
     assert len(told(run, "src")) == 1
     assert told(run, "src", "--diff-base", "main") == []
     ended = run("lint", "src", "--select", "CKS01", "--diff-base", "main")
-    assert (ended.out, ended.err) == ("No hazards found in 2 files.\n", "")
+    assert (ended.out, ended.err) == ("No hazards found in 2 Python files.\n", "")
 
 
 def test_what_is_added_is_told_and_what_moves_within_a_file_is_not(repository: Path, run: Run) -> None:

@@ -64,7 +64,7 @@ def test_how_much_was_looked_at_is_said_of_code_and_recordings(folder: Path, run
     recording(folder / "steady.jsonl", "Be terse.", "Be terse.")
     (folder / "empty").mkdir()
     ended = run("lint", "src/clean.py", "--requests", "steady.jsonl", "--select", "CKS")
-    assert (ended.code, ended.out, ended.err) == (0, "No hazards found in 1 file, 2 calls.\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, "No hazards found in 1 Python file, 2 recorded calls.\n", "")
     assert json.loads(run("lint", "src", "--json").out)["looked_at"] == {"files": 3, "calls": None}
     ended = run("lint", "empty")
     assert (ended.code, ended.out, ended.err) == (0, "Nothing to look at: no Python file.\n", "")
@@ -173,7 +173,7 @@ def test_source_is_read_from_standard_input_under_its_name(folder: Path, run: Ru
     assert (named.returncode, named.stderr) == (1, b"")
     assert named.stdout.decode().replace("\r\n", "\n") == run("lint", "src/bad.py").out
     changed = say(CLEAN, "-", "--stdin-filename", "src/bad.py")
-    assert (changed.returncode, changed.stdout.split()) == (0, b"No hazards found in 1 file.".split())
+    assert (changed.returncode, changed.stdout.split()) == (0, b"No hazards found in 1 Python file.".split())
     unnamed = say(HAZARDOUS, "-", "--select", "CKS01")
     assert unnamed.returncode == 1 and unnamed.stdout.startswith(b"stdin:12:25: CKS01 ")
     assert b"12 |         system=f" in unnamed.stdout
@@ -220,7 +220,7 @@ def test_only_what_is_not_in_the_baseline_is_told(folder: Path, run: Run) -> Non
     again = run("lint", "src", "--baseline", "known.json")
     assert (again.code, again.out, again.err) == (
         0,
-        "No hazards found in 3 files.\n",
+        "No hazards found in 3 Python files.\n",
         "",
     )
     bad = folder / "src" / "bad.py"
@@ -256,7 +256,7 @@ def test_fix_leaves_alone_what_is_in_the_baseline(folder: Path, run: Run) -> Non
     path.write_text(FIXABLE, "utf-8")
     run("lint", path, "--write-baseline", "known.json")
     ended = run("lint", path, "--fix", "--baseline", "known.json")
-    assert (ended.code, ended.out, path.read_text("utf-8")) == (0, "No hazards found in 1 file.\n", FIXABLE)
+    assert (ended.code, ended.out, path.read_text("utf-8")) == (0, "No hazards found in 1 Python file.\n", FIXABLE)
     assert run("lint", path, "--fix").out.startswith("Fixed 1 hazard. ")
 
 
@@ -275,6 +275,7 @@ ROW = {"file": "a.py", "code": "CKS01", "text": "x", "count": 1}
     [
         "",
         "{}",
+        '{"version": 0, "findings": []}',
         {"version": 1, "findings": [{**ROW, "count": "1"}]},
         "[" * 100_000,
     ],

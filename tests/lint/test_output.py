@@ -218,12 +218,12 @@ def test_statistics_count_by_code_the_most_frequent_first(file: Path) -> None:
 def test_finding_nothing_is_one_line_that_says_how_much_was_looked_at() -> None:
     assert FORMS["text"](told()) == "No hazards found."
     for (n_files, n_calls), says in {
-        (12, 40): "No hazards found in 12 files, 40 calls.",
-        (1, None): "No hazards found in 1 file.",
-        (None, 2000): "No hazards found in 2,000 calls.",
+        (12, 40): "No hazards found in 12 Python files, 40 recorded calls.",
+        (1, None): "No hazards found in 1 Python file.",
+        (None, 2000): "No hazards found in 2,000 recorded calls.",
         (0, None): "Nothing to look at: no Python file.",
         (0, 0): "Nothing to look at: no Python file and no recorded call.",
-        (0, 3): "No hazards found in 0 files, 3 calls.",
+        (0, 3): "No hazards found in 0 Python files, 3 recorded calls.",
     }.items():
         for tell in (FORMS["text"], statistics):
             assert tell(replace(told(), n_files=n_files, n_calls=n_calls)) == says

@@ -102,10 +102,10 @@ def groups(findings: Iterable[Finding]) -> list[Group]:
         else:
             key = place.session, finding.code, place.level, finding.detector
             gathered.setdefault(key, []).append((place.turn, finding))
-    together = [sorted(found, key=lambda one: one[0]) for found in gathered.values()]
+    together = [sorted(group, key=lambda one: one[0]) for group in gathered.values()]
     return [
         *(Group((one[-1],)) for one in sorted(alone, key=lambda one: one[:-1])),
-        *(Group(tuple(finding for _, finding in found)) for found in together),
+        *(Group(tuple(finding for _, finding in group)) for group in together),
     ]
 
 

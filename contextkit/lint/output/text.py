@@ -40,11 +40,14 @@ def summary(results: LintResults) -> str:
     n, n_places = len(results.findings), len(groups(results.findings))
     fixed = f"Fixed {counted(results.n_fixed, 'hazard')}. " if results.n_fixed else ""
     if not n:
-        looked = [(results.n_files, "file", "Python file"), (results.n_calls, "call", "recorded call")]
-        asked = [(n, what, whole) for n, what, whole in looked if n is not None]
-        if asked and not any(n for n, *_ in asked):
-            return f"{fixed}Nothing to look at: no {' and no '.join(whole for *_, whole in asked)}."
-        where = ", ".join(counted(n, what) for n, what, _ in asked)
+        sizes = [
+            (size, what)
+            for size, what in ((results.n_files, "Python file"), (results.n_calls, "recorded call"))
+            if size is not None
+        ]
+        if sizes and not any(size for size, _ in sizes):
+            return f"{fixed}Nothing to look at: no {' and no '.join(what for _, what in sizes)}."
+        where = ", ".join(counted(size, what) for size, what in sizes)
         return f"{fixed}No hazards found{f' in {where}' if where else ''}."
     places = f" in {counted(n_places, 'place')}" if n_places < n else ""
     n_safe = sum(row.fixable for row in counts(results))
@@ -82,16 +85,16 @@ def _details(group: Group, read: Callable[[str], Sequence[str]]) -> Iterator[str
 
 def _loss(group: Group) -> Iterator[str]:
     """Sum up what the findings of a group lost; nothing where none of it is known."""
-    known = [finding for finding in group.findings if finding.cost_tokens is not None]
-    tokens, is_partial = sum(finding.cost_tokens or 0 for finding in known), len(known) < len(group.findings)
+    priced = [finding for finding in group.findings if finding.cost_tokens is not None]
+    tokens, is_partial = sum(finding.cost_tokens or 0 for finding in priced), len(priced) < len(group.findings)
     if not tokens:
         if not is_partial:
             yield "  = lost: nothing beyond the other findings of the call"
         return
-    costs = [finding.cost_usd for finding in known]
+    costs = [finding.cost_usd for finding in priced]
     usd = None if None in costs else sum(cost or 0.0 for cost in costs)
     price = "price unknown" if usd is None else str(Dollars(usd, is_partial))
-    about = "about " if any(finding.is_estimated for finding in known) else ""
+    about = "about " if any(finding.is_estimated for finding in priced) else ""
     yield f"  = lost: {about}{Count(tokens, is_partial)} tokens, {price} ({group.first.cause})"
 
 

@@ -62,9 +62,9 @@ class RequestDetector:
             self.n_calls += 1
             self._turns[call.session, call.lane] += 1
             spot = Spot(_conversation(call), self._turns[call.session, call.lane], call.id, "", reader_of(analyzed))
-            found = [*findings_of_gaps(analyzed.checks, call, spot, self._codes)]
-            found += findings_of(analyzed.verdict, call, spot, self._codes) if analyzed.verdict else ()
-            yield from (replace(finding, verdict=analyzed.diagnosis) for finding in found)
+            findings = [*findings_of_gaps(analyzed.checks, call, spot, self._codes)]
+            findings += findings_of(analyzed.verdict, call, spot, self._codes) if analyzed.verdict else ()
+            yield from (replace(finding, verdict=analyzed.diagnosis) for finding in findings)
 
 
 def _conversation(call: ModelCall) -> str:
