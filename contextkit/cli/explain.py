@@ -61,7 +61,8 @@ def command(recording: str, call: str, as_json: bool) -> None:
         raise UsageError(f"{recording} has no call {call}: give a number from 1 to {n_calls:,}, or the id of one")
     if as_json:
         told = verdict_json(found.verdict) if found.verdict else None
-        echo_json(canonical({"call": found.call.id, "index": found.index, "verdict": told}))
+        checks = [{"check": gap.kind, "place": gap.place, "evidence": gap.evidence} for gap in found.checks]
+        echo_json(canonical({"call": found.call.id, "index": found.index, "verdict": told, "checks": checks}))
     else:
         for line in _lines(found, numbers):
             echo(line)
@@ -107,7 +108,7 @@ def _gaps(analyzed: AnalyzedCall, verdict: Verdict) -> list[str]:
         lines.append(f"{word:<{_WIDTH}}{gap.tokens:,} tokens{cost} · {cause} · {_WHOSE[gap.whose]}")
         lines += [f"{'':<{_WIDTH}}{text}" for text in dict.fromkeys((gap.place, gap.evidence)) if text]
         lines += [f"{'':<{_WIDTH}}{side} {text!r}" for side, text in (("was", gap.was), ("now", gap.now)) if text]
-    lines += [f"{'wrong':<{_WIDTH}}{gap.place}: {gap.evidence}" for gap in analyzed.checks]
+    lines += [f"{'check':<{_WIDTH}}{gap.place}: {gap.evidence}" for gap in analyzed.checks]
     if not verdict.is_miss:
         lines.append(
             "no miss: nothing was lost" if not verdict.lost_tokens else "no miss: too little was lost to count"
