@@ -87,8 +87,11 @@ class Group:
         if isinstance(place, CodePlace):
             return str(place)
         turns = [finding.place.turn for finding in self.findings if isinstance(finding.place, RequestPlace)]
+        path = (
+            "" if place.path == "body" and self.first.cause else f" {place.path}"
+        )  # the cause has no place in the body
         offset = f" byte {place.offset:,}" if place.offset else ""
-        return f"{place.session} turn{'s' * (len(set(turns)) > 1)} {ranges(turns)} {place.path}{offset}"
+        return f"{place.session} turn{'s' * (len(set(turns)) > 1)} {ranges(turns)}{path}{offset}"
 
 
 def groups(findings: Iterable[Finding]) -> list[Group]:
