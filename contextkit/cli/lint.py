@@ -138,8 +138,9 @@ def _expanded(path: str) -> list[str]:
         return [path]
     matches = sorted(one for one in glob.glob(str(Path(path).expanduser()), recursive=True) if Path(one).exists())  # noqa: PTH207 - may be absolute
     if not matches:
-        lacking = "a link to a file that is not there" if Path(path).is_symlink() else "no such file or folder"
-        raise click.UsageError(f"{path}: {lacking}; give Python files, folders of them, or recordings of requests")
+        raise click.UsageError(
+            f"{path}: no such file or folder; give Python files, folders of them, or recordings of requests"
+        )
     return matches if any(map(_is_code, matches)) else [path]
 
 
@@ -174,8 +175,6 @@ def _codes(option: str, words: Sequence[str]) -> tuple[str, ...]:
 # Detectors
 # ------------------------------------------------------------------------------------------------------------------
 
-ROUNDS = 5
-"""A change may make room for the next; after so many rounds the rest is left for another run."""
 Sift = Callable[[Sequence[Finding]], list[Finding]]
 """Findings in code → those that are to be reported."""
 
@@ -187,8 +186,6 @@ class Look:
         self._input, self._config, self._sift = lint_input, config, sift
         self.n_files = 0 if lint_input.code else None
         self.n_calls = 0 if lint_input.recordings else None
-        self.n_fixed = 0
-        """Findings that `fixed` has fixed."""
         self.is_incomplete = False
         """Whether a recording was not read, or not to its end."""
 
@@ -218,21 +215,6 @@ class Look:
             place, text = CodePlace(path, 1, 1, 1, 1), f"folder cannot be read: {closed[path]}"
             everything.append(Finding(UNREADABLE, text, place, "source"))
         return self._sift(everything)
-
-    def fixed(self, *, is_unsafe: bool) -> Sequence[Finding]:
-        """Make the safe changes, the others too if `is_unsafe`; return the findings that are left."""
-        from contextkit.lint.output.fixes import mended, write
-
-        left = self.in_code()
-        for _ in range(ROUNDS):
-            changes = list(mended(left, is_unsafe=is_unsafe))
-            if not changes:
-                break
-            for change in changes:
-                write(change)
-                self.n_fixed += len(change.findings)
-            left = self.in_code()
-        return left
 
     def in_recordings(self) -> Iterator[Finding]:
         """Yield the findings of recordings, record by record: a recording may be larger than memory."""
@@ -276,12 +258,7 @@ class Look:
     metavar="NAME",
     help="What the Python source that comes as - is called.",
 )
-@click.option(
-    "--select",
-    multiple=True,
-    metavar="CODES",
-    help="Only these, by code or its beginning: CKS,CKM04.",
-)
+@click.option("--select", multiple=True, metavar="CODES", help="Only these, by code or its beginning: CKS,CKM04.")
 @click.option("--ignore", multiple=True, metavar="CODES", help="All but these.")
 @click.option("--format", "forms", type=click.Choice(FORMATS), multiple=True, help="By default text.")
 @click.option("--json", "forms", flag_value="json", multiple=True, help="The same as --format json.")
@@ -340,6 +317,7 @@ def command(**lint_input: Any) -> None:
 
 def _results(options: Options) -> LintResults:
     """Return everything found; with --fix what is left of it."""
+    from contextkit.lint.output.fixes import fix
     from contextkit.lint.output.results import LintResults, lines_of
 
     what = lint_input(options.paths, options.recordings, options.stdin_filename)
@@ -352,9 +330,9 @@ def _results(options: Options) -> LintResults:
     lines = partial(lines_of, contents=what.contents)
     config = config_for(options, what.code)
     look = Look(what, config, _sift(options, what, config, lines))
-    left = look.fixed(is_unsafe=options.is_unsafe) if options.is_fixing else look.in_code()
+    left, n_fixed = fix(look.in_code, is_unsafe=options.is_unsafe) if options.is_fixing else (look.in_code(), 0)
     findings = [*left, *(finding for finding in look.in_recordings() if config.is_selected(finding.code))]
-    return LintResults(findings, look.n_fixed, look.n_files, look.n_calls, lines, look.is_incomplete)
+    return LintResults(findings, n_fixed, look.n_files, look.n_calls, lines, look.is_incomplete)
 
 
 def _sift(options: Options, what: LintInput, config: LintConfig, lines: Callable[[str], Sequence[str]]) -> Sift:

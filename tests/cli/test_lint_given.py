@@ -78,7 +78,7 @@ def test_a_link_to_nothing_is_no_finding_in_a_folder_and_a_mistake_by_name(folde
     assert "CK000" not in codes(run("lint", "src/*.py", "--json").out)
     ended = run("lint", "src/gone.py")
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert ended.err.startswith("contextkit: src/gone.py: a link to a file that is not there; ")
+    assert ended.err.startswith("contextkit: src/gone.py: no such file or folder; ")
 
 
 @posix

@@ -7,12 +7,15 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from contextkit.lint.finding import CodePlace, Edit, Finding, Fix
 from contextkit.private_files import replacing
+
+_ROUNDS = 5
+"""A fix may make room for the next; after so many rounds the rest is left for another run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,20 @@ def mended(findings: Iterable[Finding], *, is_unsafe: bool = False) -> Iterator[
         chosen = _chosen(before, in_file)
         if chosen:
             yield Mended(file, before, _applied(before, _fixes(chosen)), tuple(chosen))
+
+
+def fix(find: Callable[[], Sequence[Finding]], *, is_unsafe: bool = False) -> tuple[Sequence[Finding], int]:
+    """Fix what `find` finds, the unsafe fixes too if `is_unsafe`; return the findings that are left, and how many were fixed."""
+    left, n_fixed = find(), 0
+    for _ in range(_ROUNDS):
+        changes = list(mended(left, is_unsafe=is_unsafe))
+        if not changes:
+            break
+        for change in changes:
+            write(change)
+            n_fixed += len(change.findings)
+        left = find()
+    return left, n_fixed
 
 
 def write(change: Mended) -> None:
