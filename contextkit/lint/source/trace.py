@@ -18,6 +18,9 @@ from contextkit.lint.source.program import Program, Target
 from contextkit.lint.source.scopes import ANY, At, Binding, Path, Place, Scope, last_name
 
 _MOST_STEPS: Final = 1_500
+_MOST_HOPS: Final = 3
+_MOST_CALLERS: Final = 2
+"""Callers that are gone back to, one from another."""
 _DEEPEST: Final = 8
 """Calls that are entered from one another."""
 _TIME_OF_DAY: Final = ("%H", "%M", "%S", "%f", "%I", "%p", "%s", "%T", "%X", "%c", "%r", "%R", "HH", "mm", "ss")
@@ -71,6 +74,8 @@ class Step:
     read, of a class that is not known."""
     is_open: bool = False
     """Whether nothing is known of what it is made of."""
+    n_hops: int = 0
+    """Changes of the file on the way: to a helper or base in another one, and back."""
 
     @property
     def scope(self) -> Scope:
@@ -93,6 +98,7 @@ class Step:
         """The step to a part, by default one that stands there too and is read alike."""
         path = self.path if path is None else path
         step = Step(node, at or self.at, path, self.once, self.removed, self)
+        step.n_hops = self.n_hops + (step.scope.module is not self.scope.module)
         for name, value in changes.items():
             setattr(step, name, value)
         return step
@@ -116,7 +122,8 @@ class Tracer:
         """
         steps, seen = [first], {_key(first)}
         for step in steps:
-            if step.is_condition or len(steps) > _MOST_STEPS or (stops is not None and stops(step)):
+            is_far = step.n_hops > _MOST_HOPS or len(steps) > _MOST_STEPS
+            if step.is_condition or is_far or (stops is not None and stops(step)):
                 continue
             step.is_open = True
             for one in self.parts(step):
@@ -246,7 +253,7 @@ class Tracer:
             return
         calls = [] if frame is None else [(frame.call, frame.at, frame.target)]
         n_before = sum(one.binding is not None and one.binding.kind == "param" for one in step.chain())
-        if frame is None and n_before <= _DEEPEST // 2:
+        if frame is None and n_before < _MOST_CALLERS:
             calls = [(site.node, site.at, target) for site, target in self.program.callers(scope)]
         is_given = False
         for call, at, target in calls:
