@@ -94,7 +94,7 @@ class _Run:
             parsed = unread(f"cannot be read: {error.strerror or type(error).__name__}")
         return parsed
 
-    def findings(self, progress: Callable[[int, int], None] | None) -> set[Finding]:
+    def findings(self, progress: Callable[[int, int], None] | None) -> Iterable[Finding]:
         """Read all files, then look at those that send something or count it."""
         found: list[Finding] = []
         relevant: list[Module] = []
@@ -112,7 +112,8 @@ class _Run:
             if progress is not None and (index % 50 == 0 or index == len(self.files)):
                 progress(index, len(self.files))
         tracer = Tracer(self.program, self.known)
-        return {*found, *(one for module in relevant for one in self.of_module(module, tracer))}
+        found += [one for module in relevant for one in self.of_module(module, tracer)]
+        return {(one.code, one.place): one for one in reversed(found)}.values()
 
     def of_module(self, module: Module, tracer: Tracer) -> Iterator[Finding]:
         """The findings in one module, one for each sink and one for each place."""

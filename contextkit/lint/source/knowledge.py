@@ -163,9 +163,9 @@ class Knowledge:
             patterns.add(call, made)
 
 
-KINDS = frozenset({"clock", "id", "status", "plan", "unordered", "arrival", "paths", "user"})
+KINDS = frozenset({"clock", "id", "status", "plan", "unordered", "arrival", "user"})
 """What varies."""
-ORDER = frozenset({"unordered", "arrival", "paths"})
+ORDER = frozenset({"unordered", "arrival"})
 """Kinds that are an order which nobody promised."""
 SECTIONS = frozenset(
     """source sorts passes request decorator history_name state_name template_function once side_call freezing request_dict tool_dict

@@ -228,6 +228,22 @@ class Program:
                 found.append((site, target))
         return found
 
+    def is_called(self, scope: Scope) -> bool:
+        """Whether a call of the function's name is in view, or a framework may call it."""
+        is_special = scope.is_module or scope.name.startswith("__") or bool(scope.decorators())
+        return is_special or any(site.at.scope is not scope for site in self._calls[scope.name])
+
     def has_other_callers(self, scope: Scope) -> bool:
         """Whether calls of the function's name are in view whose object is not known."""
         return any(not self.targets(*site) for site in self._calls[scope.name][: 4 * _MOST])
+
+    def gives(self, name: str, param: str, depth: int = 0) -> bool:
+        """Whether a call of a function's name is in view that gives a parameter by its keyword, and not None."""
+        for site in self._calls[name]:
+            for value in (one.value for one in site.node.keywords if one.arg == param):
+                is_passed_on = isinstance(value, ast.Name) and value.id in site.at.scope.params
+                if is_passed_on and depth < _DEEPEST and self.gives(site.at.scope.name, last_name(value), depth + 1):
+                    return True
+                if not is_passed_on and not isinstance(value, ast.Constant):
+                    return True
+        return False

@@ -179,6 +179,10 @@ class Tracer:
                         yield step.to(value)
                     elif wanted == ANY or not isinstance(key, ast.Constant) or key.value == wanted:
                         yield step.to(value, below)
+            case ast.DictComp() if wanted != ANY:
+                items = node.generators[0].iter  # `{key: value for key, value in options.items()}` keeps the keys
+                if isinstance(items, ast.Call) and isinstance(items.func, ast.Attribute) and items.func.attr == "items":
+                    yield step.to(items.func.value)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 yield step.to(node.value if isinstance(node, ast.DictComp) else node.elt, below)
                 for generator in node.generators:
@@ -247,17 +251,34 @@ class Tracer:
             yield from (step.decided_by(test, at, binding) for test in place.tests() if test not in around)
 
     def _is_left_out(self, binding: Binding, frame: Frame | None) -> bool:
-        """Whether a binding stands in a branch that the call entered does not take: `if include_time:`, which is not given."""
-        if frame is None or frame.target.scope is not binding.scope:
-            return False
+        """Whether a binding stands in a branch that is not taken: of a flag that the call entered does not give, or for a
+        parameter that all calls give: `if now is None: now = datetime.now()`.
+        """
+        scope = binding.scope
         for block, branch in binding.at.place.blocks:
             test = block.test if isinstance(block, ast.If) else None
-            if isinstance(test, ast.Name) and test.id in frame.target.scope.params and branch in ("body", "orelse"):
-                given = [value for value, _ in arguments_of(frame.call, frame.target, test.id)]
-                default = binding.scope.bindings[test.id][0].value
-                value = given[0] if given else default
-                if isinstance(value, ast.Constant) and bool(value.value) != (branch == "body"):
-                    return True
+            is_none = (
+                isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and _is_none(test.comparators[0])
+            )
+            name = test.left if isinstance(test, ast.Compare) and is_none else test
+            if not isinstance(name, ast.Name) or name.id not in scope.params:
+                continue
+            own = [one for one in (frame.outer() if frame is not None else ()) if one.target.scope is scope][:1]
+            calls = [(one.call, one.target) for one in own] or [
+                (site.node, target) for site, target in self.program.callers(scope)
+            ]
+            if not calls or (not own and self.program.has_other_callers(scope)):
+                continue
+            values = [next((value for value, _ in arguments_of(call, target, name.id)), None) for call, target in calls]
+            given = [scope.bindings[name.id][0].value if value is None else value for value in values]
+            if is_none:
+                taken = [value is None or _is_none(value) for value in given]
+            else:
+                taken = [
+                    not isinstance(value, ast.Constant) or bool(value.value) == (branch == "body") for value in given
+                ]
+            if not any(taken):
+                return True
         return False
 
     def _argument(self, step: Step, binding: Binding) -> Iterator[Step]:
@@ -416,6 +437,10 @@ def arguments_of(call: ast.Call, target: Target, name: str) -> Iterator[tuple[as
         yield ast.copy_location(ast.Tuple(call.args[len(arguments.args) - offset :], ast.Load()), call), ()
     else:
         yield from ((one.value, (name,)) for one in call.keywords if one.arg is None)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_made_of(binding: Binding, loop: ast.For | ast.AsyncFor) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextkit.lint.source.analysis import Analysis, Hit, text_of
 from contextkit.lint.source.requests import Sent
 from contextkit.lint.source.rules.edits import add_marker
-from contextkit.lint.source.trace import Given
+from contextkit.lint.source.trace import Given, Step
 
 CODES = frozenset({"CKB01", "CKB02"})
 _OTHER_ENDPOINT = re.compile(
@@ -33,7 +33,7 @@ def find(analysis: Analysis) -> Iterator[Hit]:
 def _marks_nothing(analysis: Analysis, sent: Sent, call: ast.Call) -> bool:
     provider, module, name = sent.row.provider if sent.row is not None else "", sent.scope.module, ""
     row = next((one for one in analysis.knowledge.sections["mark"] if one["provider"] == provider), None)
-    if row is None or analysis.knowledge.matches("side_call", sent.scope.name) or not _grows(sent):
+    if row is None or analysis.knowledge.matches("side_call", sent.scope.name) or not _grows(analysis, sent):
         return False
     name = analysis.program.dotted(call.func, sent.at)
     packages = {client.partition(".")[0] for client in row["clients"]}
@@ -50,13 +50,23 @@ def _marks_nothing(analysis: Analysis, sent: Sent, call: ast.Call) -> bool:
     return any(word in text for word in row["models"])
 
 
-def _grows(sent: Sent) -> bool:
+def _grows(analysis: Analysis, sent: Sent) -> bool:
     """Return whether a history is seen to go on: in a loop, kept in an attribute, or with tools to be called."""
     steps = [one for one in sent.messages if one.binding is not None and one.binding.kind == "add"]
     is_kept = any(isinstance(one.parent.node, ast.Attribute) for one in steps if one.parent is not None)
     is_by_caller = any(one.at.frame is None and one.scope is not sent.scope and one.binding.loops() for one in steps)  # type: ignore[union-attr]
-    has_tools = any(kind == "tools" and not isinstance(step.node, ast.Constant) for kind, step, _ in sent.arguments)
+    has_tools = any(kind == "tools" and _are_offered(analysis, step) for kind, step, _ in sent.arguments)
     return sent.kind == "loop" or (sent.kind == "turn" and (is_kept or is_by_caller or has_tools))
+
+
+def _are_offered(analysis: Analysis, first: Step) -> bool:
+    """Return whether tools are seen to be given: here, or by a call of the function whose parameter they are."""
+    for step in analysis.tracer.walk(first, stops=lambda one: isinstance(one.node, ast.Call)):
+        if isinstance(step.node, ast.List | ast.ListComp | ast.Attribute | ast.Call) and ast.unparse(step.node) != "[]":
+            return True
+        if isinstance(step.node, Given) and analysis.program.gives(step.scope.name, step.node.id):
+            return True
+    return False
 
 
 def _marked_questions(analysis: Analysis, sent: Sent) -> Iterator[Hit]:

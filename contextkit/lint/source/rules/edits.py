@@ -48,16 +48,9 @@ def _offset(module: Module, line: int, column: int) -> int:
 
 
 def sort_listing(step: Step, is_list: bool) -> Fix | None:
-    """`os.listdir(f)` → `sorted(os.listdir(f))`; tools written as dicts and made of a set are sorted by their names."""
+    """`{"a", "b"}` → `sorted({"a", "b"})`; tools written as dicts and made of a set are sorted by their names."""
     node, module = step.node, step.scope.module
-    is_texts = isinstance(node, ast.Set) and all(isinstance(getattr(one, "value", None), str) for one in node.elts)
-    is_listing = isinstance(node, ast.Call) and last_name(node.func) not in (
-        "set",
-        "frozenset",
-        "as_completed",
-        "scandir",
-    )
-    if is_texts or is_listing:
+    if isinstance(node, ast.Set) and all(isinstance(getattr(one, "value", None), str) for one in node.elts):
         return _wrapped(node, module, "sorted(", ")", SORT_ITEMS)
     made = next((one.node for one in step.chain() if isinstance(one.node, ast.ListComp)), None)
     if is_list and made is not None and isinstance(made.elt, ast.Dict):

@@ -37,6 +37,11 @@ def _is_list(step: Step) -> bool:
     return all(ANY in one.path for one in step.chain())
 
 
+def _is_whole_list(step: Step) -> bool:
+    """Return whether a step is about the list itself, or the key it stands under: not about any value of a dict."""
+    return _is_list(step) and step.path.count(ANY) == 1
+
+
 def _unordered(analysis: Analysis, steps: list[Step], sink: Sink) -> Iterator[Hit]:
     for step in steps:
         kind = "" if step.is_condition else analysis.kind_of(step)
@@ -74,7 +79,7 @@ def _is_in_schema(step: Step, sink: Sink) -> bool:
 def _choices(analysis: Analysis, steps: list[Step], sink: Sink) -> Iterator[Hit]:
     """Find what decides which tools are sent, and changes while a conversation lasts."""
     for step in steps:
-        if step.is_condition and step.parent is not None and not step.once and _is_list(step.parent):
+        if step.is_condition and step.parent is not None and not step.once and _is_whole_list(step.parent):
             cause = next((cause for part in _names(step) if (cause := _cause(analysis, part, step, sink))), "")
             if cause:
                 yield _choice(analysis, step, cause, sink)
@@ -96,7 +101,7 @@ def _cause(analysis: Analysis, first: Step, condition: Step, sink: Sink) -> str:
     """Tell by what a condition changes: `question`, `state`, `loop`, `turn`; empty where it is not seen to."""
     sent, matches = sink.sent, analysis.knowledge.matches
     loops = sent.at.place.loops()
-    for step in analysis.tracer.walk(first):
+    for step in analysis.tracer.walk(first, stops=_is_made):
         name, binding = last_name(step.node), step.binding
         if step.once:
             continue
@@ -115,6 +120,11 @@ def _cause(analysis: Analysis, first: Step, condition: Step, sink: Sink) -> str:
             if matches("state_name", name) and not _is_fixed(analysis, step):
                 return "state"
     return ""
+
+
+def _is_made(step: Step) -> bool:
+    """Return whether a value is put together here, so that what is in it does not decide whether there is one."""
+    return isinstance(step.node, ast.Dict | ast.List | ast.ListComp | ast.JoinedStr)
 
 
 def _is_fixed(analysis: Analysis, step: Step) -> bool:

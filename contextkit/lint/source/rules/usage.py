@@ -98,7 +98,8 @@ def _priced(analysis: Analysis, node: ast.BinOp, step: Step) -> str:
                     for binding in analysis.program.bindings_of(owner, one.at)
                     if binding.value is not None
                 ]
-                if any("usage" in ast.unparse(two).lower() for two in [read, *made]):
+                is_billed = any("usage" in ast.unparse(two).lower() for two in [read, *made])
+                if is_billed and analysis.program.is_called(one.scope) and analysis.program.is_called(step.scope):
                     return _counter(read)
     return ""
 
