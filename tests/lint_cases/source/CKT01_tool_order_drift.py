@@ -7,13 +7,14 @@ import random
 import anthropic
 
 client = anthropic.AsyncAnthropic()
+CACHED = {"cache_control": {"type": "ephemeral"}}
 
 
 async def ask_as_they_come(servers, messages):
     tools = []
     for listing in asyncio.as_completed([server.describe() for server in servers]):  # expect: CKT01
         tools.extend((await listing).tools)
-    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages, **CACHED)
 
 
 async def ask_from_a_folder(folder, messages):
@@ -97,3 +98,9 @@ class Toolbox:
 async def ask_without_doubles(messages, tools):
     by_name = {tool["name"]: tool for tool in tools}
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=list(by_name.values()), messages=messages)
+
+
+async def ask_gathered_in_order(servers, messages):
+    listings = await asyncio.gather(*(server.describe() for server in servers))
+    tools = [tool for listing in listings for tool in listing.tools]
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

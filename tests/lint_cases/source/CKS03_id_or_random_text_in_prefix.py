@@ -1,5 +1,6 @@
-"""Ids in front of the prompt, and beside it."""
+"""Ids and random text in front of the prompt, and beside it."""
 
+import random
 import secrets
 import uuid
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ import anthropic
 import openai
 
 client = anthropic.Anthropic()
+CACHED = {"cache_control": {"type": "ephemeral"}}
 gpt = openai.AsyncOpenAI()
 INSTRUCTIONS = "You answer letters."
 PROCESS = uuid.uuid4().hex
@@ -32,7 +34,7 @@ def fenced(text):
 
 
 def ask_with_a_fence(messages):
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=fenced(INSTRUCTIONS), messages=messages)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=fenced(INSTRUCTIONS), messages=messages, **CACHED)
 
 
 async def ask_with_a_trace(history):
@@ -95,3 +97,30 @@ class Numbered:
 def ask_with_a_stable_name(messages, customer):
     system = f"{INSTRUCTIONS} The customer is {uuid.uuid5(uuid.NAMESPACE_URL, customer.address)}."
     return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+TIPS = ("Be brief.", "Be kind.", "Be exact.")
+
+
+def ask_with_a_tip(messages):
+    system = f"{random.choice(TIPS)} {INSTRUCTIONS}"  # expect: CKS03
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+
+
+def ask_with_examples(history, examples):
+    shown = "\n".join(random.sample(examples, 3))  # expect: CKS03
+    return gpt.responses.create(model="gpt-5", instructions=f"{INSTRUCTIONS}\n{shown}", input=history)
+
+
+def ask_with_the_process(messages):
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS + PROCESS, messages=messages)
+
+
+def ask_with_a_tip_at_the_end(messages):
+    messages.append({"role": "user", "content": random.choice(TIPS)})
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=INSTRUCTIONS, messages=messages)
+
+
+def ask_with_a_drawn_model(messages):
+    model = random.choice(["claude-opus-4-5", "claude-sonnet-5-5"])
+    return client.messages.create(model=model, max_tokens=1024, system=INSTRUCTIONS, messages=messages)
