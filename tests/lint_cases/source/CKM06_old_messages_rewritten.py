@@ -1,4 +1,13 @@
-"""Old results cleared, and results cleared before they are sent."""
+"""Older messages rewritten before each request, and messages rewritten once or for somebody else."""
+
+import copy
+import json
+
+import openai
+
+gpt = openai.OpenAI()
+CLEARED = "[cleared]"
+CAP = 100_000
 
 
 def prune(messages):
@@ -6,6 +15,60 @@ def prune(messages):
         for block in message["content"]:
             if block["type"] == "tool_result":
                 block["content"] = "[cleared]"  # expect: CKM06
+
+
+def prune_in_words(messages):
+    for message in messages[:-6]:
+        if message["role"] == "tool":
+            message["content"] = "[Old tool result content cleared]"  # expect: CKM06
+
+
+def prune_to_nothing(messages):
+    for message in messages[:-6]:
+        message["content"] = ""  # expect: CKM06
+
+
+def prune_by_index(messages, cutoff):
+    return [{**m, "content": CLEARED} if m["role"] == "tool" and i < cutoff else m for i, m in enumerate(messages)]  # expect: CKM06
+
+
+def ask_with_old_results_cleared(history):
+    n = len(history)
+    sent = [
+        {**message, "content": CLEARED} if message["role"] == "tool" and n - i > 8 else message  # expect: CKM06
+        for i, message in enumerate(history)
+    ]
+    return gpt.chat.completions.create(model="gpt-5", messages=sent)
+
+
+class Pruning:
+    def __init__(self):
+        self.messages = []
+
+    def prune(self):
+        for message in self.messages[:-4]:
+            if message["role"] == "tool":
+                message["content"] = CLEARED  # expect: CKM06
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        self.prune()
+        return gpt.chat.completions.create(model="gpt-5", messages=self.messages)
+
+
+def sent_and_written_to_a_trace(messages, path):
+    sent = copy.deepcopy(messages)
+    for message in sent[:-4]:
+        for block in message["content"]:
+            block["content"] = "[omitted]"  # expect: CKM06
+    path.write_text(json.dumps(sent))
+    return gpt.chat.completions.create(model="gpt-5", messages=sent)
+
+
+def prune_above_a_size(messages):
+    if sum(len(message["content"]) for message in messages) > CAP:
+        for message in messages[:-6]:
+            message["content"] = CLEARED
 
 
 def prune_from_the_beginning(messages):
@@ -24,23 +87,10 @@ def filled(messages):
     return messages
 
 
-def prune_in_words(messages):
-    for message in messages[:-6]:
-        if message["role"] == "tool":
-            message["content"] = "[Old tool result content cleared]"  # expect: CKM06
-
-
-def prune_to_nothing(messages):
-    for message in messages[:-6]:
-        message["content"] = ""  # expect: CKM06
-
-
-def prune_by_name(messages, cutoff):
-    return [{**m, "content": PLACEHOLDER} if m["role"] == "tool" and i < cutoff else m for i, m in enumerate(messages)]  # expect: CKM06
-
-
-def labelled(messages):
-    return [{**m, "content": GREETING} if m["role"] == "greeting" else m for m in messages]
+def stripped(messages):
+    for message in messages[:-1]:
+        message["content"] = message["content"].strip()
+    return messages
 
 
 def written_to_a_trace(messages, path):
@@ -51,27 +101,12 @@ def written_to_a_trace(messages, path):
     path.write_text(json.dumps(shown))
 
 
-def sent_and_written_to_a_trace(client, messages, path):
-    sent = copy.deepcopy(messages)
-    for message in sent[:-4]:
-        for block in message["content"]:
-            block["content"] = "[omitted]"  # expect: CKM06
-    path.write_text(json.dumps(sent))
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, messages=sent)
-
-
-def ask_with_old_results_cleared(client, history):
-    n = len(history)
-    sent = [
-        {**message, "content": CLEARED} if message["role"] == "tool" and n - i > 8 else message  # expect: CKM06
-        for i, message in enumerate(history)
-    ]
-    return client.chat.completions.create(model="gpt-5", messages=sent)
-
-
-def ask_with_short_results(client, history):
+def ask_with_short_results(history):
     sent = [{**message, "content": message["content"][:2000]} if message["role"] == "tool" else message for message in history]
-    return client.chat.completions.create(model="gpt-5", messages=sent)
+    return gpt.chat.completions.create(model="gpt-5", messages=sent)
 
 
-CLEARED = "[cleared]"
+def compact(messages):
+    for message in messages[:-6]:
+        message["content"] = CLEARED
+    return messages

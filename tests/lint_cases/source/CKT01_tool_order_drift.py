@@ -41,10 +41,6 @@ async def ask_with_named(registry, names, messages):
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-async def ask_shuffled(tools, messages):
-    random.shuffle(tools)  # expect: CKT01
-    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
-
 
 async def ask_with_shuffled_examples(tools, examples, messages):
     random.shuffle(examples)

@@ -5,7 +5,6 @@ import uuid
 from datetime import date, datetime
 
 import anthropic
-from langchain_core.tools import StructuredTool
 
 client = anthropic.Anthropic()
 ASKED = {"model": "claude-opus-4-5", "max_tokens": 9, "cache_control": {"type": "ephemeral"}}
@@ -43,13 +42,6 @@ class Toolbox:
     def definition(self, name):
         return {"name": name, "description": self.describe(name), "input_schema": {"type": "object"}}
 
-
-def made_tool(function):
-    return StructuredTool.from_function(
-        function,
-        name="now",
-        description=f"Tells the time, which was {datetime.now()} a moment ago.",  # expect: CKT08
-    )
 
 
 def news_tool():

@@ -97,16 +97,13 @@ def states_in_a_loop(task):
 
 
 class Agent:
-    def __init__(self):
-        self.mode = "plan"
+    def __init__(self, session):
+        self.session = session
         self.messages = []
-
-    def approve(self):
-        self.mode = "act"
 
     def ask(self, text):
         self.messages.append({"role": "user", "content": text})
-        tools = PHASES[self.mode]  # expect: CKT11
+        tools = PHASES[self.session.mode]  # expect: CKT11
         return client.messages.create(tools=tools, messages=self.messages, **ASKED)
 
 
