@@ -11,7 +11,7 @@ from contextkit.cache_guard.source import line_that_builds
 from contextkit.ledger.figures import dollars
 from contextkit.redact import redact_text
 from contextkit.terminal import sanitize
-from contextkit.whatif.actions import AUTHOR, action_of
+from contextkit.whatif.actions import fix_of
 
 _MOST_LOSSES = 3
 _BEFORE, _AFTER = 28, 20
@@ -78,9 +78,7 @@ def _lines(same: Sequence[Loss], root: Path) -> list[str]:
 def _fix(loss: Loss) -> str:
     if loss.variant == "seed" and loss.kind not in _VALUES:
         return "sort what comes from a set: its order is another one in each process"
-    action = action_of(loss.gap.cause)
-    step = action.step_for(AUTHOR) if action else None
-    return step.text if step else ""
+    return fix_of(loss.gap.cause)
 
 
 def _which(loss: Loss) -> str:

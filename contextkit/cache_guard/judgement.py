@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Literal, get_args
@@ -22,10 +21,10 @@ from contextkit.errors import UnreadableRequest
 from contextkit.ledger.calls import Bodies, ModelCall
 from contextkit.ledger.changes.kinds import Kind
 from contextkit.ledger.changes.settings import Setting
-from contextkit.ledger.misses import MissDetector, list_cost_usd, row_of_call
-from contextkit.ledger.verdict import Cause, Gap, Verdict, gap_costs_usd
+from contextkit.ledger.misses import MissDetector, priced_gaps, row_of_call
+from contextkit.ledger.request_checks import CHECKS_BEFORE_SENDING
+from contextkit.ledger.verdict import Cause, Gap, Verdict
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.requests.checks import CHECKS_BEFORE_SENDING
 from contextkit.lint.requests.findings import all_codes
 from contextkit.watcher.guard import parsed_body
 
@@ -258,8 +257,7 @@ def _with_body(sent: SentCall) -> ModelCall:
 
 def _priced(verdict: Verdict, sent: SentCall) -> Iterator[tuple[Gap, float | None]]:
     """Yield the gaps that are the program's doing, with their price."""
-    gaps = [gap for gap in verdict.gaps if gap.whose in ("program_bytes", "program_use")]
-    return zip(gaps, gap_costs_usd(gaps, verdict.quote, partial(list_cost_usd, sent.call)), strict=True)
+    return (one for one in priced_gaps(verdict, sent.call) if one[0].whose in ("program_bytes", "program_use"))
 
 
 def _loss(one: Pass, number: int, gap: Gap, usd: float | None, earlier: int) -> Loss:

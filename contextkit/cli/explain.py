@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -52,7 +51,7 @@ def command(recording: str, call: str, as_json: bool) -> None:
     if as_json:
         for_programs()
     faults, numbers, found, n_calls = Faults(), dict[str, int](), None, 0
-    for analyzed in analyzed_calls(records_in([recording], faults)):
+    for analyzed in analyzed_calls(records_in([recording], faults), is_checking=True):
         n_calls = analyzed.index + 1
         if call in (str(n_calls), analyzed.call.id):
             found = analyzed
@@ -62,7 +61,8 @@ def command(recording: str, call: str, as_json: bool) -> None:
         raise UsageError(f"{recording} has no call {call}: give a number from 1 to {n_calls:,}, or the id of one")
     if as_json:
         told = verdict_json(found.verdict) if found.verdict else None
-        echo_json(canonical({"call": found.call.id, "index": found.index, "verdict": told}))
+        checks = [{"check": gap.kind, "place": gap.place, "evidence": gap.evidence} for gap in found.checks]
+        echo_json(canonical({"call": found.call.id, "index": found.index, "verdict": told, "checks": checks}))
     else:
         for line in _lines(found, numbers):
             echo(line)
@@ -98,18 +98,17 @@ def _lengths(verdict: Verdict, numbers: dict[str, int]) -> list[str]:
 
 
 def _gaps(analyzed: AnalyzedCall, verdict: Verdict) -> list[str]:
-    from contextkit.ledger.misses import list_cost_usd
-    from contextkit.ledger.verdict import gap_costs_usd
+    from contextkit.ledger.misses import priced_gaps
 
     lines = []
-    costs = gap_costs_usd(verdict.gaps, analyzed.usage, partial(list_cost_usd, analyzed.call))
-    for gap, usd in zip(verdict.gaps, costs, strict=True):
+    for gap, usd in priced_gaps(verdict, analyzed.call):
         cost = "" if usd is None else f", {Dollars(usd)}"
         word = "not read" if not gap.is_avoidable else "lost" if verdict.read is not None else "would lose"
         cause = f"{gap.cause} ({gap.kind})" if gap.kind else gap.cause
         lines.append(f"{word:<{_WIDTH}}{gap.tokens:,} tokens{cost} · {cause} · {_WHOSE[gap.whose]}")
         lines += [f"{'':<{_WIDTH}}{text}" for text in dict.fromkeys((gap.place, gap.evidence)) if text]
         lines += [f"{'':<{_WIDTH}}{side} {text!r}" for side, text in (("was", gap.was), ("now", gap.now)) if text]
+    lines += [f"{'check':<{_WIDTH}}{gap.place}: {gap.evidence}" for gap in analyzed.checks]
     if not verdict.is_miss:
         lines.append(
             "no miss: nothing was lost" if not verdict.lost_tokens else "no miss: too little was lost to count"

@@ -23,9 +23,9 @@ _SECONDS = 0.05
 
 
 @contextmanager
-def counter(*, is_shown: bool = True) -> Iterator[Callable[[str], None]]:
+def counter() -> Iterator[Callable[[str], None]]:
     """Inside, what it is called with stands on the line: `counter("12 calls replayed")`."""
-    if not is_shown or not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # closed, as by `2>&-`
         yield lambda text: None
         return
     width, told_at = 0, 0.0

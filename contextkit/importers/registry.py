@@ -267,15 +267,15 @@ def remarked_records_at(name: str, faults: Faults | None = None) -> Iterator[Rec
     return ProgramRemarks(known.program).added(records)
 
 
-def records_in(names: Iterable[str], faults: Faults) -> Iterator[Record]:
-    """The records of all files that `names` lead to, file by file.
+def records_in(names: Iterable[str], faults: Faults, *, has_programs: bool = False) -> Iterator[Record]:
+    """The records of all files that `names` lead to, file by file; with `has_programs` as of `remarked_records_at`.
 
     A file that cannot be read is a fault; where it is all that was named, it raises `UnreadableLog`.
     """
     named = [str(name) for name in names]
     for file in files_at(named, faults):
         try:
-            yield from records_at(file, faults)[1]
+            yield from remarked_records_at(file, faults) if has_programs else records_at(file, faults)[1]
         except UnreadableLog as error:
             faults.refuse(file, error, named)
 

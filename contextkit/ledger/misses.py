@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from contextkit import prices
 from contextkit.cache.usage import ZERO, Usage
-from contextkit.errors import UnknownModel
+from contextkit.errors import UnknownModel, UnreadableRequest
 from contextkit.facts import load
 from contextkit.ledger.calls import ModelCall, Record, Remark
 from contextkit.ledger.causes import (
@@ -43,11 +44,15 @@ from contextkit.ledger.verdict import (
     Gap,
     Verdict,
     Whose,
+    gap_costs_usd,
     is_shortfall,
     loss_usd,
 )
 from contextkit.models import Model, find_model, model_named
 from contextkit.prompt.prompt import LEVELS
+
+if TYPE_CHECKING:
+    from contextkit.ledger.parsed_call import ParsedCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +375,14 @@ def list_cost_usd(call: ModelCall, usage: Usage) -> float | None:
         return None  # the report names the model
 
 
+def priced_gaps(verdict: Verdict, call: ModelCall) -> list[tuple[Gap, float | None]]:
+    """Pair the gaps of a verdict with their cost at list prices, by the bill or, without one, by the bill that is predicted;
+    None where the bill or a price is unknown. Those of what was lost add up to the cost of the miss.
+    """
+    usage = complete_usage(call) if call.usage else verdict.quote
+    return list(zip(verdict.gaps, gap_costs_usd(verdict.gaps, usage, partial(list_cost_usd, call)), strict=True))
+
+
 def predicted_usage(pair: CallPair, read_tokens: int) -> Usage:
     """Compute the bill of a call, had it read so many tokens: what it would not have read it would have written for as long as its
     lane does, or sent afresh where writing is free.
@@ -429,6 +442,12 @@ class AnalyzedCall:
     """True where its row adds up several calls."""
     sent: Sent | None = field(default=None, repr=False, compare=False)
     """Its prompt, as the judge read it; None where that was not recorded. Its blocks may be evicted."""
+    has_body: bool = False
+    """Whether it has a request body that can be parsed; False where nobody asked for its checks."""
+    unreadable: UnreadableRequest | None = None
+    """Why its body cannot be parsed."""
+    checks: tuple[Gap, ...] = ()
+    """The checks that its request and its bill fail, whatever came before it."""
 
     @property
     def hit_rate(self) -> float | None:
@@ -439,11 +458,19 @@ class AnalyzedCall:
 class LedgerAnalyzer:
     """Analyzes a recording record by record; a remark applies to the calls behind it."""
 
-    __slots__ = ("_detector", "_index", "_remarks")
+    __slots__ = ("_before", "_detector", "_index", "_is_checking", "_remarks")
 
-    def __init__(self, examine: Callable[[Prediction], None] | None = None, *, is_priced: bool = True) -> None:
-        """`examine` and `is_priced` as of `MissDetector`."""
+    def __init__(
+        self,
+        examine: Callable[[Prediction], None] | None = None,
+        *,
+        is_priced: bool = True,
+        is_checking: bool = False,
+    ) -> None:
+        """`examine` and `is_priced` as of `MissDetector`; with `is_checking` each request is checked by itself, too."""
         self._detector, self._remarks, self._index = MissDetector(examine, is_priced=is_priced), _Remarks(), 0
+        self._is_checking = is_checking
+        self._before: ParsedCall | None = None
 
     def feed(self, record: Record) -> AnalyzedCall | None:
         """Add the next record; return its analyzed call, or None for a remark."""
@@ -453,16 +480,29 @@ class LedgerAnalyzer:
         miss = self._remarks.miss(self._detector, record)
         call = _analyzed_call(self._index, record, miss, self._detector, self._remarks)
         self._index += 1
-        return call
+        return self._checked(call) if self._is_checking else call
+
+    def _checked(self, analyzed: AnalyzedCall) -> AnalyzedCall:
+        from contextkit.ledger.parsed_call import parse_call  # a report on transcripts parses no body
+        from contextkit.ledger.request_checks import failed_checks
+
+        try:
+            parsed = parse_call(analyzed.call, self._before)
+        except UnreadableRequest as error:
+            return replace(analyzed, unreadable=error)
+        if parsed is None:
+            return analyzed
+        self._before = parsed
+        return replace(analyzed, has_body=True, checks=tuple(failed_checks(parsed)))
 
     def copy(self) -> LedgerAnalyzer:
         """Return an independent copy with the same state."""
         return deepcopy(self, {id(NO_REMARKS): NO_REMARKS})
 
 
-def analyzed_calls(records: Iterable[Record]) -> Iterator[AnalyzedCall]:
-    """Yield an analyzed call for each call of `records`, in order."""
-    analyzer = LedgerAnalyzer()
+def analyzed_calls(records: Iterable[Record], *, is_checking: bool = False) -> Iterator[AnalyzedCall]:
+    """Yield an analyzed call for each call of `records`, in order; `is_checking` as of `LedgerAnalyzer`."""
+    analyzer = LedgerAnalyzer(is_checking=is_checking)
     calls = (analyzer.feed(record) for record in records)
     return with_later_evidence(call for call in calls if call is not None)
 

@@ -1,8 +1,6 @@
-"""What was found once and is known: of later findings in code only the new ones are told.
+"""Baselines: findings in code that were accepted, in a JSON file; of later ones only new ones are reported.
 
-Takes findings and the lines of their files, gives a JSON file, and of later findings those that are not in it. A
-finding is known again by its code, its file and the text of its line, so that code that moves stays known; as often as
-it was found then.
+A finding is recognized by its code, its file and the text of its line, so that code may move; and as often as it was accepted.
 """
 
 from __future__ import annotations
@@ -10,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from contextkit.errors import UsageError
 from contextkit.lint.finding import CodePlace, Finding
@@ -24,11 +22,11 @@ VERSION = 1
 Lines = Callable[[str], Sequence[str]]
 """File → its lines."""
 Naming = Callable[[str], str]
-"""File → the name it is known by, with `/`, from a folder that stays."""
+"""File → its name in a baseline, with `/`, from a folder that stays."""
 
 
 class FindingKey(NamedTuple):
-    """What a finding is known again by."""
+    """What a finding is recognized by."""
 
     file: str
     """From the folder of the baseline, or the top of the repository, with `/`."""
@@ -39,10 +37,9 @@ class FindingKey(NamedTuple):
 
 
 def write_baseline(path: str, findings: Iterable[Finding], lines: Lines) -> int:
-    """Write down findings in code.
+    """Write the findings in code to a file, the same findings as the same bytes; return how many.
 
-    Gives how many. The same findings give the same bytes. Raises `OSError` where nobody can write, `StorageError` where
-    a link, or anything but a file of this user, stands there.
+    Raises `OSError` where nobody can write, `StorageError` where a link, or anything but a file of this user, stands there.
     """
     counts = finding_counts(findings, naming(path), lines)
     rows = [{**key._asdict(), "count": counts[key]} for key in sorted(counts)]
@@ -53,43 +50,35 @@ def write_baseline(path: str, findings: Iterable[Finding], lines: Lines) -> int:
 
 
 def read_baseline(path: str) -> Counter[FindingKey]:
-    """How often each was found; raises `UsageError` for a file that is not there, or is no baseline."""
+    """Return how often each was accepted; raise `UsageError` for a file that is not there, or is no baseline."""
+    counts = Counter[FindingKey]()
     try:
-        told = json.loads(Path(path).read_text("utf-8"))
-        if isinstance(told, dict) and type(told.get("version")) is int and told["version"] > VERSION:
+        table = json.loads(Path(path).read_text("utf-8"))
+        version = table["version"]
+        if type(version) is int and version > VERSION:
             raise UsageError(
-                f"{path}: a baseline of version {told['version']}, this contextkit reads up to {VERSION}: upgrade contextkit"
+                f"{path}: a baseline of version {version}, this contextkit reads up to {VERSION}: upgrade contextkit"
             )
-        return _read(told)
+        if version != VERSION:
+            raise ValueError(version)
+        for row in table["findings"]:
+            key = FindingKey(row["file"], row["code"], row["text"])
+            if {*map(type, key)} != {str} or type(row["count"]) is not int:
+                raise TypeError(row)
+            counts[key] += row["count"]
     except FileNotFoundError:
         raise UsageError(f"{path}: no such baseline; make one with --write-baseline {path}") from None
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UsageError(
             f"{path}: no baseline of version {VERSION}; make it anew with --write-baseline {path}"
         ) from None
-
-
-def _read(told: Any) -> Counter[FindingKey]:
-    """Raises `KeyError`, `TypeError` or `ValueError` for another shape."""
-    if told["version"] != VERSION:
-        raise ValueError(told["version"])
-    counts = Counter[FindingKey]()
-    for row in told["findings"]:
-        key = FindingKey(row["file"], row["code"], row["text"])
-        if not all(isinstance(word, str) for word in key) or type(row["count"]) is not int:
-            raise TypeError(row)
-        counts[key] += row["count"]
     return counts
 
 
 def new(findings: Iterable[Finding], *, then: Counter[FindingKey], name: Naming, lines: Lines) -> list[Finding]:
-    """Those that were not found then.
-
-    Where a line's finding is met more often than then, the last ones.
-    """
-    left, reported, read = then.copy(), list[Finding](), _read_once(lines)
-    for finding in findings:
-        key = _key(finding, name, read)
+    """Return the findings that are not among those of `then`; of more on a line than then, the last ones."""
+    left, reported = then.copy(), list[Finding]()
+    for finding, key in _keys(findings, name, lines):
         if key is not None and left[key] > 0:
             left[key] -= 1
         else:
@@ -98,35 +87,30 @@ def new(findings: Iterable[Finding], *, then: Counter[FindingKey], name: Naming,
 
 
 def finding_counts(findings: Iterable[Finding], name: Naming, lines: Lines) -> Counter[FindingKey]:
-    """How often each was found in code."""
-    read = _read_once(lines)
-    return Counter(key for finding in findings if (key := _key(finding, name, read)) is not None)
+    """Count each finding in code."""
+    return Counter(key for _, key in _keys(findings, name, lines) if key is not None)
 
 
-def _read_once(lines: Lines) -> Lines:
-    """Findings come file by file."""
-    return lru_cache(maxsize=8)(lines)
-
-
-def _key(finding: Finding, name: Naming, lines: Lines) -> FindingKey | None:
-    """None for what was found in requests: they are sent once, and never again."""
-    place = finding.place
-    if not isinstance(place, CodePlace):
-        return None
-    held = lines(place.file)
-    text = held[place.line - 1] if 1 <= place.line <= len(held) else ""
-    return FindingKey(name(place.path), finding.code, " ".join(text.split()))
+def _keys(findings: Iterable[Finding], name: Naming, lines: Lines) -> Iterator[tuple[Finding, FindingKey | None]]:
+    """Yield findings with their keys; None for one in requests: they are sent once, and never again."""
+    read = lru_cache(maxsize=8)(lines)  # findings come file by file
+    for finding in findings:
+        place, key = finding.place, None
+        if isinstance(place, CodePlace):
+            text = "".join(read(place.file)[place.line - 1 : place.line])
+            key = FindingKey(name(place.path), finding.code, " ".join(text.split()))
+        yield finding, key
 
 
 def naming(baseline: str) -> Naming:
-    """Names from the folder of the baseline at a path."""
-    return partial(_from, baseline)
+    """Return what names a file from the folder of a baseline; whole where it is on another drive."""
+    folder = Path(baseline).absolute().parent
 
+    def name(file: str) -> str:
+        whole = Path(file).absolute()
+        try:
+            return Path(os.path.relpath(whole, folder)).as_posix()
+        except ValueError:
+            return whole.as_posix()
 
-def _from(baseline: str, file: str) -> str:
-    """A file's path from the folder of the baseline; whole where it is on another drive."""
-    whole = Path(file).absolute()
-    try:
-        return Path(os.path.relpath(whole, Path(baseline).absolute().parent)).as_posix()
-    except ValueError:
-        return whole.as_posix()
+    return name

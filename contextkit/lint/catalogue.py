@@ -207,7 +207,7 @@ def _before_sending(row: Hazard) -> bool:
     """Return whether a guard may report it before a request leaves."""
     from contextkit.ledger.changes.kinds import Kind
     from contextkit.ledger.changes.settings import Setting
-    from contextkit.lint.requests.checks import CAUSES_BEFORE_SENDING, CHECKS_BEFORE_SENDING
+    from contextkit.ledger.request_checks import CAUSES_BEFORE_SENDING, CHECKS_BEFORE_SENDING
 
     names = {*get_args(Kind), *get_args(Setting), *CAUSES_BEFORE_SENDING, *CHECKS_BEFORE_SENDING}
     return not names.isdisjoint(row.requests)

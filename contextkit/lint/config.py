@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from contextkit.errors import UsageError
+from contextkit.lint.catalogue import hazards
 from contextkit.lint.own import UNREADABLE
 from contextkit.pyproject import read_table
 
@@ -88,8 +89,23 @@ def config_of(table: Mapping[str, Any], path: str = "pyproject.toml") -> LintCon
     if not isinstance(ignores, dict):
         raise UsageError(f"{where} per-file-ignores must be a table, not {ignores!r}")
     lists = {key: _names(f"{where} {key}", table[key]) for key in _LISTS if key in table}
+    if lists.get("select") == ():
+        raise UsageError(f"{where} select is empty, so nothing would be looked for; without it everything is")
     per_file = {glob: _names(f"{where} per-file-ignores.{glob}", names) for glob, names in ignores.items()}
+    for key in ("select", "ignore"):
+        check_codes(f"{where} {key}", lists.get(key, ()))
+    for glob, names in per_file.items():
+        check_codes(f"{where} per-file-ignores.{glob}", names)
     return LintConfig(**lists, per_file_ignores=per_file, tests=tests, path=path)
+
+
+def check_codes(where: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names; `UsageError` for one that no code begins with: typed wrong, it would silence everything."""
+    checked = tuple(names)
+    for name in checked:
+        if not any(code.startswith(name) for code in (UNREADABLE, *(row.code for row in hazards()))):
+            raise UsageError(f"{where}: no hazard's code begins with {name!r}; codes look like CKS01, levels like CKS")
+    return checked
 
 
 def _names(where: str, value: object) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
-"""What a detector says: which hazard, where, how it gets there, what it costs, how to mend it.
-
-Takes nothing, gives the values every detector makes and every output shows; knows nothing of either.
+"""The values that every detector makes and every output shows: which hazard, where, how it gets there, what it costs, how
+to fix it.
 """
 
 from __future__ import annotations
@@ -120,3 +119,9 @@ class Finding:
     """The same in dollars; None where the tokens or a price are unknown."""
     verdict: str = ""
     """The provider's own word on this call (`system_changed`), empty where it said nothing."""
+    cause: str = ""
+    """For requests: the cause that the judge of `contextkit report` names."""
+    is_estimated: bool = False
+    """For requests: whether the cost is by a predicted bill, as none was recorded."""
+    advice: str = ""
+    """For requests: what the reader does about the cause; empty where nothing is known."""

@@ -1,14 +1,10 @@
-"""The files of a git revision, so that what was found in them then is not told again.
-
-Takes paths and a revision, gives a folder with the code of that revision and the names its files have now. Runs `git`,
-which changes nothing.
-"""
+"""The code of a git revision, so that what was found in it is not reported again. Runs `git`, which changes nothing."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -32,117 +28,97 @@ class Revision:
     """Holds the files of the revision, each where it stood in the repository."""
     paths: Sequence[str]
     """In that folder: what stood there then of the paths that are linted."""
-    moved: dict[str, str]
+    moved: Mapping[str, str]
     """Name then → name now, from the top, of each file that was moved."""
 
     def name_now(self, file: str) -> str:
-        """From the top of the repository."""
+        """Return a file's name from the top of the repository."""
         return _from(self.top, file)
 
     def name_then(self, file: str) -> str:
-        """The present name, from the top, of a file in the folder."""
+        """Return the present name, from the top, of a file in the folder."""
         name = _from(self.folder, file)
         return self.moved.get(name, name)
 
 
 def _from(top: str, file: str) -> str:
-    """A file's path from a folder, with `/`; links in its folders are followed, so that one file has one name."""
+    """Return a file's path from a folder, with `/`; links in its folders are followed, so that one file has one name."""
     folder, name = os.path.split(os.path.abspath(file))  # noqa: PTH100
     return Path(os.path.relpath(Path(os.path.realpath(folder)) / name, os.path.realpath(top))).as_posix()
 
 
 @contextmanager
 def files_of(revision: str, paths: Sequence[str], suffixes: Iterable[str]) -> Iterator[Revision]:
-    """The files of a revision that end with one of the suffixes, until the block is left.
+    """Provide the files of a revision that end with one of the suffixes, until the block is left.
 
     Raises `UsageError` where git is not installed, a path is in no repository or in another one than the first, or
     there is no such revision.
     """
     top = _top(paths)
-    tree = _tree(top, revision)
-    moved = _moved(top, tree)
-    blobs = _blobs(top, tree, tuple(suffixes))
+    no_revision = (
+        f"{_OPTION} {revision}: no such revision in {top}; see what `git log` and `git branch --all` list, and in CI fetch "
+        "it first (`git fetch origin NAME`, or the whole history)"
+    )
+    if revision.startswith("-"):
+        raise UsageError(no_revision)
+    tree = _git(top, "rev-parse", "--verify", "--quiet", f"{revision}^{{tree}}", error=no_revision).decode().strip()
+    renames = _words(_git(top, "diff", "-M", "--no-ext-diff", "--name-status", "-z", "--diff-filter=R", tree, "--"))
+    moved = dict(zip(renames[1::3], renames[2::3], strict=True))
     with TemporaryDirectory(prefix="contextkit-", ignore_cleanup_errors=True) as folder:
-        _write(top, blobs, folder)
-        then = [os.path.join(folder, name) for name in (_from(top, path) for path in paths)]  # noqa: PTH118
-        now = [PurePosixPath(_from(top, path)) for path in paths]
-        came = [old for old, new in moved.items() if any(PurePosixPath(new).is_relative_to(path) for path in now)]
-        then += [os.path.join(folder, name) for name in came]  # noqa: PTH118
-        yield Revision(top, folder, [path for path in dict.fromkeys(then) if Path(path).exists()], moved)
+        _write_files(top, tree, tuple(suffixes), folder)
+        now = [_from(top, path) for path in paths]
+        before = [old for old, new in moved.items() if any(PurePosixPath(new).is_relative_to(path) for path in now)]
+        then = [os.path.join(folder, name) for name in dict.fromkeys([*now, *before])]  # noqa: PTH118
+        yield Revision(top, folder, [path for path in then if Path(path).exists()], moved)
 
 
 def _top(paths: Sequence[str]) -> str:
-    """The folder of the repository that all paths are in."""
-    found: dict[str, str] = {}
+    """Return the folder of the repository that all paths are in."""
+    tops: dict[str, str] = {}
     for path in paths:
         folder = Path(path).absolute()
         while not folder.is_dir():
             folder = folder.parent
-        ran = _git(str(folder), "rev-parse", "--show-toplevel")
-        if ran.returncode:
-            raise UsageError(f"{path}: {_OPTION} needs a git repository, and git says: {_error_line(ran)}")
-        found.setdefault(os.path.realpath(ran.stdout.decode("utf-8", "surrogateescape").rstrip("\n")), path)
-    if len(found) > 1:
-        one, other, *_ = found.values()
+        error = f"{path}: {_OPTION} needs a git repository, and git says: {{}}"
+        line = _git(str(folder), "rev-parse", "--show-toplevel", error=error).decode("utf-8", "surrogateescape")
+        tops.setdefault(os.path.realpath(line.rstrip("\n")), path)
+    if len(tops) > 1:
+        one, other, *_ = tops.values()
         raise UsageError(f"{other} is in another git repository than {one}; lint each with a {_OPTION} of its own")
-    return next(iter(found))
+    return next(iter(tops))
 
 
-def _tree(top: str, revision: str) -> str:
-    ran = _git(top, "rev-parse", "--verify", "--quiet", f"{revision}^{{tree}}")
-    if ran.returncode or revision.startswith("-"):
-        raise UsageError(
-            f"{_OPTION} {revision}: no such revision in {top}; see what `git log` and `git branch --all` list, and in CI "
-            f"fetch it first (`git fetch origin NAME`, or the whole history)"
-        )
-    return ran.stdout.decode().strip()
-
-
-def _moved(top: str, tree: str) -> dict[str, str]:
-    """Name then → name now."""
-    ran = _checked(_git(top, "diff", "-M", "--no-ext-diff", "--name-status", "-z", "--diff-filter=R", tree, "--"))
-    words = ran.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]
-    return dict(zip(words[1::3], words[2::3], strict=True))
-
-
-def _blobs(top: str, tree: str, suffixes: tuple[str, ...]) -> dict[str, str]:
-    """File → id of what it holds."""
-    ran = _checked(_git(top, "ls-tree", "-r", "-z", "--full-tree", tree))
-    blobs = dict[str, str]()
-    for row in ran.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+def _write_files(top: str, tree: str, suffixes: tuple[str, ...], folder: str) -> None:
+    """Write the files of a tree that end with one of the suffixes into a folder."""
+    blobs: dict[str, str] = {}
+    for row in _words(_git(top, "ls-tree", "-r", "-z", "--full-tree", tree)):
         facts, _, name = row.partition("\t")
         mode, _, blob = facts.split(" ")
         if mode in _FILE_MODES and name.endswith(suffixes):
             blobs[name] = blob
-    return blobs
-
-
-def _write(top: str, blobs: dict[str, str], folder: str) -> None:
-    told = "".join(f"{blob}\n" for blob in blobs.values()).encode()
-    held, position = _checked(_git(top, "cat-file", "--batch", told=told)).stdout, 0
+    contents = _git(top, "cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs.values()).encode())
+    position = 0
     for name in blobs:
-        head = held.index(b"\n", position)
-        size = int(held[position:head].rsplit(b" ", 1)[1])
+        start = contents.index(b"\n", position) + 1
+        position = start + int(contents[position:start].rsplit(b" ", 1)[1]) + 1
         path = Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-            file.write(held[head + 1 : head + 1 + size])
-        position = head + 1 + size + 1
+            file.write(contents[start : position - 1])
 
 
-def _git(folder: str, *words: str, told: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def _words(output: bytes) -> list[str]:
+    return output.decode("utf-8", "surrogateescape").split("\0")[:-1]
+
+
+def _git(folder: str, *words: str, stdin: bytes = b"", error: str = "") -> bytes:
+    """Return what git prints; raise `UsageError` if it fails, with its reason in place of `{}` in `error`."""
     try:
-        return subprocess.run(["git", "-C", folder, *words], input=told, capture_output=True, check=False)  # noqa: S603, S607
+        done = subprocess.run(["git", "-C", folder, *words], input=stdin, capture_output=True, check=False)  # noqa: S603, S607
     except FileNotFoundError:
         raise UsageError(f"{_OPTION} needs git, which is not on the PATH; install it, or use --baseline") from None
-
-
-def _checked(ran: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[bytes]:
-    if ran.returncode:
-        raise UsageError(f"{_OPTION}: git {ran.args[3]} failed: {_error_line(ran)}")
-    return ran
-
-
-def _error_line(ran: subprocess.CompletedProcess[bytes]) -> str:
-    lines = ran.stderr.decode("utf-8", "replace").strip().splitlines()
-    return lines[0].removeprefix("fatal: ") if lines else f"exit code {ran.returncode}"
+    if done.returncode:
+        lines = [*done.stderr.decode("utf-8", "replace").strip().splitlines(), f"exit code {done.returncode}"]
+        message = error or f"{_OPTION}: git {words[0]} failed: {{}}"
+        raise UsageError(message.replace("{}", lines[0].removeprefix("fatal: ")))
+    return done.stdout

@@ -10,9 +10,10 @@ from typing import Any
 
 from contextkit.canonical import Json
 from contextkit.errors import UnreadableRequest, UsageError
+from contextkit.ledger.changes.kinds import gaps_between
 from contextkit.ledger.parsed_call import ParsedCall
 from contextkit.lint.finding import Finding, RequestPlace
-from contextkit.lint.requests.findings import Spot, all_codes, findings_between
+from contextkit.lint.requests.findings import Spot, all_codes, findings_of_gaps
 from contextkit.watcher.guard import parsed_body
 
 
@@ -25,7 +26,8 @@ def breaks(before: Any, after: Any) -> str:
     one, other = _read("before", before), _read("after", after)
     if one.endpoint != other.endpoint:
         return f"  the requests are of two endpoints: {one.endpoint}, then {other.endpoint}"
-    return listed(findings_between(_all_cached(one), other, Spot("", 2, ""), all_codes()))
+    gaps = gaps_between(_all_cached(one), other)
+    return listed(findings_of_gaps(gaps, other.call, Spot("", 2, ""), all_codes(), "guard"))
 
 
 def _all_cached(sent: ParsedCall) -> ParsedCall:

@@ -16,7 +16,6 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from secrets import token_hex
 from threading import Lock
 from typing import NamedTuple
@@ -30,22 +29,22 @@ from contextkit.errors import (
     UsageError,
 )
 from contextkit.ledger.calls import Bodies, ModelCall, Remark
+from contextkit.ledger.changes.kinds import gaps_between
 from contextkit.ledger.failure_names import CUT
 from contextkit.ledger.ledger import Ledger
-from contextkit.ledger.misses import list_cost_usd
+from contextkit.ledger.misses import priced_gaps
 from contextkit.ledger.parsed_call import ParsedCall, parse_call
-from contextkit.ledger.verdict import Verdict, gap_costs_usd
+from contextkit.ledger.request_checks import CAUSES_BEFORE_SENDING, CHECKS_BEFORE_SENDING, failed_checks
+from contextkit.ledger.verdict import Verdict
 from contextkit.lint.finding import Finding, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.requests.checks import CAUSES_BEFORE_SENDING, CHECKS_BEFORE_SENDING, failed_checks
 from contextkit.lint.requests.findings import (
     Codes,
     Spot,
     agreement,
     all_codes,
-    finding_of_check,
-    findings_between,
     findings_of,
+    findings_of_gaps,
 )
 from contextkit.models import find_model
 from contextkit.prompt.breakpoints import MAX_BREAKPOINTS
@@ -298,10 +297,10 @@ class Guard:
             return 0, 0.0
         call = _call_of(wire, str(parse_object(body).get("model") or ""), "forecast", 1, at, names)
         verdict = self._judge.forecast(call, self._whole(body))
-        expired = [gap for gap in verdict.gaps if gap.cause in _PAUSES] if verdict else []
+        expired = tuple(gap for gap in verdict.gaps if gap.cause in _PAUSES) if verdict else ()
         if verdict is None or not expired:
             return 0, 0.0
-        costs = gap_costs_usd(expired, verdict.quote, partial(list_cost_usd, call))
+        costs = [usd for _, usd in priced_gaps(replace(verdict, gaps=expired), call)]
         known = [usd for usd in costs if usd is not None]
         return sum(gap.tokens for gap in expired), sum(known) if len(known) == len(costs) else None
 
@@ -367,13 +366,12 @@ class Guard:
         A request that continues a history that only the provider has is compared with `before`.
         """
         codes = self._all_codes()
-        refused = [
-            finding_of_check(name, why, spot, codes, "guard")
-            for name, why in failed_checks(sent, CHECKS_BEFORE_SENDING)
-        ]
+        refused = failed_checks(sent, CHECKS_BEFORE_SENDING)
         if forecast is not None:
-            return (*broken_by(forecast, sent, spot, codes), *refused)
-        return (*(findings_between(before, sent, spot, codes) if before and sent.previous else ()), *refused)
+            broken = broken_by(forecast, sent, spot, codes)
+            return (*broken, *findings_of_gaps(refused, sent.call, spot, codes, "guard"))
+        changed = gaps_between(before, sent) if before and sent.previous else ()
+        return (*findings_of_gaps([*changed, *refused], sent.call, spot, codes, "guard"),)
 
     def _all_codes(self) -> Codes:
         return all_codes() if self._codes is None else self._codes

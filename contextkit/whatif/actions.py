@@ -88,6 +88,19 @@ def action_of(cause: str) -> Action | None:
     return next((row for row in actions().values() if cause in row.causes), None)
 
 
+def fix_of(cause: str, reader: str = AUTHOR) -> str:
+    """Return what a reader, as `reader_of` names it, does about the misses of a cause; empty where no action ends them.
+
+    >>> fix_of("cold_fan_out"), fix_of("rules")
+    ('Send one request, wait until its reply begins, then send the others that share its prefix.', '')
+    """
+    action = action_of(cause)
+    if action is None:
+        return ""
+    step = action.step_for(reader)
+    return step.text if step else f"No setting of {'the engine' if reader == OPERATOR else reader} ends this cause."
+
+
 def is_open(change: str, reader: str) -> bool:
     """Return whether a change is in the hands of a reader."""
     return actions()[change].step_for(reader) is not None

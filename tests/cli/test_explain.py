@@ -73,6 +73,19 @@ def test_what_read_everything_is_no_miss(run: Run, recording: Path) -> None:
     assert "no miss: nothing was lost" in run("explain", recording, 2).out
 
 
+def test_a_check_that_a_request_fails_is_told(run: Run, recording: Path) -> None:
+    marked = {"type": "text", "text": WORDS, "cache_control": {"type": "ephemeral"}}
+    row = line(0, "10:31", 0, 5_000)
+    row["request"]["system"] = [marked] * 5
+    recording.write_text(json.dumps(row) + "\n", "utf-8")
+    assert (
+        "check      system[4].cache_control: 5 markers in one request, which takes 4"
+        in run("explain", recording, 1).out
+    )
+    (check,) = json.loads(run("explain", recording, 1, "--json").out)["checks"]
+    assert (check["check"], check["place"]) == ("too_many_markers", "system[4].cache_control")
+
+
 def test_a_call_that_is_not_there_is_an_error_that_says_how_many_are(run: Run, recording: Path) -> None:
     ended = run("explain", recording, 9)
     assert (ended.code, "give a number from 1 to 3" in ended.err) == (2, True)

@@ -60,18 +60,11 @@ def test_a_pattern_of_recordings_is_one_recording(folder: Path, run: Run) -> Non
     assert ended.err.startswith("other.jsonl: ") and ended.err.count("\n") == 1
 
 
-def test_a_request_field_that_no_table_lists_is_named_once(folder: Path, run: Run) -> None:
-    recording(folder / "steady.jsonl", "Be terse.", "Be terse.", colour="red")
-    ended = run("lint", "--requests", "steady.jsonl")
-    assert ended.code == 0 and ended.err.count("\n") == 1
-    assert ended.err.startswith("steady.jsonl: anthropic_messages: field 'colour' is not listed: passed through")
-
-
 def test_how_much_was_looked_at_is_said_of_code_and_recordings(folder: Path, run: Run) -> None:
     recording(folder / "steady.jsonl", "Be terse.", "Be terse.")
     (folder / "empty").mkdir()
     ended = run("lint", "src/clean.py", "--requests", "steady.jsonl", "--select", "CKS")
-    assert (ended.code, ended.out, ended.err) == (0, "No hazards found in 1 file, 2 calls.\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, "No hazards found in 1 Python file, 2 recorded calls.\n", "")
     assert json.loads(run("lint", "src", "--json").out)["looked_at"] == {"files": 3, "calls": None}
     ended = run("lint", "empty")
     assert (ended.code, ended.out, ended.err) == (0, "Nothing to look at: no Python file.\n", "")
@@ -85,7 +78,7 @@ def test_a_link_to_nothing_is_no_finding_in_a_folder_and_a_mistake_by_name(folde
     assert "CK000" not in codes(run("lint", "src/*.py", "--json").out)
     ended = run("lint", "src/gone.py")
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert ended.err.startswith("contextkit: src/gone.py: a link to a file that is not there; ")
+    assert ended.err.startswith("contextkit: src/gone.py: no such file or folder; ")
 
 
 @posix
@@ -99,12 +92,8 @@ def test_a_folder_that_cannot_be_looked_into_is_told_once(folder: Path, run: Run
     os.close(inner)
     for args in (["."], [".", "--fix"]):
         ended = run("lint", *args, "--select", "CKS01")
-        assert ended.code == 1 and "src/bad.py:12" in ended.out
-        assert (
-            ended.err.count("\n") == 1
-            and "/ddd" in ended.err
-            and ": left out, the folder cannot be looked into: " in ended.err
-        )
+        assert (ended.code, ended.err) == (1, "") and "src/bad.py:12" in ended.out
+        assert ended.out.count("CK000 folder cannot be read: ") == 1 and "/ddd" in ended.out
 
 
 @posix
@@ -184,7 +173,7 @@ def test_source_is_read_from_standard_input_under_its_name(folder: Path, run: Ru
     assert (named.returncode, named.stderr) == (1, b"")
     assert named.stdout.decode().replace("\r\n", "\n") == run("lint", "src/bad.py").out
     changed = say(CLEAN, "-", "--stdin-filename", "src/bad.py")
-    assert (changed.returncode, changed.stdout.split()) == (0, b"No hazards found in 1 file.".split())
+    assert (changed.returncode, changed.stdout.split()) == (0, b"No hazards found in 1 Python file.".split())
     unnamed = say(HAZARDOUS, "-", "--select", "CKS01")
     assert unnamed.returncode == 1 and unnamed.stdout.startswith(b"stdin:12:25: CKS01 ")
     assert b"12 |         system=f" in unnamed.stdout
@@ -231,8 +220,8 @@ def test_only_what_is_not_in_the_baseline_is_told(folder: Path, run: Run) -> Non
     again = run("lint", "src", "--baseline", "known.json")
     assert (again.code, again.out, again.err) == (
         0,
-        "No hazards found in 3 files.\n",
-        f"{n} hazards left out: in the baseline\n",
+        "No hazards found in 3 Python files.\n",
+        "",
     )
     bad = folder / "src" / "bad.py"
     bad.write_text("# moved\n\n" + HAZARDOUS.replace("        system=", "          system="), "utf-8")
@@ -267,8 +256,8 @@ def test_fix_leaves_alone_what_is_in_the_baseline(folder: Path, run: Run) -> Non
     path.write_text(FIXABLE, "utf-8")
     run("lint", path, "--write-baseline", "known.json")
     ended = run("lint", path, "--fix", "--baseline", "known.json")
-    assert (ended.code, ended.out, path.read_text("utf-8")) == (0, "No hazards found in 1 file.\n", FIXABLE)
-    assert run("lint", path, "--fix").out.startswith("1 hazard mended. ")
+    assert (ended.code, ended.out, path.read_text("utf-8")) == (0, "No hazards found in 1 Python file.\n", FIXABLE)
+    assert run("lint", path, "--fix").out.startswith("Fixed 1 hazard. ")
 
 
 def test_requests_are_told_whatever_the_baseline_holds(folder: Path, run: Run) -> None:
@@ -286,6 +275,7 @@ ROW = {"file": "a.py", "code": "CKS01", "text": "x", "count": 1}
     [
         "",
         "{}",
+        '{"version": 0, "findings": []}',
         {"version": 1, "findings": [{**ROW, "count": "1"}]},
         "[" * 100_000,
     ],

@@ -20,7 +20,7 @@ from contextkit.lint.catalogue import hazards, hazards_of, main, merged_table, p
 from contextkit.lint.explain import terminal_text
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.own import OWN
-from contextkit.lint.requests.checks import CHECKS
+from contextkit.ledger.request_checks import CHECKS
 from tests.lint import page_output
 
 ROOT = Path(__file__).resolve().parents[2]

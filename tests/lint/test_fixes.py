@@ -20,7 +20,7 @@ Fixed = Callable[..., str]
 
 
 def found_in(path: Path, code: str) -> list[Finding]:
-    return [one for one in find_in_code([path], LintConfig(select=("ALL",)), list(hazards())) if one.code == code]
+    return [one for one in find_in_code([path], LintConfig(), list(hazards())) if one.code == code]
 
 
 @pytest.fixture

@@ -15,16 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contextkit.lint.catalogue import hazards, page
+from contextkit.lint.catalogue import page
 from contextkit.lint.finding import CodePlace, Edit, Finding, Fix, RequestPlace
 from contextkit.lint.output.fixes import diff, mended, write
-from contextkit.lint.output.formats import FORMS, LintResults, statistics
-from contextkit.lint.output.groups import Looked, groups, joined, ranges
-from contextkit.lint.output.text import as_text
+from contextkit.lint.output.formats import FORMS
+from contextkit.lint.output.results import LintResults, groups, ranges
+from contextkit.lint.output.text import as_text, statistics
 from tests.lint.sarif_schema import SCHEMA
 from tests.scale import n_examples
 
-CATALOGUE = {row.code: row for row in hazards()}
 SOURCE = """import json
 from datetime import datetime
 
@@ -49,13 +48,17 @@ def in_code(
 
 def in_request(turn: int, session: str = "run-1", code: str = "CKS01", verdict: str = "", **extra: Any) -> Finding:
     place = RequestPlace(session, turn, f"msg_{turn}", "system", "system[0]", 8, "It is 10:00", "It is 10:01", **extra)
-    return Finding(
-        code, "the system text differs in a time", place, "requests", cost_tokens=1000, cost_usd=0.002, verdict=verdict
-    )
+    facts: dict[str, Any] = {"cost_tokens": 1000, "cost_usd": 0.002, "verdict": verdict}
+    facts |= {"cause": "system_changed", "advice": "Freeze it."}
+    return Finding(code, "the system text differs in a time", place, "requests", **facts)
 
 
 def told(*findings: Finding, n_fixed: int = 0) -> LintResults:
-    return LintResults(findings, CATALOGUE, page, "0.1.0", n_fixed)
+    return LintResults(findings, n_fixed)
+
+
+def text_of(*findings: Finding) -> str:
+    return as_text(told(*findings))
 
 
 @pytest.fixture
@@ -78,7 +81,7 @@ def sorted_keys(file: Path) -> Finding:
 
 def test_a_finding_shows_the_lines_around_it_with_carets_under_the_expression(file: Path) -> None:
     step = at(file, 7, 20, 7, 23, "returned by build")
-    shown = "\n".join(as_text([in_code(at(file, *CLOCK), trail=(at(file, *CLOCK, "datetime.now()"), step))], CATALOGUE))
+    shown = text_of(in_code(at(file, *CLOCK), trail=(at(file, *CLOCK, "datetime.now()"), step)))
     assert shown.splitlines()[:8] == [
         f"{file}:6:8: CKS01 `datetime.now()` reaches the system prompt",
         "  |",
@@ -87,15 +90,19 @@ def test_a_finding_shows_the_lines_around_it_with_carets_under_the_expression(fi
         "  | \t      ^^^^^^^^^^^^^^",
         '7 | \treturn f"Ünïcode {now}" + json.dumps(state)',
         "  |",
-        f"  = trail: {file}:6:8  datetime.now()",
+        f"  = from: {file}:6:8  datetime.now()",
     ]
-    assert f"           {file}:7:20  returned by build\n  = help: contextkit lint --explain CKS01\n" in shown
-    assert shown.endswith("Found 1 hazard: 1 in code, 0 in requests.")
+    assert shown.splitlines()[8:] == [
+        f"  = then: {file}:7:20  returned by build",
+        "  = help: contextkit lint --explain CKS01",
+        "",
+        "Found 1 hazard.",
+    ]
 
 
 def test_a_file_that_is_gone_or_shorter_is_told_without_its_lines(tmp_path: Path, file: Path) -> None:
     for place in (at(tmp_path / "gone.py", 1, 1, 1, 2), at(file, 400, 1, 400, 2)):
-        shown = "\n".join(as_text([in_code(place)], CATALOGUE))
+        shown = text_of(in_code(place))
         assert f"{place}: CKS01" in shown and " | " not in shown
 
 
@@ -103,7 +110,7 @@ def test_what_a_terminal_would_obey_is_shown_instead(tmp_path: Path) -> None:
     path = tmp_path / "odd.py"
     path.write_text('x = "\x1b[31m\u202e"\x0c\ny = 1\n', "utf-8")
     place = RequestPlace("run", 2, "m", "system", "system[0]", 0, "a\nb\x1b[2J", "")
-    shown = "\n".join(as_text([in_code(at(path, 2, 1, 2, 2)), Finding("CKS01", "m", place, "requests")], CATALOGUE))
+    shown = text_of(in_code(at(path, 2, 1, 2, 2)), Finding("CKS01", "m", place, "requests"))
     assert "\x1b" not in shown and "\u202e" not in shown
     assert r"  | was: a\nb\x1b[2J" in shown
     assert "2 | y = 1" in shown  # a form feed ends no line
@@ -112,44 +119,45 @@ def test_what_a_terminal_would_obey_is_shown_instead(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("costs", "line"),
     [
-        ([(4000, 0.008), (1000, 0.002)], "5,000 tokens billed again instead of read, $0.0100"),
-        ([(4000, 0.008), (None, None)], "at least 4,000 tokens billed again instead of read, $0.0080"),
-        ([(4000, 0.008), (1000, None)], "5,000 tokens billed again instead of read"),
-        ([(None, None)], "unknown"),
-        ([(0, 0.0), (None, None)], "unknown"),
-        ([(0, 0.0)], "none beyond the other findings of the call"),
+        ([(4000, 0.008), (1000, 0.002)], "  = lost: 5,000 tokens, $0.0100 (system_changed)\n"),
+        ([(4000, 0.008), (None, None)], "  = lost: ≥ 4,000 tokens, ≥ $0.0080 (system_changed)\n"),
+        ([(4000, 0.008), (1000, None)], "  = lost: 5,000 tokens, price unknown (system_changed)\n"),
+        ([(None, None)], ""),
+        ([(0, 0.0), (None, None)], ""),
+        ([(0, 0.0)], "  = lost: nothing beyond the other findings of the call\n"),
     ],
 )
 def test_an_unknown_cost_is_never_shown_as_zero(costs: list[tuple[int | None, float | None]], line: str) -> None:
     place = RequestPlace("run", 2, "m", "system", "system[0]", 0, "", "")
     findings = [
-        Finding("CKS01", "m", replace(place, turn=turn), "requests", cost_tokens=tokens, cost_usd=usd)
+        replace(in_request(2), place=replace(place, turn=turn), cost_tokens=tokens, cost_usd=usd)
         for turn, (tokens, usd) in enumerate(costs, 2)
     ]
-    assert f"  = cost: {line}\n" in "\n".join(as_text(findings, CATALOGUE))
+    shown = text_of(*findings)
+    assert line in shown and shown.count("= lost") == bool(line)
 
 
 def test_what_came_or_went_whole_is_shown_alone(tmp_path: Path) -> None:
     def shown(was: str, now: str) -> str:
         place = RequestPlace("run", 2, "m", "system", "system[0]", 0, was, now)
-        return "\n".join(as_text([Finding("CKS01", "m", place, "requests")], CATALOGUE))
+        return text_of(Finding("CKS01", "m", place, "requests"))
 
-    assert "  | was: gone\n  = cost: unknown\n  = help" in shown("gone", "")
-    assert "byte 0 of the block\n  | now: new\n" in shown("", "new")
-    assert "byte 0 of the block\n  = cost" in shown("", "")
+    assert "system[0]: CKS01 m\n  | was: gone\n  = help" in shown("gone", "")
+    assert "system[0]: CKS01 m\n  | now: new\n  = help" in shown("", "new")
+    assert "system[0]: CKS01 m\n  = help" in shown("", "")
 
 
 def test_a_trail_that_never_leaves_the_place_is_left_out(file: Path) -> None:
     here = at(file, *CLOCK, "datetime.now()")
     for trail, is_told in (((here,), False), ((here, here), False), ((here, at(file, 7, 20, 7, 23, "returned")), True)):
-        assert ("= trail" in "\n".join(as_text([in_code(at(file, *CLOCK), trail=trail)], CATALOGUE))) is is_told
+        assert ("= from" in text_of(in_code(at(file, *CLOCK), trail=trail))) is is_told
 
 
 def test_a_very_long_line_is_cut_around_the_place(tmp_path: Path) -> None:
     path = tmp_path / "long.py"
     path.write_text("x = [" + "1, " * 5000 + "now(), " + "1, " * 5000 + "]\n", "utf-8")
     column = path.read_text("utf-8").index("now()") + 1
-    shown = list(as_text([in_code(at(path, 1, column, 1, column + 5))], CATALOGUE))
+    shown = text_of(in_code(at(path, 1, column, 1, column + 5))).splitlines()
     line, carets = shown[2], shown[3]
     assert len(line) < 200
     assert line[carets.index("^") : carets.rindex("^") + 1] == "now()"
@@ -157,35 +165,35 @@ def test_a_very_long_line_is_cut_around_the_place(tmp_path: Path) -> None:
 
 def test_a_hazard_of_many_turns_is_told_once(file: Path) -> None:
     findings = [in_request(turn, verdict="system_changed" if turn == 14 else "") for turn in (14, 12, 13, 40)]
-    shown = "\n".join(as_text(findings, CATALOGUE))
+    shown = text_of(*findings)
     assert shown.count("It is 10:00") == 1
-    assert "run-1 turns 12-14, 40 system[0]: CKS01 the system text differs in a time" in shown
-    assert "  | request msg_12 · system · byte 8 of the block" in shown
-    assert "  = cost: 4,000 tokens billed again instead of read, $0.0080" in shown
-    assert "  = provider: system_changed" in shown
-    assert [group.turns for group in groups([*findings, in_request(2, "run-2")])] == ["turns 12-14, 40", "turn 2"]
-
-
-def test_detectors_that_agree_are_told_together(file: Path) -> None:
-    findings = [
-        in_code(at(file, *CLOCK)),
-        *(in_request(turn) for turn in range(12, 40)),
-        in_request(40, verdict="system_changed"),
+    assert shown.splitlines() == [
+        "run-1 turns 12-14, 40 system[0] byte 8: CKS01 the system text differs in a time",
+        "  | was: It is 10:00",
+        "  | now: It is 10:01",
+        "  = lost: 4,000 tokens, $0.0080 (system_changed)",
+        "  = provider: system_changed",
+        "  = fix: Freeze it.",
+        "  = help: contextkit lint --explain CKS01",
+        "",
+        "Found 4 hazards in 1 place.",
     ]
-    sentence = (
-        f"CKS01 clock-in-system: predicted by source at {file}:6, seen in requests 12-40, confirmed by system_changed"
-    )
-    assert [str(one) for one in joined(findings, CATALOGUE)] == [sentence]
-    assert f"  {sentence}" in list(as_text(findings, CATALOGUE))
+    others = [in_request(2, "run-2"), in_request(3, "run-2", caller="app.py:48")]
+    assert [group.where for group in groups([*findings, *others])] == [
+        "run-1 turns 12-14, 40 system[0] byte 8",
+        "run-2 turns 2-3 system[0] byte 8",
+    ]
+    assert "  = sent by: app.py:48\n" in text_of(others[1])
 
 
-def test_nothing_is_told_together_that_only_one_detector_saw(file: Path) -> None:
-    assert joined([in_code(at(file, *CLOCK)), in_request(2, code="CKM06")], CATALOGUE) == []
-
-
-def test_a_verdict_that_says_something_else_does_not_confirm(file: Path) -> None:
-    [one] = joined([in_code(at(file, *CLOCK)), in_request(3, verdict="tools_changed")], CATALOGUE)
-    assert str(one).endswith("seen in request 3, the provider said tools_changed")
+def test_a_fix_is_named_and_marked_if_it_is_safe(file: Path) -> None:
+    safe = sorted_keys(file)
+    assert safe.fix is not None
+    shown = text_of(safe)
+    assert f"{file}:7:27: CKT07 [*] " in shown and "  = fix: sort the keys\n" in shown
+    assert shown.endswith("\nFound 1 hazard.\n[*] 1 fixable with --fix.")
+    shown = text_of(replace(safe, fix=replace(safe.fix, is_safe=False)))
+    assert "[*]" not in shown and "  = fix: sort the keys (--fix --unsafe-fixes)\n" in shown
 
 
 @given(st.sets(st.integers(1, 60)))
@@ -202,31 +210,32 @@ def test_statistics_count_by_code_the_most_frequent_first(file: Path) -> None:
     assert shown == [
         "2  CKS01  [ ]  clock-in-system",
         "1  CKT07  [*]  schema-key-order-drift",
-        "Found 3 hazards in 2 places: 1 in code, 2 in requests. 1 can be mended with --fix.",
+        "Found 3 hazards in 2 places.",
+        "[*] 1 fixable with --fix.",
     ]
 
 
 def test_finding_nothing_is_one_line_that_says_how_much_was_looked_at() -> None:
     assert FORMS["text"](told()) == "No hazards found."
-    for looked, says in {
-        Looked(12, 40): "No hazards found in 12 files, 40 calls.",
-        Looked(1): "No hazards found in 1 file.",
-        Looked(None, 2000): "No hazards found in 2,000 calls.",
-        Looked(0): "Nothing to look at: no Python file.",
-        Looked(0, 0): "Nothing to look at: no Python file, no call recorded with its body.",
-        Looked(0, 3): "No hazards found in 0 files, 3 calls.",
+    for (n_files, n_calls), says in {
+        (12, 40): "No hazards found in 12 Python files, 40 recorded calls.",
+        (1, None): "No hazards found in 1 Python file.",
+        (None, 2000): "No hazards found in 2,000 recorded calls.",
+        (0, None): "Nothing to look at: no Python file.",
+        (0, 0): "Nothing to look at: no Python file and no recorded call.",
+        (0, 3): "No hazards found in 0 Python files, 3 recorded calls.",
     }.items():
         for tell in (FORMS["text"], statistics):
-            assert tell(replace(told(), looked=looked)) == says
-        assert tell(replace(told(n_fixed=2), looked=looked)) == f"2 hazards mended. {says}"
+            assert tell(replace(told(), n_files=n_files, n_calls=n_calls)) == says
+            assert tell(replace(told(n_fixed=2), n_files=n_files, n_calls=n_calls)) == f"Fixed 2 hazards. {says}"
 
 
 def test_the_count_is_of_hazards_and_of_the_places_they_are_told_at(file: Path) -> None:
     turns = [in_request(turn) for turn in range(1, 1501)]
-    assert list(as_text(turns, CATALOGUE))[-1] == "Found 1,500 hazards in 1 place: 0 in code, 1,500 in requests."
+    assert text_of(*turns).splitlines()[-1] == "Found 1,500 hazards in 1 place."
     assert statistics(told(*turns)).splitlines()[0] == "1,500  CKS01  [ ]  clock-in-system"
     apart = [in_code(at(file, *CLOCK)), in_request(1), in_request(2), in_request(3, "run-2")]
-    assert list(as_text(apart, CATALOGUE))[-1] == "Found 4 hazards in 3 places: 1 in code, 3 in requests."
+    assert text_of(*apart).splitlines()[-1] == "Found 4 hazards in 3 places."
 
 
 # For programs
@@ -245,8 +254,9 @@ def test_json_holds_every_field_of_every_finding(file: Path) -> None:
     )
     assert (first["place"]["kind"], first["place"]["line"], first["fix"]["title"]) == ("code", 7, "sort the keys")
     assert (second["place"]["kind"], second["place"]["turn"], second["cost_tokens"]) == ("request", 12, 1000)
-    assert (read["version"], read["fixed"], [count["n"] for count in read["statistics"]]) == (1, 1, [1, 1])
-    assert read["joined"][0]["sentence"] == "CKS01 clock-in-system: seen in request 12, confirmed by system_changed"
+    assert (second["cause"], second["advice"]) == ("system_changed", "Freeze it.")
+    assert (read["version"], read["fixed"], [count["count"] for count in read["statistics"]]) == (1, 1, [1, 1])
+    assert read["looked_at"] == {"files": None, "calls": None}
 
 
 def sarif(*findings: Finding) -> Any:
@@ -277,14 +287,14 @@ def test_sarif_is_valid_with_everything_a_finding_can_hold(file: Path) -> None:
     assert clock["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "src/a%20b.py"
     assert called["locations"][0]["physicalLocation"]["region"] == {"startLine": 80}
     assert logical["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "run-1/turn 13/system[0]"
-    assert logical["relatedLocations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "src/a%20b.py"
+    assert (logical["properties"]["cause"], logical["properties"]["advice"]) == ("system_changed", "Freeze it.")
 
 
 def test_sarif_carries_the_page_of_each_rule() -> None:
     run = sarif(in_request(2, code="CKB01"))
     [rule] = run["tool"]["driver"]["rules"]
     assert rule["help"]["markdown"] == page("CKB01").strip()
-    assert rule["fullDescription"]["text"].startswith("Claude (its own API, Bedrock, LiteLLM)")
+    assert rule["fullDescription"]["text"].startswith("Finds calls to an explicit cache")
 
 
 def test_the_restated_schema_refuses_what_is_wrong() -> None:
@@ -307,11 +317,9 @@ def test_annotations_stand_on_their_lines_and_escape_what_would_end_them(file: P
     lines = FORMS["github"](told(odd, in_request(12), in_request(13), in_request(2, code="CKL05"))).splitlines()
     place = "file=a%2Cb%3Ac.py,line=1,col=2,endLine=1,endColumn=9"
     assert lines[0] == f"::error title=CKS01 clock-in-system,{place}::100%25 odd%0Asecond line"
-    assert (
-        lines[1]
-        == "::error title=CKS01 clock-in-system::run-1 turns 12-13 system[0]: the system text differs in a time"
-    )
-    assert lines[2].startswith("::notice title=CKL05 unexplained-miss::")
+    where = "run-1 turns 12-13 system[0] byte 8"
+    assert lines[1] == f"::error title=CKS01 clock-in-system::{where}: the system text differs in a time"
+    assert lines[2].startswith("::notice title=CKL05 early-eviction::")
 
 
 # Changes

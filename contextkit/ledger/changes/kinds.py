@@ -6,13 +6,16 @@ The functions of `system.py`, `tools.py` and `messages.py` are called from the n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from contextkit.canonical import Json, canonical
 from contextkit.ledger.changes import messages, system, tools
 from contextkit.ledger.changes.comparison import Comparison
+from contextkit.ledger.changes.settings import changed_settings, setting_kind
 from contextkit.ledger.parsed_call import ParsedCall, compare
+from contextkit.ledger.prompts import read_body
 from contextkit.ledger.verdict import Cause, Gap
 from contextkit.prompt.diff import Change, difference
 from contextkit.prompt.prompt import Level
@@ -151,6 +154,24 @@ _CAUSES: Mapping[Level, Cause] = {
     "system": "system_changed",
     "messages": "messages_changed",
 }
+
+
+def gaps_between(one: ParsedCall, other: ParsedCall) -> Iterator[Gap]:
+    """Yield what a request changes against another one, of which nothing else is known: the first change of a cached block,
+    then the settings that key the cache.
+    """
+    first = next((named for named in named_changes(one, other) if named.change.is_cached), None)
+    if first is not None:
+        yield gap_of(first)
+    for path, was, now in changed_settings(_settings(one), _settings(other)):
+        old, new = ("" if side is None else redact(canonical(side)).decode() for side in (was, now))
+        kind = setting_kind(path)
+        yield Gap("program_use", "params_changed", 0, path, f"{path} changed", kind=kind, was=old, now=new)
+
+
+def _settings(sent: ParsedCall) -> Mapping[str, Json]:
+    read = read_body(sent.raw, sent.call.provider, sent.call.model)
+    return read.settings if read else {}
 
 
 def named_changes(before: ParsedCall, after: ParsedCall) -> list[NamedChange]:

@@ -1,7 +1,4 @@
-"""Changes, made or shown: all edits of a change or none, and never a file that no longer parses.
-
-Takes findings, gives what the files would hold; writes by replacing a file whole.
-"""
+"""Fixes of files, made or shown: all edits of a fix or none, and never a file that no longer parses."""
 
 from __future__ import annotations
 
@@ -10,12 +7,15 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from contextkit.lint.finding import CodePlace, Edit, Finding, Fix
 from contextkit.private_files import replacing
+
+_ROUNDS = 5
+"""A fix may make room for the next; after so many rounds the rest is left for another run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,8 @@ class Mended:
 
 
 def mended(findings: Iterable[Finding], *, is_unsafe: bool = False) -> Iterator[Mended]:
-    """Each file that a change applies to; a change that overlaps an earlier one, or breaks the file, is left out.
-
-    Changes that are not safe are left out unless `is_unsafe`.
+    """Yield each file with the fixes of its findings; left out is one that overlaps an earlier one, that breaks the file, or
+    that is not safe, unless `is_unsafe`.
     """
     by_file: dict[str, list[Finding]] = {}
     for finding in findings:
@@ -49,8 +48,22 @@ def mended(findings: Iterable[Finding], *, is_unsafe: bool = False) -> Iterator[
             yield Mended(file, before, _applied(before, _fixes(chosen)), tuple(chosen))
 
 
+def fix(find: Callable[[], Sequence[Finding]], *, is_unsafe: bool = False) -> tuple[Sequence[Finding], int]:
+    """Fix what `find` finds, the unsafe fixes too if `is_unsafe`; return the findings that are left, and how many were fixed."""
+    left, n_fixed = find(), 0
+    for _ in range(_ROUNDS):
+        changes = list(mended(left, is_unsafe=is_unsafe))
+        if not changes:
+            break
+        for change in changes:
+            write(change)
+            n_fixed += len(change.findings)
+        left = find()
+    return left, n_fixed
+
+
 def write(change: Mended) -> None:
-    """Replace the file: whoever reads it sees all of the change or nothing of it; links and permissions stay.
+    """Replace the file: a reader sees all of the change or nothing of it; links and permissions stay.
 
     Raises `PermissionError` for a file that may not be written, though it could be replaced, `StorageError` for one of
     another user, whose owner would change.
@@ -60,7 +73,7 @@ def write(change: Mended) -> None:
 
 
 def diff(change: Mended) -> str:
-    """The change as a unified diff."""
+    """Return the change as a unified diff."""
     lines_of_diff = difflib.unified_diff(
         _lines(change.before), _lines(change.after), f"a/{change.file}", f"b/{change.file}"
     )
@@ -68,7 +81,7 @@ def diff(change: Mended) -> str:
 
 
 def _chosen(source: bytes, findings: Sequence[Finding]) -> list[Finding]:
-    """Those whose changes go together; one after another only where all at once do not parse."""
+    """Return those whose fixes go together; one after another only where all at once do not parse."""
     apart = _apart(findings)
     if _parses(_applied(source, _fixes(apart))):
         return apart
@@ -80,7 +93,7 @@ def _chosen(source: bytes, findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings whose edits touch nothing that another's does; the same change asked for twice is one."""
+    """Return findings whose edits touch nothing that another's do; two with the same edits are one."""
     left: list[Finding] = []
     fixes: list[Fix] = []
     for finding in findings:
@@ -103,7 +116,7 @@ def _overlap(one: Edit, other: Edit) -> bool:
 
 
 def _fixes(findings: Iterable[Finding]) -> list[Fix]:
-    """Their changes, each once."""
+    """Return their fixes, each once."""
     return list({finding.fix.edits: finding.fix for finding in findings if finding.fix is not None}.values())
 
 
@@ -118,21 +131,19 @@ def _applied(source: bytes, fixes: Iterable[Fix]) -> bytes:
 def _parses(source: bytes) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the user's file, which said so already
-        try:
-            compile(
-                source, "mended", "exec", dont_inherit=True
-            )  # a `return` outside of a function parses, and is no module
+        try:  # a `return` outside of a function parses, and is no module
+            compile(source, "fixed", "exec", dont_inherit=True)
         except (SyntaxError, ValueError):
             return False
     return True
 
 
 def _encoding(source: bytes) -> str:
-    """As the file says; what an edit puts in stands behind the byte order mark, if there is one."""
+    """Return the encoding that the file names; an edit stands behind the byte order mark, if there is one."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     return encoding.replace("utf-8-sig", "utf-8")
 
 
 def _lines(source: bytes) -> list[str]:
-    """With their ends."""
+    """Return lines with their ends."""
     return re.findall(r"[^\n]*\n|[^\n]+", source.decode(_encoding(source), errors="replace"))

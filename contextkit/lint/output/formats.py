@@ -6,26 +6,29 @@ JSON is one object with every field of every finding; GitHub Actions shows one w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 
 from contextkit.canonical import Json
-from contextkit.lint.finding import CodePlace, Finding
-from contextkit.lint.output.groups import Catalogue, Group, Looked, as_table, counts, groups, joined, name, severity
-from contextkit.lint.output.sarif import Page, as_sarif
-from contextkit.lint.output.text import Lines, as_text, lines_of, summary
+from contextkit.lint.finding import CodePlace
+from contextkit.lint.hazard import Hazard
+from contextkit.lint.output.results import Group, LintResults, counts, groups, rules
+from contextkit.lint.output.sarif import as_sarif
+from contextkit.lint.output.text import as_text, statistics
 
+VERSION = 1
+"""Of the JSON's shape; fields may come, none will go or change its meaning within a version."""
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def as_annotations(findings: Iterable[Finding], catalogue: Catalogue) -> Iterator[str]:
-    """`::error title=…,file=…,line=…::message`; a hazard of many turns once."""
-    for group in groups(findings):
-        finding = group.first
-        title = " ".join(filter(None, (finding.code, name(finding.code, catalogue))))
-        facts = {"title": title, **_place(group)}
+def as_annotations(results: LintResults) -> Iterator[str]:
+    """Yield `::error title=…,file=…,line=…::message`; a hazard of many turns once."""
+    for group in groups(results.findings):
+        finding, row = group.first, rules()[group.first.code]
+        facts = {"title": f"{finding.code} {row.name}", **_place(group)}
         written = ",".join(f"{key}={_property(str(value))}" for key, value in facts.items())
-        yield f"::{_COMMANDS[severity(finding, catalogue)]} {written}::{_data(_message(group))}"
+        message = finding.message if isinstance(finding.place, CodePlace) else f"{group.where}: {finding.message}"
+        yield f"::{_COMMANDS[row.severity]} {written}::{_data(message)}"
 
 
 def _place(group: Group) -> dict[str, str | int]:
@@ -37,11 +40,6 @@ def _place(group: Group) -> dict[str, str | int]:
     return {"file": file.replace("\\", "/"), "line": line} if file else {}
 
 
-def _message(group: Group) -> str:
-    place, message = group.first.place, group.first.message
-    return message if isinstance(place, CodePlace) else f"{place.session} {group.turns} {place.path}: {message}"
-
-
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
@@ -50,91 +48,40 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-VERSION = 1
-"""Of this shape; fields may come, none will go or change its meaning within a version."""
-
-
-def as_json(findings: Sequence[Finding], catalogue: Catalogue, n_fixed: int = 0, looked: Looked | None = None) -> str:
-    """`version`, `findings`, `joined`, `statistics`, `fixed` and `looked_at` of one run."""
-    files, calls = (looked.n_files, looked.n_calls) if looked else (None, None)
-    results: dict[str, Json] = {
-        "version": VERSION,
-        "findings": [_finding(finding, catalogue) for finding in findings],
-        "joined": [{**asdict(one), "sentence": str(one)} for one in joined(findings, catalogue)],
-        "statistics": [asdict(count) for count in counts(findings, catalogue)],
-        "fixed": n_fixed,
-        "looked_at": {"files": files, "calls": calls},
-    }
-    return dumped(results)
-
-
-def statistics_as_json(findings: Sequence[Finding], catalogue: Catalogue) -> str:
-    """One list of `code`, `name`, `count` and `fixable`, the most frequent first; empty where nothing was found."""
-    results = counts(findings, catalogue)
-    return dumped([{"code": one.code, "name": one.name, "count": one.n, "fixable": one.n_fixable} for one in results])
-
-
-def dumped(value: Json) -> str:
-    """JSON as every command of the lint writes it: ASCII, a field a line."""
-    return json.dumps(value, ensure_ascii=True, indent=2)
-
-
-def _finding(finding: Finding, catalogue: Catalogue) -> Json:
-    kind = "code" if isinstance(finding.place, CodePlace) else "request"
-    counted: dict[str, Json] = {
-        "code": finding.code,
-        "name": name(finding.code, catalogue),
-        "severity": severity(finding, catalogue),
-    }
-    row = catalogue.get(finding.code)
-    counted["grade"] = row.grade if row else None
-    return {**counted, **asdict(finding), "place": {"kind": kind, **asdict(finding.place)}}
-
-
-@dataclass(frozen=True, slots=True)
-class LintResults:
-    """What there is to tell."""
-
-    findings: Sequence[Finding]
-    """All of them."""
-    catalogue: Catalogue
-    """Code → row."""
-    page: Page
-    """Code → page."""
-    version: str
-    """Of contextkit."""
-    n_fixed: int = 0
-    """Findings that were mended and are not among these."""
-    looked: Looked = field(default_factory=Looked)
-    """How much was looked at."""
-    lines: Lines = lines_of
-    """File → its lines, for what is shown around a place."""
-    is_incomplete: bool = False
-    """Whether a recording was not read, or not to its end."""
-
-
-def _text(results: LintResults) -> str:
-    return "\n".join(as_text(results.findings, results.catalogue, results.n_fixed, results.looked, results.lines))
-
-
-FORMS: Mapping[str, Callable[[LintResults], str]] = {
-    "text": _text,
-    "json": lambda told: as_json(told.findings, told.catalogue, told.n_fixed, told.looked),
-    "sarif": lambda told: as_sarif(told.findings, told.catalogue, told.page, told.version),
-    "github": lambda told: "\n".join(as_annotations(told.findings, told.catalogue)),
-}
-"""Name of a format → its text."""
-
-
-def statistics(results: LintResults) -> str:
-    """Counts instead of findings."""
-    return "\n".join(
-        [*as_table(results.findings, results.catalogue), summary(results.findings, results.n_fixed, results.looked)]
+def as_json(results: LintResults) -> str:
+    """Write `version`, `findings`, `statistics`, `fixed` and `looked_at` of one run."""
+    findings: list[Json] = []
+    for finding in results.findings:
+        row = rules()[finding.code]
+        place = {"kind": "code" if isinstance(finding.place, CodePlace) else "request", **asdict(finding.place)}
+        grade = row.grade if isinstance(row, Hazard) else None
+        facts = {"code": finding.code, "name": row.name, "severity": row.severity, "grade": grade}
+        findings.append({**facts, **asdict(finding), "place": place})
+    return dumped(
+        {
+            "version": VERSION,
+            "findings": findings,
+            "statistics": [asdict(count) for count in counts(results)],
+            "fixed": results.n_fixed,
+            "looked_at": {"files": results.n_files, "calls": results.n_calls},
+        }
     )
 
 
+def dumped(value: Json) -> str:
+    """Write JSON as all of lint does: ASCII, a field a line."""
+    return json.dumps(value, ensure_ascii=True, indent=2)
+
+
+FORMS: Mapping[str, Callable[[LintResults], str]] = {
+    "text": as_text,
+    "json": as_json,
+    "sarif": as_sarif,
+    "github": lambda results: "\n".join(as_annotations(results)),
+}
+"""Name of a format → its text."""
 STATISTICS: Mapping[str, Callable[[LintResults], str]] = {
     "text": statistics,
-    "json": lambda told: statistics_as_json(told.findings, told.catalogue),
+    "json": lambda results: dumped([asdict(count) for count in counts(results)]),
 }
 """Name of a format → counts instead of findings."""

@@ -1,126 +1,91 @@
 """Findings as SARIF 2.1.0, for code scanning and editors.
 
-Takes findings, the catalogue's rows and its pages, gives JSON. Columns count characters, so `columnKind` is
-`unicodeCodePoints`. A finding in requests has no file of its own: it names its conversation, turn and block as a
-logical location, and where the guard saw who sent it, that line as the physical one.
+Columns count characters, so `columnKind` is `unicodeCodePoints`. A finding in requests has no file of its own: it names its
+conversation, turn and block as a logical location, and where the guard saw who sent it, that line as the physical one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path, PurePath
 from urllib.parse import quote
 
 from contextkit.canonical import Json
+from contextkit.installation import DISTRIBUTION
+from contextkit.lint.catalogue import page
 from contextkit.lint.finding import CodePlace, Finding, Fix, RequestPlace
 from contextkit.lint.hazard import Hazard
-from contextkit.lint.output.groups import Catalogue, severity
-from contextkit.lint.own import OWN
+from contextkit.lint.output.results import LintResults, rules
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-RELATED = 10
-"""Places in code that a finding in requests points back to, at most."""
-Page = Callable[[str], str]
-"""Code → the page of its hazard, Markdown."""
 
 
-def as_sarif(findings: Sequence[Finding], catalogue: Catalogue, page: Page, version: str) -> str:
-    """One log with one run; only rules that were found are listed."""
-    index = {code: number for number, code in enumerate(sorted({finding.code for finding in findings}))}
-    rules = [_rule(code, catalogue.get(code), page) for code in index]
-    driver = {"name": "contextkit", "semanticVersion": version, "rules": rules}
-    predicted = _predicted(findings)
-    results = [
-        _result(finding, index[finding.code], predicted.get(finding.code, []), catalogue) for finding in findings
-    ]
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+def as_sarif(results: LintResults) -> str:
+    """Write one log with one run; only rules that were found are listed."""
+    codes = sorted({finding.code for finding in results.findings})
+    driver = {"name": "contextkit", "semanticVersion": version(DISTRIBUTION), "rules": [_rule(code) for code in codes]}
+    run: Json = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, codes.index(finding.code)) for finding in results.findings],
+    }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, ensure_ascii=True, indent=2)
 
 
-def _rule(code: str, row: Hazard | None, page: Page) -> Json:
-    listed = row or OWN.get(code)
-    if listed is None:
-        return {"id": code, "name": code, "defaultConfiguration": {"level": "error"}}
-    text = page(code).strip()
-    title, description, *_ = _paragraphs(text)
+def _rule(code: str) -> Json:
+    row, text = rules()[code], page(code).strip()
+    title, description, *_ = (" ".join(part.split()) for part in text.split("\n\n") if not part.startswith("#"))
+    hazard = {"tags": ["prompt-cache", row.level], "grade": row.grade} if isinstance(row, Hazard) else None
     return {
         "id": code,
-        "name": listed.name,
-        "shortDescription": {"text": f"{listed.name}: {title}"},
+        "name": row.name,
+        "shortDescription": {"text": f"{row.name}: {title}"},
         "fullDescription": {"text": description},
         "help": {"text": text, "markdown": text},
-        "defaultConfiguration": {"level": listed.severity},
-        "properties": {"tags": ["prompt-cache", row.level], "grade": row.grade} if row else {"tags": ["prompt-cache"]},
+        "defaultConfiguration": {"level": row.severity},
+        "properties": hazard or {"tags": ["prompt-cache"]},
     }
 
 
-def _paragraphs(text: str) -> list[str]:
-    """The paragraphs of a page, headings left out, each on one line."""
-    return [" ".join(part.split()) for part in text.split("\n\n") if not part.startswith("#")]
-
-
-def _predicted(findings: Sequence[Finding]) -> Mapping[str, list[CodePlace]]:
-    """Code → where the source shows it."""
-    places: dict[str, list[CodePlace]] = {}
-    for finding in findings:
-        if isinstance(finding.place, CodePlace):
-            places.setdefault(finding.code, []).append(finding.place)
-    return places
-
-
-def _result(finding: Finding, index: int, predicted: Sequence[CodePlace], catalogue: Catalogue) -> Json:
+def _result(finding: Finding, index: int) -> Json:
+    facts: dict[str, Json] = {
+        "costTokens": finding.cost_tokens,
+        "costUsd": finding.cost_usd,
+        "verdict": finding.verdict or None,
+        "cause": finding.cause or None,
+        "advice": finding.advice or None,
+    }
     result: dict[str, Json] = {
         "ruleId": finding.code,
         "ruleIndex": index,
-        "level": severity(finding, catalogue),
+        "level": rules()[finding.code].severity,
         "message": {"text": finding.message},
         "locations": [_location(finding.place)],
+        "properties": {"detector": finding.detector, **{key: fact for key, fact in facts.items() if fact is not None}},
     }
     if finding.trail:
         steps = [{"location": _location(step)} for step in finding.trail]
         result["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
-    related = _related(finding, predicted)
-    if related:
-        result["relatedLocations"] = related
+        others = dict.fromkeys(step for step in finding.trail if str(step) != str(finding.place))
+        if others:
+            result["relatedLocations"] = [{"id": number, **_location(step)} for number, step in enumerate(others, 1)]
     if finding.fix is not None and isinstance(finding.place, CodePlace):
         result["fixes"] = [_fix(finding.fix, finding.place.file)]
-    result["properties"] = {"detector": finding.detector, **_costs(finding)}
     return result
 
 
-def _related(finding: Finding, predicted: Sequence[CodePlace]) -> list[Json]:
-    """Where the value comes from; and for what was seen in requests, the code that the same hazard was predicted at."""
-    is_code = isinstance(finding.place, CodePlace)
-    places = [step for step in finding.trail if str(step) != str(finding.place)] if is_code else predicted[:RELATED]
-    return [{"id": number, **_location(place)} for number, place in enumerate(dict.fromkeys(places), 1)]
-
-
-def _costs(finding: Finding) -> Mapping[str, Json]:
-    listed: dict[str, Json] = {
-        "costTokens": finding.cost_tokens,
-        "costUsd": finding.cost_usd,
-        "verdict": finding.verdict or None,
-    }
-    return {name: value for name, value in listed.items() if value is not None}
-
-
 def _location(place: CodePlace | RequestPlace) -> dict[str, Json]:
-    return _in_code(place) if isinstance(place, CodePlace) else _in_request(place)
-
-
-def _in_code(place: CodePlace) -> dict[str, Json]:
-    region: dict[str, Json] = {"startLine": place.line, "startColumn": place.column}
-    region |= {"endLine": place.end_line, "endColumn": place.end_column}
-    note = {"message": {"text": place.note}} if place.note else {}
-    return {"physicalLocation": {"artifactLocation": {"uri": _uri(place.path)}, "region": region}, **note}
-
-
-def _in_request(place: RequestPlace) -> dict[str, Json]:
+    if isinstance(place, CodePlace):
+        region: dict[str, Json] = {"startLine": place.line, "startColumn": place.column}
+        region |= {"endLine": place.end_line, "endColumn": place.end_column}
+        note = {"message": {"text": place.note}} if place.note else {}
+        return {"physicalLocation": {"artifactLocation": {"uri": _uri(place.path)}, "region": region}, **note}
     full = f"{place.session}/turn {place.turn}/{place.path}"
-    logical = {"name": place.path, "fullyQualifiedName": full, "kind": "request"}
-    windows = f"byte {place.offset}, was: {place.was}\nnow: {place.now}"
-    location: dict[str, Json] = {"logicalLocations": [logical], "message": {"text": windows}}
+    location: dict[str, Json] = {
+        "logicalLocations": [{"name": place.path, "fullyQualifiedName": full, "kind": "request"}],
+        "message": {"text": f"byte {place.offset}, was: {place.was}\nnow: {place.now}"},
+    }
     file, _, line = place.caller.rpartition(":")
     if file and line.isdigit() and int(line):
         location["physicalLocation"] = {"artifactLocation": {"uri": _uri(file)}, "region": {"startLine": int(line)}}

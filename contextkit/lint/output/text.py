@@ -1,36 +1,106 @@
-"""Formats findings for people: code, location, the lines around it, the path to it, the cost, the next step.
+"""Formats findings for people: place, code and message, the lines around it, what it cost, what to do.
 
 Plain text without colours. The lines around a place come from the source file, with the place underlined.
 """
 
 from __future__ import annotations
 
-import io
 import re
-import tokenize
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
-from types import MappingProxyType
 
-from contextkit.lint.finding import CodePlace, Finding, RequestPlace
-from contextkit.lint.output.groups import Catalogue, Group, Looked, counted, groups, joined
-from contextkit.lint.source import notebook
+from contextkit.ledger.figures import Count, Dollars, counted
+from contextkit.lint.finding import CodePlace
+from contextkit.lint.output.results import Group, LintResults, counts, groups
 from contextkit.terminal import sanitize
 
 WIDEST = 160
 """Characters of a line that are shown; of a longer one the part around the place."""
 BEFORE = 30
 """Characters of a longer line that are shown in front of the place."""
-_NEWLINE = re.compile(r"\r\n|\r|\n")
-"""What Python counts as the end of a line; str.splitlines knows more."""
-_NOTHING: Mapping[str, bytes] = MappingProxyType({})
+
+
+def as_text(results: LintResults) -> str:
+    """Write a paragraph for each group, then the summary."""
+    read = lru_cache(maxsize=8)(results.lines)  # no longer than this text: --fix changes files between two of them
+    paragraphs = [[*_headline(group), *_details(group, read), ""] for group in groups(results.findings)]
+    return "\n".join([*(sanitize(line, keep="\t") for lines in paragraphs for line in lines), summary(results)])
+
+
+def statistics(results: LintResults) -> str:
+    """Write a line for each code, `[*]` where --fix fixes some of it, then the summary."""
+    rows = counts(results)
+    width = max((len(f"{row.count:,}") for row in rows), default=1)
+    table = [f"{row.count:>{width},}  {row.code}  [{'*' if row.fixable else ' '}]  {row.name}" for row in rows]
+    return "\n".join([*table, summary(results)])
+
+
+def summary(results: LintResults) -> str:
+    """Write the lines that count: what was fixed and found, or looked at, and what --fix can fix."""
+    n, n_places = len(results.findings), len(groups(results.findings))
+    fixed = f"Fixed {counted(results.n_fixed, 'hazard')}. " if results.n_fixed else ""
+    if not n:
+        sizes = [
+            (size, what)
+            for size, what in ((results.n_files, "Python file"), (results.n_calls, "recorded call"))
+            if size is not None
+        ]
+        if sizes and not any(size for size, _ in sizes):
+            return f"{fixed}Nothing to look at: no {' and no '.join(what for _, what in sizes)}."
+        where = ", ".join(counted(size, what) for size, what in sizes)
+        return f"{fixed}No hazards found{f' in {where}' if where else ''}."
+    places = f" in {counted(n_places, 'place')}" if n_places < n else ""
+    n_safe = sum(row.fixable for row in counts(results))
+    fixable = f"\n[*] {n_safe:,} fixable with --fix." if n_safe else ""
+    return f"{fixed}Found {counted(n, 'hazard')}{places}.{fixable}"
+
+
+def _headline(group: Group) -> Iterator[str]:
+    finding = group.first
+    mark = " [*]" if finding.fix and finding.fix.is_safe else ""
+    yield f"{group.where}: {finding.code}{mark} {finding.message}"
+
+
+def _details(group: Group, read: Callable[[str], Sequence[str]]) -> Iterator[str]:
+    finding, place = group.first, group.first.place
+    if isinstance(place, CodePlace):
+        yield from window(place, read(place.file))
+        steps = finding.trail if any(str(step) != str(place) for step in finding.trail) else ()
+        for step in steps:
+            yield f"  = {'from' if step is steps[0] else 'then'}: {step}  {step.note}".rstrip()
+    else:
+        yield from (f"  | {side}: {text}" for side, text in (("was", place.was), ("now", place.now)) if text)
+        yield from _loss(group)
+        if place.caller:
+            yield f"  = sent by: {place.caller}"
+        diagnoses = dict.fromkeys(one.verdict for one in group.findings if one.verdict)
+        if diagnoses:
+            yield f"  = provider: {', '.join(diagnoses)}"
+    if finding.fix is not None:
+        yield f"  = fix: {finding.fix.title}{'' if finding.fix.is_safe else ' (--fix --unsafe-fixes)'}"
+    elif finding.advice:
+        yield f"  = fix: {finding.advice}"
+    yield f"  = help: contextkit lint --explain {finding.code}"
+
+
+def _loss(group: Group) -> Iterator[str]:
+    """Sum up what the findings of a group lost; nothing where none of it is known."""
+    priced = [finding for finding in group.findings if finding.cost_tokens is not None]
+    tokens, is_partial = sum(finding.cost_tokens or 0 for finding in priced), len(priced) < len(group.findings)
+    if not tokens:
+        if not is_partial:
+            yield "  = lost: nothing beyond the other findings of the call"
+        return
+    costs = [finding.cost_usd for finding in priced]
+    usd = None if None in costs else sum(cost or 0.0 for cost in costs)
+    price = "price unknown" if usd is None else str(Dollars(usd, is_partial))
+    about = "about " if any(finding.is_estimated for finding in priced) else ""
+    yield f"  = lost: {about}{Count(tokens, is_partial)} tokens, {price} ({group.first.cause})"
 
 
 def window(place: CodePlace, lines: Sequence[str], around: int = 1) -> list[str]:
-    """The line, `around` lines before and behind it, numbered, carets under the expression.
-
-    `lines` are those of the file.
+    """Return the line, `around` lines before and behind it, numbered, carets under the expression; `lines` are those of the
+    file.
     """
     if not 1 <= place.line <= len(lines):
         return []
@@ -53,128 +123,3 @@ def _carets(line: str, place: CodePlace, cut: int) -> str:
     end = min(max(end, start + 1), max(len(line), start + 1), cut + WIDEST)
     lead = sanitize(line[cut:start], keep="\t")
     return re.sub(r"[^\t]", " ", lead) + "^" * max(1, len(sanitize(line[start:end], keep="")))
-
-
-def lines_of(file: str, contents: Mapping[str, bytes] = _NOTHING) -> Sequence[str]:
-    """A source file's lines in its own encoding; none of a file that is gone, or that no encoding fits.
-
-    Of a notebook those of a cell: `note.ipynb#cell3`. `contents` maps files to what they hold, where that does not stand
-    on the disk.
-    """
-    file, _, number = file.partition(f"{notebook.SUFFIX}#cell")
-    if number:
-        file += notebook.SUFFIX
-    try:
-        if file not in contents and not Path(file).is_file():  # a pipe would be waited for
-            return ()
-        raw = contents[file] if file in contents else Path(file).read_bytes()
-        if number:
-            texts = [cell.text.decode() for cell in notebook.code_cells(raw) if str(cell.number) == number]
-            return _NEWLINE.split("".join(texts))
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
-        return _NEWLINE.split(raw.decode(encoding))
-    except (OSError, SyntaxError, ValueError):
-        return ()
-
-
-Lines = Callable[[str], Sequence[str]]
-"""File → its lines."""
-_ANYTHING = Looked()
-"""Where nobody counted."""
-
-
-def as_text(
-    findings: Sequence[Finding],
-    catalogue: Catalogue,
-    n_fixed: int = 0,
-    looked: Looked = _ANYTHING,
-    lines: Lines = lines_of,
-) -> Iterator[str]:
-    """Line by line: a paragraph for each group, then what several detectors agree on, then a count."""
-    read = lru_cache(maxsize=8)(lines)  # no longer than this page: --fix changes files between two of them
-    for group in groups(findings):
-        yield from (sanitize(line, keep="\t") for line in _paragraph(group, read))
-        yield ""
-    together = joined(findings, catalogue)
-    if together:
-        yield from ("Told by more than one detector:", *(f"  {one}" for one in together), "")
-    yield summary(findings, n_fixed, looked)
-
-
-def summary(findings: Sequence[Finding], n_fixed: int = 0, looked: Looked = _ANYTHING) -> str:
-    """One line that counts."""
-    fixed = f"{counted(n_fixed, 'hazard')} mended. " if n_fixed else ""
-    return fixed + (_counted(findings) if findings else _clean(looked))
-
-
-def _counted(findings: Sequence[Finding]) -> str:
-    """Places are told where they are fewer: a hazard of many turns stands in the text once."""
-    n_code = sum(isinstance(finding.place, CodePlace) for finding in findings)
-    n_safe = sum(finding.fix is not None and finding.fix.is_safe for finding in findings)
-    n_places = len(groups(findings))
-    places = f" in {counted(n_places, 'place')}" if n_places < len(findings) else ""
-    finding_lines = (
-        f"Found {counted(len(findings), 'hazard')}{places}: {n_code:,} in code, {len(findings) - n_code:,} in requests."
-    )
-    return finding_lines + (f" {n_safe:,} can be mended with --fix." if n_safe else "")
-
-
-def _clean(looked: Looked) -> str:
-    if looked.lacking:
-        return f"Nothing to look at: {looked.lacking}."
-    return f"No hazards found in {looked}." if str(looked) else "No hazards found."
-
-
-def _paragraph(group: Group, read: Lines) -> Iterator[str]:
-    place = group.first.place
-    if isinstance(place, CodePlace):
-        yield f"{place}: {group.first.code} {group.first.message}"
-        yield from window(place, read(place.file))
-        yield from _trail(place, group.first.trail)
-    else:
-        yield f"{place.session} {group.turns} {place.path}: {group.first.code} {group.first.message}"
-        yield from _request(place)
-        yield from _rest(group)
-    yield from (f"  = help: {step}" for step in _help(group.first))
-
-
-def _trail(place: CodePlace, trail: Sequence[CodePlace]) -> Iterator[str]:
-    """The way there; nothing where it does not leave the place itself."""
-    lead = "  = trail: "
-    for step in trail if any(str(step) != str(place) for step in trail) else ():
-        yield f"{lead}{step}  {step.note}".rstrip()
-        lead = " " * len(lead)
-
-
-def _request(place: RequestPlace) -> Iterator[str]:
-    facts = [f"request {place.request}" if place.request else "", place.level, f"byte {place.offset} of the block"]
-    yield "  | " + " · ".join(fact for fact in (*facts, f"sent by {place.caller}" if place.caller else "") if fact)
-    for label, side_text in (("was", place.was), ("now", place.now)):
-        if side_text:
-            yield f"  | {label}: {side_text}"
-
-
-def _rest(group: Group) -> Iterator[str]:
-    """What adds up over the turns."""
-    paths = {finding.place.path for finding in group.findings if isinstance(finding.place, RequestPlace)}
-    if len(paths) > 1:
-        yield f"  = shown: the first of {len(group.findings):,}, at {len(paths):,} places"
-    if isinstance(group.first.place, RequestPlace):
-        yield f"  = cost: {_cost(group)}"
-    if group.verdicts:
-        yield f"  = provider: {', '.join(group.verdicts)}"
-
-
-def _cost(group: Group) -> str:
-    if not group.cost_tokens:
-        return "none beyond the other findings of the call" if group.is_cost_complete else "unknown"
-    bound = "" if group.is_cost_complete else "at least "
-    price = "" if group.cost_usd is None else f", ${group.cost_usd:.4f}"
-    return f"{bound}{counted(group.cost_tokens, 'token')} billed again instead of read{price}"
-
-
-def _help(finding: Finding) -> Iterator[str]:
-    if finding.fix is not None:
-        options = "--fix" if finding.fix.is_safe else "--fix --unsafe-fixes"
-        yield f"{finding.fix.title} ({options} does it)"
-    yield f"contextkit lint --explain {finding.code}"

@@ -18,14 +18,9 @@ select = ["CKS", "CKT01"]
 ignore = ["CKS02"]
 exclude = ["build/*"]
 tests = true
-sanitizers = ["ours.canonical"]
+knowledge = ["ours.toml"]
 [tool.contextkit.lint.per-file-ignores]
 "tests/*" = ["CKS"]
-[tool.contextkit.lint.sources]
-"ours.weather" = "clock"
-[tool.contextkit.lint.sinks]
-preface = "system"
-"ours.call_it(head)" = "tools"
 """
 
 
@@ -36,12 +31,18 @@ def test_the_nearest_table_holds(tmp_path: Path) -> None:
     (tmp_path / "pkg" / "pyproject.toml").write_text("[project]\nname = 'x'\n", encoding="utf-8")
     config = read_config(inner / "file.py")
     assert config.path == str(tmp_path / "pyproject.toml") and config.tests
-    assert config.named_sinks == {"preface": "system"} and config.call_sinks == {"ours.call_it": ("head", "tools")}
-    assert config.sources == {"ours.weather": "clock"} and config.sanitizers == ("ours.canonical",)
+    assert (config.exclude, config.knowledge) == (("build/*",), ("ours.toml",))
     assert config.is_selected("CKS01") and not config.is_selected("CKS02") and not config.is_selected("CKM01")
     assert not config.is_selected("CKS01", str(tmp_path / "tests" / "a.py")) and config.is_selected(
         "CKT01", "tests/a.py"
     )
+
+
+def test_the_longer_beginning_wins_and_only_its_whole_name_hides_what_cannot_be_read() -> None:
+    config = LintConfig(select=("CKS01",), ignore=("CKS", "CK0"))
+    assert [code for code in ("CK000", "CKS01", "CKS02", "CKT01") if config.is_selected(code)] == ["CK000", "CKS01"]
+    assert not LintConfig(ignore=("CK000",)).is_selected("CK000")
+    assert not LintConfig(select=("CKS",), ignore=("CKS",)).is_selected("CKS01")
 
 
 def test_no_table_is_the_default(tmp_path: Path) -> None:
@@ -53,8 +54,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "unknown key 'selct'": {"selct": ["CKS"]},
     "select must be a list": {"select": "CKS"},
     "ignore must be a list": {"ignore": [1]},
-    "sources.ours.now is 'klock'": {"sources": {"ours.now": "klock"}},
-    "sinks.preface is 'sistem'": {"sinks": {"preface": "sistem"}},
+    "unknown key 'sinks'": {"sinks": {"preface": "system"}},
+    "knowledge must be a list": {"knowledge": "ours.toml"},
     "tests must be true or false": {"tests": "yes"},
     "per-file-ignores must be a table": {"per-file-ignores": []},
     "per-file-ignores.a must be a list": {"per-file-ignores": {"a": "CKS"}},

@@ -142,7 +142,6 @@ def test_config_selects_ignores_and_excludes(lint: Callable[..., list[Finding]])
         LintConfig(ignore=("CKS",)),
         LintConfig(exclude=("app.py",)),
         LintConfig(per_file_ignores={"app.py": ("CKS01",)}),
-        LintConfig(sanitizers=("str",)),
     ):
         assert lint(CLOCK.replace("f'{time.time()}'", "str(time.time())"), config) == []
     assert lint(CLOCK, LintConfig(select=("CKS01",), ignore=("CKS",)))
@@ -192,16 +191,28 @@ USES = {
     "an argument of a call": "ours.call_it(c, head=ours.weather())",
 }
 
+OURS = """
+[[source]]
+kind = "clock"
+calls = ["ours.weather"]
+[[prompt_name]]
+names = ["preface"]
+sink = "system"
+where = ["any"]
+[[request]]
+calls = ["ours.call_it"]
+arguments = { head = "system" }
+"""
+
 
 @pytest.mark.parametrize("name", named(USES))
-def test_a_project_names_its_own_sources_and_sinks(name: str, lint: Callable[..., list[Finding]]) -> None:
+def test_a_project_names_its_own_sources_and_sinks(
+    name: str, tmp_path: Path, lint: Callable[..., list[Finding]]
+) -> None:
     text = f"import ours\ndef f(c):\n    {USES[name]}\n"
     assert lint(text) == []
-    config = LintConfig(
-        sources={"ours.weather": "clock"},
-        named_sinks={"preface": "system"},
-        call_sinks={"ours.call_it": ("head", "system")},
-    )
+    (tmp_path / "ours.toml").write_text(OURS, "utf-8")
+    config = LintConfig(knowledge=("ours.toml",), path=str(tmp_path / "pyproject.toml"))
     found = [finding.place for finding in lint(text, config)]
     assert [place.line for place in found if isinstance(place, CodePlace)] == [3]
 

@@ -245,11 +245,3 @@ def test_what_holds_no_body_is_counted_and_passed_over() -> None:
     ]
     assert [finding for one in calls for finding in detector.feed(one)] == []
     assert (detector.n_calls, detector.n_skipped, detector.n_unreadable) == (1, 2, 0)
-
-
-def test_a_field_that_no_table_lists_is_told_once() -> None:
-    detector = RequestDetector(hazards())
-    for n in range(3):
-        assert list(detector.feed(call(anthropic(*FIRST, *MORE * n, wonder=1), n))) == []
-    (sentence,) = detector.unlisted_fields
-    assert "wonder" in sentence

@@ -1,33 +1,30 @@
-"""Checks of one request and its bill, whatever came before it: markers a provider refuses, counters that cannot be right."""
+"""Checks of one request and its bill, whatever came before it: markers a provider refuses, counters that cannot be right.
+
+A failed check is a gap of no tokens, whose kind is the name of the check: what it costs, if anything, is in no bill.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from contextkit.cache.usage import Usage
 from contextkit.ledger.parsed_call import ParsedCall
-from contextkit.ledger.verdict import Cause
+from contextkit.ledger.verdict import Cause, Gap
 from contextkit.prompt.block import Block
 from contextkit.prompt.breakpoints import MAX_BREAKPOINTS
+from contextkit.redact import redact_text
+
+Check = Callable[[ParsedCall], Gap | None]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckFailure:
-    """Why a check says that a request is wrong."""
+def _failure(text: str, path: str, was: str = "", now: str = "") -> Gap:
+    """Make the gap of a failed check: one sentence with the figures, where, what was asked for, what stands there or was
+    billed.
+    """
+    return Gap("nobody", "rules", 0, path, text, was=redact_text(was), now=redact_text(now))
 
-    message: str
-    """One sentence with the figures."""
-    path: str
-    """Where: `messages[3].content[0].cache_control`, `usage`."""
-    was: str = ""
-    """What was asked for."""
-    now: str = ""
-    """What stands there, or was billed."""
-
-
-Check = Callable[[ParsedCall], CheckFailure | None]
 
 _LIFETIMES: Mapping[str, int] = {"5m": 300, "30m": 1800, "1h": 3600, "12h": 43200, "24h": 86400}
 _CLAUDE_ENDPOINTS = ("anthropic_messages", "bedrock_converse")
@@ -90,26 +87,26 @@ def _is_empty_text(block: Block) -> bool:
     return block.type == "text" and text == ""
 
 
-def _too_many_markers(sent: ParsedCall) -> CheckFailure | None:
+def _too_many_markers(sent: ParsedCall) -> Gap | None:
     if not _takes_markers(sent) or len(marks := _markers(sent)) <= MAX_BREAKPOINTS:
         return None
-    return CheckFailure(
+    return _failure(
         f"{len(marks)} markers in one request, which takes {MAX_BREAKPOINTS}: it is refused, or one is dropped on the way",
         marks[MAX_BREAKPOINTS].path,
     )
 
 
-def _lifetimes_out_of_order(sent: ParsedCall) -> CheckFailure | None:
+def _lifetimes_out_of_order(sent: ParsedCall) -> Gap | None:
     if not _takes_markers(sent):
         return None
     for one, other in pairwise(_markers(sent)):
         if one.ttl_seconds < other.ttl_seconds:
             text = f"a marker of {other.ttl_seconds:,} s follows one of {one.ttl_seconds:,} s; longer lifetimes have to come first"
-            return CheckFailure(text, other.path, one.path, other.path)
+            return _failure(text, other.path, one.path, other.path)
     return None
 
 
-def _unmarkable_block(sent: ParsedCall) -> CheckFailure | None:
+def _unmarkable_block(sent: ParsedCall) -> Gap | None:
     if not _takes_markers(sent):
         return None
     block = next((block for block in sent.blocks if block.marker is not None and not _can_be_marked(block)), None)
@@ -117,10 +114,10 @@ def _unmarkable_block(sent: ParsedCall) -> CheckFailure | None:
         return None
     what = "a thinking block" if block.type == "thinking" else "an empty text"
     text = f"{what} carries a marker: the request is refused, or nothing is written there"
-    return CheckFailure(text, f"{block.path}.cache_control")
+    return _failure(text, f"{block.path}.cache_control")
 
 
-def _lifetime_downgraded(sent: ParsedCall) -> CheckFailure | None:
+def _lifetime_downgraded(sent: ParsedCall) -> Gap | None:
     """Find a write of five minutes that was billed where everything was marked for an hour."""
     usage = sent.usage
     if not _takes_markers(sent) or usage is None or not usage.write_5m or usage.write_1h:
@@ -130,10 +127,10 @@ def _lifetime_downgraded(sent: ParsedCall) -> CheckFailure | None:
     if not is_long or usage.write_5m < _MIN_TOKENS or _uses_server_tools(sent):
         return None
     text = f"every marker asks for an hour, and {usage.write_5m:,} tokens were billed as written for five minutes"
-    return CheckFailure(text, marks[0].path, "1h", "5m")
+    return _failure(text, marks[0].path, "1h", "5m")
 
 
-def _clearing_without_floor(sent: ParsedCall) -> CheckFailure | None:
+def _clearing_without_floor(sent: ParsedCall) -> Gap | None:
     configured = sent.params.get("context_management")
     edits = configured.get("edits") if isinstance(configured, dict) else None
     for index, edit in enumerate(edits if isinstance(edits, list) else ()):
@@ -142,7 +139,7 @@ def _clearing_without_floor(sent: ParsedCall) -> CheckFailure | None:
             text = (
                 "tool results are cleared by the server with no least amount, so that a few tokens may cost the cache"
             )
-            return CheckFailure(text, f"context_management.edits[{index}]")
+            return _failure(text, f"context_management.edits[{index}]")
     return None
 
 
@@ -189,7 +186,7 @@ def _has_media(sent: ParsedCall) -> bool:
     return any(block.type in _MEDIA for block in sent.blocks)
 
 
-def _counted_twice(sent: ParsedCall) -> CheckFailure | None:
+def _counted_twice(sent: ParsedCall) -> Gap | None:
     """Find a counter below zero, or an input that holds what is counted as read or written once more."""
     usage = sent.usage
     if usage is None:
@@ -197,7 +194,7 @@ def _counted_twice(sent: ParsedCall) -> CheckFailure | None:
     now = f"fresh {usage.fresh}, read {usage.read}, written {_written(usage)}"
     if any((count or 0) < 0 for count in (usage.fresh, usage.read, *(tokens for _, tokens in usage.writes or ()))):
         text = "a counter of the bill is below zero: cached tokens were taken off a count that never held them"
-        return CheckFailure(text, "usage", now=now)
+        return _failure(text, "usage", now=now)
     if sent.endpoint not in _CLAUDE_ENDPOINTS or not usage.fresh or _uses_server_tools(sent) or _has_media(sent):
         return None
     expected, cached = _estimated(sent), (usage.read or 0) + _written(usage)
@@ -206,10 +203,10 @@ def _counted_twice(sent: ParsedCall) -> CheckFailure | None:
         return None
     what = "writes" if _written(usage) > (usage.read or 0) else "reads"
     text = f"the bill adds up to {_all_tokens(usage):,} tokens for a prompt of about {expected:,}: {what} are counted twice"
-    return CheckFailure(text, "usage", now=now)
+    return _failure(text, "usage", now=now)
 
 
-def _cached_counters_missing(sent: ParsedCall) -> CheckFailure | None:
+def _cached_counters_missing(sent: ParsedCall) -> Gap | None:
     """Find a long prompt with few input tokens and no cached ones: Anthropic's and Bedrock's input leaves out what was
     cached.
     """
@@ -222,10 +219,10 @@ def _cached_counters_missing(sent: ParsedCall) -> CheckFailure | None:
         return None
     claim = "nothing of the cache" if usage.read is None else "that nothing was cached"
     text = f"the bill names {_all_tokens(usage):,} tokens for a prompt of about {expected:,} and says {claim}"
-    return CheckFailure(f"{text}: the cached counters were lost on the way", "usage")
+    return _failure(f"{text}: the cached counters were lost on the way", "usage")
 
 
-def _summed_calls(sent: ParsedCall) -> CheckFailure | None:
+def _summed_calls(sent: ParsedCall) -> Gap | None:
     usage = sent.usage
     if usage is None or (usage.read or 0) < _MIN_TOKENS_SUMMED or not _uses_server_tools(sent):
         return None
@@ -233,7 +230,7 @@ def _summed_calls(sent: ParsedCall) -> CheckFailure | None:
     if (usage.read or 0) <= _SUMMED * expected:
         return None
     text = f"{usage.read:,} tokens were read for a prompt of about {expected:,}: the bill ({_all_tokens(usage):,} in all) sums"
-    return CheckFailure(f"{text} several calls that a server tool made", "usage")
+    return _failure(f"{text} several calls that a server tool made", "usage")
 
 
 CHECKS: Mapping[str, Check] = {
@@ -253,9 +250,7 @@ CAUSES_BEFORE_SENDING: tuple[Cause, ...] = ("params_changed", "model_changed", "
 """Causes that a request shows before it leaves, beside changes of its text."""
 
 
-def failed_checks(sent: ParsedCall, names: Sequence[str] = (*CHECKS,)) -> Iterator[tuple[str, CheckFailure]]:
-    """Yield the name of each check that a request fails, and why."""
-    for name in names:
-        failure = CHECKS[name](sent)
-        if failure is not None:
-            yield name, failure
+def failed_checks(sent: ParsedCall, names: Sequence[str] = (*CHECKS,)) -> list[Gap]:
+    """Return a gap of no tokens for each check that a request fails, of the kind that the check is called."""
+    failures = {name: CHECKS[name](sent) for name in names}
+    return [replace(gap, kind=name) for name, gap in failures.items() if gap is not None]
