@@ -114,8 +114,7 @@ class _Run:
                 found += self.note(file, parsed)
             elif self.words.search(parsed.text):
                 module = self.program.module(file.name) if self.by_name[file.name] is file else self.module(file)
-                if module is not None:
-                    relevant.append(module)
+                relevant += [module] if module is not None else []
             else:
                 del self.parsed[file.path]
             if progress is not None and (index % 50 == 0 or index == len(self.files)):
@@ -133,7 +132,7 @@ class _Run:
 
     def of_module(self, module: Module, tracer: Tracer) -> Iterator[Finding]:
         """The findings in one module, one for each sink and one for each place."""
-        analysis = Analysis.of(module, self.program, tracer, self.known)
+        analysis = Analysis(module, tracer)
         visited: set[tuple[str, int]] = set()
         for rule in RULES:
             for hit in rule(analysis):

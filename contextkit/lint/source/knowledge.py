@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -40,7 +40,7 @@ class Patterns(Generic[T]):
         else:
             self._exact[pattern].append(row)
 
-    def find_last(self, last: str) -> bool:
+    def has_last(self, last: str) -> bool:
         """Return whether there may be a row about a call whose dotted name ends in a word."""
         return last in self._lasts
 
@@ -63,28 +63,17 @@ class Source:
     """A call whose result varies."""
 
     kind: str
-    receivers: tuple[str, ...] = ()
-    """Ends of the names of the objects it is called on, where the method's name alone says too little."""
     without: tuple[str, ...] = ()
     """None of these arguments may be given; a number is a position."""
     text: str = ""
-    """A regular expression that one of the constant arguments has to match."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sanitizer:
-    """A call whose result no longer varies in some ways."""
-
-    removes: frozenset[str]
-    needs: tuple[str, ...] = ()
-    """One of these arguments has to be given: `sort_keys`."""
+    """A regular expression that the constant arguments, with a space between, have to match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """A call that sends a request, or makes an agent that will."""
 
-    arguments: Mapping[str | int, str]
+    arguments: Mapping[str, str]
     """Name or position of an argument → sink."""
     provider: str = ""
     needs: tuple[str, ...] = ()
@@ -98,49 +87,42 @@ class Request:
     """Ends of the names of the objects it is called on, where the method's name alone says too little."""
 
 
-@dataclass(slots=True)
 class Knowledge:
     """Everything that is known."""
 
-    sources: Patterns[Source] = field(default_factory=Patterns)
-    names: dict[str, str] = field(default_factory=dict)
-    """Attribute, key or parameter → kind of what it holds."""
-    sanitizers: Patterns[Sanitizer] = field(default_factory=Patterns)
-    passes: Patterns[bool] = field(default_factory=Patterns)
-    """Calls whose result holds what they are given."""
-    requests: Patterns[Request] = field(default_factory=Patterns)
-    sections: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
-    """Rows of other tables (`usage`, `marker`, …), for the modules that know what they mean."""
-    groups: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Name of a group of kinds → its kinds: `order`."""
-    _words: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
-    _patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.sources: Patterns[Source] = Patterns()
+        self.names: dict[str, str] = {}
+        """Attribute, key or parameter → kind of what it holds."""
+        self.sorts: Patterns[str] = Patterns()
+        """Calls whose result has an order of its own."""
+        self.passes: Patterns[str] = Patterns()
+        """Calls whose result holds what they are given."""
+        self.requests: Patterns[Request] = Patterns()
+        self.sections: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        """Rows of other tables (`usage`, `mark`, …), for the modules that know what they mean."""
+        self._words: dict[tuple[str, str], frozenset[str]] = {}
+        self._patterns: dict[str, re.Pattern[str]] = {}
 
     def words(self, section: str, field_name: str) -> frozenset[str]:
         """The words in a list of all rows of a section."""
         key = section, field_name
         if key not in self._words:
-            rows = self.sections.get(section, ())
-            self._words[key] = frozenset(word for row in rows for word in row.get(field_name, ()))
+            self._words[key] = frozenset(word for row in self.sections[section] for word in row.get(field_name, ()))
         return self._words[key]
 
     def matches(self, section: str, name: str) -> bool:
         """Return whether a name is one of the `names` of a section, or its `pattern` is found in it."""
         if section not in self._patterns:
-            patterns = [row["pattern"] for row in self.sections.get(section, ()) if "pattern" in row]
+            patterns = [row["pattern"] for row in self.sections[section] if "pattern" in row]
             self._patterns[section] = re.compile("|".join(patterns) or "(?!)", re.IGNORECASE)
         return name in self.words(section, "names") or self._patterns[section].search(name) is not None
 
     def words_of_interest(self) -> re.Pattern[bytes]:
-        """What a file holds that sends a request or counts tokens: words of which one has to stand in it."""
-        words = (
-            self.words("usage", "input")
-            | self.words("request_dict", "messages")
-            | {"messages", "system", "tools", "prompt"}
-        )
-        return re.compile(
-            rb"\b(?:" + b"|".join(re.escape(word.encode()) for word in sorted(words)) + rb")\b|instructions|_prompt"
-        )
+        """What a file holds that sends a request or counts tokens: one of these words has to stand in it."""
+        words = self.words("usage", "input") | self.words("tool_dict", "schema")
+        words |= {"messages", "contents", "input", "system", "tools", "prompt", "instructions", r"\w*_prompt"}
+        return re.compile(rb"\b(?:%s)\b" % "|".join(sorted(words)).encode())
 
     def kind_of_name(self, name: str) -> str:
         """What a variable, attribute or key of this name holds, empty where the name does not say it."""
@@ -148,11 +130,7 @@ class Knowledge:
 
     def read(self, table: Mapping[str, Any], where: str) -> None:
         """Adds the rows of one file; raises `UsageError` that names the file for a row that is none."""
-        for name, kinds in table.get("groups", {}).items():
-            self.groups[name] = frozenset(kinds)
         for section, rows in table.items():
-            if section == "groups":
-                continue
             if section not in SECTIONS:
                 raise UsageError(f"{where}: no table is called {section}; there are {', '.join(sorted(SECTIONS))}")
             if not isinstance(rows, list):
@@ -164,38 +142,34 @@ class Knowledge:
                     raise UsageError(f"{where}: [[{section}]] {dict(row)!r}: {error}") from None
 
     def _add(self, section: str, row: dict[str, Any]) -> None:
+        patterns: Patterns[Any]
+        made: Any = section
+        lists = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in row.items() if key != "calls"
+        }
         if section == "source":
-            calls, names, kind = row.pop("calls", ()), row.pop("names", ()), row.pop("kind")
-            if kind not in KINDS:
-                raise KeyError(f"kind {kind!r}; there are {', '.join(sorted(KINDS))}")
-            self.names |= dict.fromkeys(names, kind)
-            source = Source(
-                kind, **{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-            )
-            for call in calls:
-                self.sources.add(call, source)
-        elif section == "sanitizer":
-            removes = frozenset().union(*(self.groups.get(one, frozenset({one})) for one in row["removes"]))
-            for call in row["calls"]:
-                self.sanitizers.add(call, Sanitizer(removes, tuple(row.get("needs", ()))))
-        elif section == "passes":
-            for call in row["calls"]:
-                self.passes.add(call, True)
+            if row["kind"] not in KINDS:
+                raise KeyError(f"kind {row['kind']!r}; there are {', '.join(sorted(KINDS))}")
+            self.names |= dict.fromkeys(lists.pop("names", ()), row["kind"])
+            patterns, made = self.sources, Source(**lists)
         elif section == "request":
-            arguments = {int(key) if key.lstrip("-").isdigit() else key: sink for key, sink in row["arguments"].items()}
-            given = {key: tuple(row.get(key, ())) for key in ("needs", "packages", "receivers")}
-            request = Request(arguments, row.get("provider", ""), lifetime=row.get("lifetime", "call"), **given)
-            for call in row["calls"]:
-                self.requests.add(call, request)
+            patterns, made = self.requests, Request(**lists)
+        elif section in ("passes", "sorts"):
+            patterns = self.passes if section == "passes" else self.sorts
         else:
             self.sections[section].append(row)
+            return
+        for call in row.get("calls", ()):
+            patterns.add(call, made)
 
 
-KINDS = frozenset({"clock", "id", "status", "plan", "counter", "unordered", "arrival", "paths", "user", "flag"})
+KINDS = frozenset({"clock", "id", "status", "plan", "unordered", "arrival", "paths", "user"})
 """What varies."""
+ORDER = frozenset({"unordered", "arrival", "paths"})
+"""Kinds that are an order which nobody promised."""
 SECTIONS = frozenset(
-    """source sanitizer passes request decorator injection prompt_name history_name state_name template_function once side_call
-    freezing request_dict tool_dict tool_maker usage price uncached_usage mark""".split()  # noqa: SIM905 - a list of words
+    """source sorts passes request decorator history_name state_name template_function once side_call freezing request_dict tool_dict
+    usage price uncached_usage mark""".split()  # noqa: SIM905 - a list of words
 )
 """Tables of a knowledge file."""
 
@@ -211,7 +185,7 @@ def read_all(files: tuple[str, ...] = ()) -> Knowledge:
     knowledge = Knowledge()
     folder = resources.files("contextkit.lint.knowledge")
     texts = [(one.name, one.read_text("utf-8")) for one in folder.iterdir() if one.name.endswith(".toml")]
-    texts.sort(key=lambda item: (item[0] != "python.toml", item[0]))  # groups are defined in python.toml
+    texts.sort()
     for file in files:
         try:
             texts.append((file, Path(file).read_text("utf-8")))

@@ -9,12 +9,16 @@ import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from contextkit.lint.source.scopes import Binding, CallSite, Class, Module, Place, Scope, last_name
+from contextkit.lint.source.scopes import At, Binding, CallSite, Class, Module, Scope, last_name
 
-_MOST_CALLERS = 12
+_MOST: int = 12
+"""Callers, bases and methods of one name that are looked at."""
 _DEEPEST = 4
 """Names that lead to one another: re-exports, variables that hold variables."""
+Named: TypeAlias = "Scope | Class | list[Binding] | None"
+"""What a name stands for: a function, a class, the bindings of a variable of a module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +31,6 @@ class Target:
     constructs: Class | None = None
     """The class, where the call makes an object and the function is its `__init__`."""
 
-    def parameter_of(self, call: ast.Call, key: int | str) -> str:
-        """The parameter that an argument under a position or keyword is given to; empty where there is none."""
-        if isinstance(key, str):
-            return key
-        index = key + (1 if self.scope.receiver else 0)
-        return self.scope.params[index] if index < len(self.scope.params) else ""
-
 
 class Program:
     """The files that are linted together, each read when something asks for it."""
@@ -41,42 +38,33 @@ class Program:
     def __init__(self, load: Callable[[str], Module | None]) -> None:
         self.load = load
         """Gives the module of a full name, None for one that is not among the files."""
-        self.modules: dict[str, Module] = {}
-        """Those that were read, by full name."""
+        self.modules: dict[str, Module | None] = {}
+        """Those that were asked for, by full name."""
         self.marked: dict[str, set[str]] = defaultdict(set)
         """Top of a package → words of breakpoints that stand in its files."""
         self._calls: dict[str, list[CallSite]] = defaultdict(list)
-        self._classes: dict[str, list[Class]] = defaultdict(list)
         self._subclasses: dict[str, list[Class]] = defaultdict(list)
-        self._class_of: dict[int, tuple[ast.expr, Class | None]] = {}
+        self._classes: dict[int, tuple[ast.expr, Class | None]] = {}
         self._targets: dict[int, tuple[ast.Call, list[Target]]] = {}
-        self._dotted: dict[int, tuple[ast.expr, str]] = {}
+        self._names: dict[int, tuple[ast.expr, str]] = {}
         self._families: dict[int, list[Class]] = {}
-
-    def add(self, module: Module) -> None:
-        """Take a module among those whose calls and classes are known."""
-        self.modules[module.name] = module
-        for scope in module.scopes:
-            for site in scope.calls:
-                self._calls[last_name(site.node.func)].append(site)
-        for cls in module.classes.values():
-            self._classes[cls.name].append(cls)
-            for base in cls.bases:
-                self._subclasses[base.rpartition(".")[2]].append(cls)
 
     def module(self, name: str) -> Module | None:
         """The module of a full name, read if it is among the files."""
         if name not in self.modules:
-            module = self.load(name)
-            if module is None:
-                return None
-            self.add(module)
+            module = self.modules[name] = self.load(name)
+            for scope in module.scopes if module is not None else ():
+                for site in scope.calls:
+                    self._calls[last_name(site.node.func)].append(site)
+            for cls in module.classes.values() if module is not None else ():
+                for base in cls.bases:
+                    self._subclasses[base.rpartition(".")[2]].append(cls)
         return self.modules[name]
 
     # Names
 
-    def lookup(self, dotted: str, depth: int = 0) -> Scope | Class | list[Binding] | None:
-        """What a full dotted name stands for: a function, a class, the bindings of a variable of a module."""
+    def lookup(self, dotted: str, depth: int = 0) -> Named:
+        """What a full dotted name stands for."""
         base, _, name = dotted.rpartition(".")
         if not base or depth > _DEEPEST:
             return None
@@ -84,137 +72,107 @@ class Program:
         if module is None:
             cls = self.lookup(base, depth + 1)
             return self.method(cls, name) if isinstance(cls, Class) else None
-        found = self.in_module(module, name)
-        if found is None and name in module.imports:
-            return self.lookup(module.imports[name], depth + 1)
-        return found
+        return self.in_module(module, name, depth)
 
-    def in_module(self, module: Module, name: str) -> Scope | Class | list[Binding] | None:
+    def in_module(self, module: Module, name: str, depth: int = 0) -> Named:
         """What a name stands for at the top of a module."""
-        return module.top.functions.get(name) or module.classes.get(name) or module.top.bindings.get(name)
+        found = module.top.functions.get(name) or module.classes.get(name) or module.top.bindings.get(name)
+        return self.lookup(module.imports[name], depth + 1) if not found and name in module.imports else found
 
-    def resolve(self, name: str, scope: Scope) -> Scope | Class | list[Binding] | None:
+    def resolve(self, name: str, scope: Scope) -> Named:
         """What a name that is no variable of a function stands for there."""
-        around: Scope | None = scope
-        while around is not None:
-            if name in around.functions:
-                return around.functions[name]
-            around = around.parent
-        found = self.in_module(scope.module, name)
-        if found is None and name in scope.module.imports:
-            return self.lookup(scope.module.imports[name])
-        return found
+        inner = next((one.functions[name] for one in scope.around() if name in one.functions), None)
+        return inner or self.in_module(scope.module, name)
 
-    def dotted(self, node: ast.expr, scope: Scope, place: Place, depth: int = 0) -> str:
+    def named(self, node: ast.expr, scope: Scope) -> Named:
+        """What a dotted name that begins with a name of the module or an import stands for."""
+        if isinstance(node, ast.Name):
+            return self.resolve(node.id, scope)
+        if not isinstance(node, ast.Attribute):
+            return None
+        if isinstance(node.value, ast.Name) and node.value.id in scope.module.imports:
+            return self.lookup(f"{scope.module.imports[node.value.id]}.{node.attr}")
+        outer = self.named(node.value, scope)
+        return self.method(outer, node.attr) if isinstance(outer, Class) else None
+
+    def dotted(self, node: ast.expr, at: At, depth: int = 0) -> str:
         """The full name of an expression as far as it is known: `anthropic.Anthropic().messages.create`.
 
         A variable is what it was assigned; a parameter keeps its name; what is neither is `?`.
         """
-        if depth:
-            return self._find_name(node, scope, place, depth)
-        known = self._dotted.get(id(node))
-        if known is None:
-            known = self._dotted[id(node)] = node, self._find_name(node, scope, place, depth)
-        return known[1]
+        if id(node) not in self._names:
+            self._names[id(node)] = node, self._name(node, at, depth)
+        return self._names[id(node)][1]
 
-    def _find_name(self, node: ast.expr, scope: Scope, place: Place, depth: int) -> str:
+    def _name(self, node: ast.expr, at: At, depth: int) -> str:
         match node:
+            case ast.Attribute(value=ast.Name(id=name)) if name == at.scope.receiver:
+                return self._assigned(node, at, depth) or f"self.{node.attr}"
             case ast.Attribute():
-                if depth <= _DEEPEST and isinstance(node.value, ast.Name) and node.value.id == scope.receiver:
-                    made = self.made(node, scope, place, depth)
-                    return made or f"self.{node.attr}"
-                return f"{self.dotted(node.value, scope, place, depth)}.{node.attr}"
+                return f"{self.dotted(node.value, at, depth)}.{node.attr}"
             case ast.Call():
-                return f"{self.dotted(node.func, scope, place, depth)}()"
-            case ast.Await() | ast.Starred() | ast.NamedExpr():
-                return self.dotted(node.value, scope, place, depth)
+                return f"{self.dotted(node.func, at, depth)}()"
+            case ast.Await() | ast.NamedExpr():
+                return self.dotted(node.value, at, depth)
             case ast.Name():
-                if node.id in scope.bindings and not scope.is_module:
-                    return (self.made(node, scope, place, depth) if depth <= _DEEPEST else "") or node.id
-                imported = scope.module.imports.get(node.id)
-                if imported is not None:
-                    return imported
-                return (self.made(node, scope, place, depth) if depth <= _DEEPEST else "") or node.id
-            case _:
-                return "?"
+                is_own = node.id in at.scope.bindings and not at.scope.is_module
+                imported = None if is_own else at.scope.module.imports.get(node.id)
+                return imported or self._assigned(node, at, depth) or node.id
+        return "?"
 
-    def made(self, node: ast.expr, scope: Scope, place: Place, depth: int) -> str:
+    def _assigned(self, node: ast.expr, at: At, depth: int) -> str:
         """The full name of the call or name that a variable or attribute was assigned; empty where that is not one."""
-        for one in self.bindings_of(node, scope, place):
+        for one in self.bindings_of(node, at) if depth < _DEEPEST else ():
             if (
                 one.kind == "set"
                 and not one.path
                 and isinstance(one.value, ast.Call | ast.Attribute | ast.Name | ast.Await)
             ):
-                return self.dotted(one.value, one.scope, one.place, depth + 1)
+                return self.dotted(one.value, one.at, depth + 1)
         return ""
 
-    def bindings_of(self, node: ast.expr, scope: Scope, place: Place) -> list[Binding]:
-        """The bindings of a variable, or of an attribute of the method's own object."""
+    def bindings_of(self, node: ast.expr, at: At) -> list[Binding]:
+        """The bindings of a variable, or of an attribute of an object whose class is among the files."""
         if isinstance(node, ast.Name):
-            around: Scope | None = scope
-            while around is not None:
-                if node.id in around.bindings:
-                    return around.reaching(node.id, place) if around is scope else around.bindings[node.id]
-                around = around.parent
-            found = self.resolve(node.id, scope)
+            for scope in at.scope.around():
+                if node.id in scope.bindings:
+                    return scope.reaching(node.id, at.place) if scope is at.scope else scope.bindings[node.id]
+            found = self.resolve(node.id, at.scope)
             return found if isinstance(found, list) else []
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            cls = self.class_of(node.value, scope, place)
-            if cls is not None:
-                return [one for member in self.family(cls) for one in member.attributes.get(node.attr, ())]
-        return []
+        cls = self.class_of(node.value, at) if isinstance(node, ast.Attribute) else None
+        if cls is None or not isinstance(node, ast.Attribute):
+            return []
+        return [one for member in self.family(cls) for one in member.attributes.get(node.attr, ())]
 
     # Classes
 
-    def class_of(self, node: ast.expr, scope: Scope, place: Place) -> Class | None:
+    def class_of(self, node: ast.expr, at: At) -> Class | None:
         """The class of the object that an expression is, None where that is not known."""
-        known = self._class_of.get(id(node))
-        if known is None:
-            self._class_of[id(node)] = (
-                node,
-                None,
-            )  # while it is looked for: values that are made of one another end here
-            known = self._class_of[id(node)] = node, self._find_class(node, scope, place)
-        return known[1]
+        if id(node) not in self._classes:
+            self._classes[id(node)] = node, None  # while it is looked for: values that are made of one another end here
+            self._classes[id(node)] = node, self._class(node, at)
+        return self._classes[id(node)][1]
 
-    def _find_class(self, node: ast.expr, scope: Scope, place: Place) -> Class | None:
+    def _class(self, node: ast.expr, at: At) -> Class | None:
         if isinstance(node, ast.Call):
-            found = self.named(node.func, scope)
-            if isinstance(found, Class):
-                return found
-            if isinstance(node.func, ast.Name) and node.func.id == "super" and scope.cls is not None:
-                return scope.cls
-            return None
+            found = self.named(node.func, at.scope)
+            is_super = isinstance(node.func, ast.Name) and node.func.id == "super"
+            return found if isinstance(found, Class) else at.scope.cls if is_super else None
         if isinstance(node, ast.Name):
-            around: Scope | None = scope
-            while around is not None:
-                if around.receiver == node.id:
-                    return around.cls
-                around = around.parent
-            found = self.resolve(node.id, scope) if node.id not in scope.bindings else None
+            for scope in at.scope.around():
+                if scope.receiver == node.id:
+                    return scope.cls
+            found = None if node.id in at.scope.bindings else self.resolve(node.id, at.scope)
             if isinstance(found, Class):
                 return found
-        for one in self.bindings_of(node, scope, place):
+        found = None
+        for one in self.bindings_of(node, at):
             if one.kind == "param" and isinstance(one.node, ast.arg):
                 found = self.resolve(one.scope.annotation(one.node.arg), one.scope)
-                if isinstance(found, Class):
-                    return found
             elif one.kind == "set" and not one.path and one.value is not None:
-                cls = self.class_of(one.value, one.scope, one.place)
-                if cls is not None:
-                    return cls
-        return None
-
-    def named(self, node: ast.expr, scope: Scope) -> Scope | Class | list[Binding] | None:
-        """What a dotted name that begins with a name of the module or an import stands for."""
-        if isinstance(node, ast.Name):
-            return self.resolve(node.id, scope)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
-            if isinstance(node.value, ast.Name) and node.value.id in scope.module.imports:
-                return self.lookup(f"{scope.module.imports[node.value.id]}.{node.attr}")
-            outer = self.named(node.value, scope)
-            return self.method(outer, node.attr) if isinstance(outer, Class) else None
+                found = self.class_of(one.value, one.at)
+            if isinstance(found, Class):
+                return found
         return None
 
     def bases(self, cls: Class) -> Iterator[Class]:
@@ -226,16 +184,13 @@ class Program:
 
     def family(self, cls: Class) -> list[Class]:
         """A class, its bases, and the classes that are based on it, nearest first."""
-        known = self._families.get(id(cls))
-        if known is not None:
-            return known
-        found = [cls]
-        for one in found:
-            found += [base for base in self.bases(one) if base not in found]
-            if len(found) > _MOST_CALLERS:
-                break
-        found += [one for one in self._subclasses.get(cls.name, ()) if one not in found and cls in self.bases(one)]
-        return self._families.setdefault(id(cls), found[:_MOST_CALLERS])
+        if id(cls) not in self._families:
+            found = [cls]
+            for one in found:
+                found += [base for base in self.bases(one) if base not in found and len(found) < _MOST]
+            found += [one for one in self._subclasses[cls.name] if one not in found and cls in self.bases(one)]
+            self._families[id(cls)] = found[:_MOST]
+        return self._families[id(cls)]
 
     def method(self, cls: Class, name: str) -> Scope | None:
         """The method of a class or of its bases, None without."""
@@ -243,58 +198,36 @@ class Program:
 
     # Calls
 
-    def applied(self, call: ast.Call, scope: Scope, place: Place) -> ast.Call:
-        """The call that `send = partial(client.messages.create, …)` makes of `send(…)`; any other call as it is."""
-        if not isinstance(call.func, ast.Name | ast.Attribute):
-            return call
-        for one in self.bindings_of(call.func, scope, place):
-            made = one.value
-            if one.kind == "set" and isinstance(made, ast.Call) and last_name(made.func) == "partial" and made.args:
-                arguments, keywords = [*made.args[1:], *call.args], [*made.keywords, *call.keywords]
-                return ast.copy_location(ast.Call(made.args[0], arguments, keywords), call)
-        return call
-
-    def targets(self, call: ast.Call, scope: Scope, place: Place) -> list[Target]:
+    def targets(self, call: ast.Call, at: At) -> list[Target]:
         """The functions of the linted files that a call may run."""
-        known = self._targets.get(id(call))
-        if known is None:
-            known = self._targets[id(call)] = call, self._find_targets(call, scope, place)
-        return known[1]
+        if id(call) not in self._targets:
+            self._targets[id(call)] = call, self._find_targets(call, at)
+        return self._targets[id(call)][1]
 
-    def _find_targets(self, call: ast.Call, scope: Scope, place: Place) -> list[Target]:
+    def _find_targets(self, call: ast.Call, at: At) -> list[Target]:
         function = call.func
-        found = (
-            None if isinstance(function, ast.Name) and function.id in scope.bindings else self.named(function, scope)
-        )
+        is_own = isinstance(function, ast.Name) and function.id in at.scope.bindings
+        found = None if is_own else self.named(function, at.scope)
+        receiver = function.value if isinstance(function, ast.Attribute) else None
         if isinstance(found, Scope):
-            is_method = found.cls is not None and isinstance(function, ast.Attribute)
-            return [Target(found, function.value if is_method and isinstance(function, ast.Attribute) else None)]
+            return [Target(found, receiver if found.cls is not None else None)]
         if isinstance(found, Class):
             made = self.method(found, "__init__")
             return [Target(made, None, found)] if made is not None else []
-        if isinstance(function, ast.Attribute):
-            cls = self.class_of(function.value, scope, place)
-            if cls is not None:
-                own = [one.methods[function.attr] for one in self.family(cls) if function.attr in one.methods]
-                return [Target(one, function.value) for one in own[:4]]
-        return []
+        cls = self.class_of(receiver, at) if receiver is not None else None
+        methods = [one.methods.get(last_name(function)) for one in (self.family(cls) if cls is not None else ())]
+        return [Target(one, receiver) for one in methods if one is not None][:_DEEPEST]
 
     def callers(self, scope: Scope) -> list[tuple[CallSite, Target]]:
         """The calls of a function, among the modules that were read."""
         found: list[tuple[CallSite, Target]] = []
-        name = scope.cls.name if scope.cls is not None and scope.name == "__init__" else scope.name
-        for site in self._calls.get(name, ())[: 4 * _MOST_CALLERS]:
-            if site.scope is scope:
-                continue
-            for target in self.targets(site.node, site.scope, site.place):
-                if target.scope is scope:
-                    found.append((site, target))
-                    break
-            if len(found) >= _MOST_CALLERS:
-                break
+        is_init = scope.cls is not None and scope.name == "__init__"
+        for site in self._calls[scope.cls.name if is_init and scope.cls is not None else scope.name][: 4 * _MOST]:
+            target = next((one for one in self.targets(*site) if one.scope is scope), None)
+            if target is not None and site.at.scope is not scope and len(found) < _MOST:
+                found.append((site, target))
         return found
 
     def has_other_callers(self, scope: Scope) -> bool:
         """Whether calls of the function's name are in view whose object is not known."""
-        sites = self._calls.get(scope.name, ())[: 4 * _MOST_CALLERS]
-        return any(not self.targets(site.node, site.scope, site.place) for site in sites)
+        return any(not self.targets(*site) for site in self._calls[scope.name][: 4 * _MOST])

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 
 from contextkit.lint.source.knowledge import Knowledge, Request, ends_with
 from contextkit.lint.source.program import Program
-from contextkit.lint.source.scopes import ANY, CallSite, Module, Path, Place, Scope, last_name
+from contextkit.lint.source.scopes import ANY, At, CallSite, Module, Path, Place, Scope, last_name
 from contextkit.lint.source.trace import Step, Tracer
 
-_SYSTEM = frozenset({"system", "developer"})
-_SYSTEM_CLASS = ("SystemMessage", "SystemPromptPart", "SystemMessagePromptTemplate", "from_system")
+_SYSTEM = ("system", "developer")
+_CLASSES = {"SystemMessage": "system", "SystemPromptPart": "system", "HumanMessage": "user", "UserMessage": "user"}
+"""Classes of messages → role."""
 _GROWTH = frozenset({"append", "extend", "+=", "insert", "add"})
+_BODY = frozenset({"model", "modelId", "anthropic_version", "max_tokens"})
+"""Keys of which a body of a request has one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -25,9 +28,8 @@ class Sent:
     """One place that sends requests, or a prompt that somebody sends."""
 
     node: ast.expr
-    scope: Scope
-    place: Place
-    row: Request | None
+    at: At
+    row: Request | None = None
     """What is known of the call; None where only a name or a list of messages says that something is sent."""
     kind: str = "single"
     """`turn`: each call is one more turn of a conversation kept elsewhere; `loop`: a conversation that is begun here and goes
@@ -36,15 +38,15 @@ class Sent:
     """The loop of a conversation that is begun here."""
     messages: list[Step] = field(default_factory=list)
     """What the list of messages is made of: steps with a path are lists, those without are messages."""
-    arguments: dict[str, list[tuple[Step, str]]] = field(default_factory=dict)
-    """Sink → values and how to call them in a sentence."""
+    arguments: list[tuple[str, Step, str]] = field(default_factory=list)
+    """Sink, value, and how to call it in a sentence."""
     caller: CallSite | None = None
     """Of a function that gives a prompt: where it is called for a request."""
 
     @property
-    def goes_on(self) -> bool:
-        """Whether there is more than one request of a conversation."""
-        return self.kind != "single"
+    def scope(self) -> Scope:
+        """The function that sends it."""
+        return self.at.scope
 
 
 @dataclass(eq=False, slots=True)
@@ -64,206 +66,156 @@ class Requests:
 
     def __init__(self, program: Program, tracer: Tracer, knowledge: Knowledge) -> None:
         self.program, self.tracer, self.knowledge = program, tracer, knowledge
-        rows = knowledge.sections["request_dict"]
-        self.message_keys = [key for row in rows for key in row["messages"]]
-        self.dict_keys = {key: sink for row in rows for key, sink in row["arguments"].items()}
-        self.schema_keys = knowledge.words("tool_dict", "schema")
-        self.decorators = {
-            name: (row["sink"], frozenset(row["packages"]))
-            for row in knowledge.sections["decorator"]
-            for name in row["names"]
+        self.dict_keys = {
+            key: sink for row in knowledge.sections["request_dict"] for key, sink in row["arguments"].items()
         }
+        self.schema_keys = knowledge.words("tool_dict", "schema")
 
-    def of_module(self, module: Module) -> list[Sent]:
+    def of_module(self, module: Module) -> Iterator[Sent]:
         """What a module sends."""
-        found: list[Sent] = []
         for scope in module.scopes:
-            for site in scope.calls:
-                call = self.program.applied(site.node, scope, site.place)
-                row = self.row_of(call, scope, site.place)
+            for call, at in scope.calls:
+                row = self.row_of(call, at)
                 if row is not None:
-                    found.append(self.sent(call, scope, site.place, row, list(self.given(call, row))))
-            for node, place in scope.expressions:
-                found += self.of_displays(node, scope, place)
-            found += self.of_function(scope)
-        return found
+                    yield self.sent(call, at, row, self._given(call, row))
+            for node, at in scope.expressions:
+                for one in ast.walk(node):
+                    if isinstance(one, ast.Dict):
+                        yield from self._of_dict(one, at)
+                    elif isinstance(one, ast.List) and any(isinstance(item, ast.Starred) for item in one.elts):
+                        if any(role_of(item) in _SYSTEM for item in one.elts):
+                            sent = self.sent(one, at, None, [("messages", one, (), "messages")])
+                            if sent.kind == "turn":
+                                yield sent
+            yield from self._of_function(scope)
 
-    def row_of(self, call: ast.Call, scope: Scope, place: Place) -> Request | None:
+    def row_of(self, call: ast.Call, at: At) -> Request | None:
         """What is known of a call as a request; None for any other call, and for one of a function of the files."""
-        if not self.knowledge.requests.find_last(last_name(call.func)):
+        if not self.knowledge.requests.has_last(last_name(call.func)):
             return None
-        name = self.program.dotted(call.func, scope, place)
+        name = self.program.dotted(call.func, at)
         supplied = {one.arg or "**" for one in call.keywords} | {str(number) for number in range(len(call.args))}
-        imported = {one.partition(".")[0] for one in scope.module.imports.values()}
+        imported = _packages(at.scope.module) | {name.partition(".")[0]}
         for row in self.knowledge.requests.find(name):
-            if row.packages and not (name.partition(".")[0] in row.packages or imported & set(row.packages)):
+            if (row.packages and imported.isdisjoint(row.packages)) or (
+                row.receivers and not ends_with(name.rpartition(".")[0], row.receivers)
+            ):
                 continue
-            if row.receivers and not ends_with(name.rpartition(".")[0], row.receivers):
-                continue
-            wanted = row.needs or {str(key).partition(".")[0] for key in row.arguments}
-            if supplied.isdisjoint(wanted) and "**" not in supplied and not (-1 in row.arguments and supplied):
-                continue
-            return None if self.program.targets(call, scope, place) else row
+            wanted = row.needs or {key.partition(".")[0] for key in row.arguments}
+            if not supplied.isdisjoint({*wanted, "**"}):
+                return None if self.program.targets(call, at) else row
         return None
 
-    def given(self, call: ast.Call, row: Request) -> Iterator[tuple[str, ast.expr, Path, str]]:
+    def _given(self, call: ast.Call, row: Request) -> Iterator[tuple[str, ast.expr, Path, str]]:
         """The arguments of a request: sink, value, path into it, label."""
         last = last_name(call.func)
         for key, sink in row.arguments.items():
-            name, *rest = str(key).split(".")
-            label = f"`{key}=` of `{last}`" if isinstance(key, str) else f"`{last}`"
-            if isinstance(key, int):
-                if call.args and not isinstance(call.args[0], ast.Starred) and key < len(call.args):
-                    yield sink, call.args[key], (), label
+            name, *rest = key.split(".")
+            label = f"`{last}`" if key.isdigit() else f"`{key}=` of `{last}`"
+            if key.isdigit():
+                yield from ((sink, one, (), label) for one in call.args[int(key) :][:1])
                 continue
             named = [one.value for one in call.keywords if one.arg == name]
-            if named:
-                yield sink, named[0], tuple(rest), label
-            else:
-                yield from ((sink, one.value, (name, *rest), label) for one in call.keywords if one.arg is None)
+            for value in named[:1]:
+                yield sink, value, tuple(rest), label
+            for one in [] if named else call.keywords:
+                if one.arg is None:
+                    yield sink, one.value, (name, *rest), label
 
     def sent(
-        self,
-        node: ast.expr,
-        scope: Scope,
-        place: Place,
-        row: Request | None,
-        given: Iterable[tuple[str, ast.expr, Path, str]],
+        self, node: ast.expr, at: At, row: Request | None, given: Iterable[tuple[str, ast.expr, Path, str]]
     ) -> Sent:
         """A request with its arguments and messages."""
-        sent = Sent(node, scope, place, row)
+        sent = Sent(node, at, row)
         is_session = row is not None and row.lifetime == "session"
-        once = is_session or (scope.cls is not None and scope.name == "__init__") or scope.is_module
+        is_start = at.scope.is_module or (at.scope.cls is not None and at.scope.name == "__init__")
         for sink, value, path, label in given:
             if sink == "messages":
-                sent.messages += self.listed(Step(value, scope, place, (*path, ANY)))
+                first = Step(value, at, (*path, ANY))
+                sent.messages += self.tracer.walk(first, stops=lambda step: not step.path)
             else:
-                sent.arguments.setdefault(sink, []).append((Step(value, scope, place, path, None, once), label))
-        if is_session:
-            sent.kind = "agent"
-        else:
-            sent.kind, sent.loop = self.conversation(sent)
+                sent.arguments.append((sink, Step(value, at, path, is_session or is_start), label))
+        sent.kind, sent.loop = ("agent", None) if is_session else self._conversation(sent)
         return sent
 
-    def listed(self, first: Step) -> list[Step]:
-        """The parts of a list of messages: lists, whose path is not empty, and messages."""
-        return self.tracer.walk(first, stops=lambda step: not step.path)
-
-    def conversation(self, sent: Sent) -> tuple[str, ast.AST | None]:
+    def _conversation(self, sent: Sent) -> tuple[str, ast.AST | None]:
         """Whether the messages of a request are kept elsewhere, grow in a loop around it, or are begun for it."""
-        loops = sent.place.loops()
         loop: ast.AST | None = None
         for step in sent.messages:
             binding = step.binding
-            if step.path and step.is_open and self.is_history(step):
+            if step.path and step.is_open and self._is_history(step):
                 return "turn", None
             if binding is None or binding.kind != "add" or binding.operation not in _GROWTH:
                 continue
-            is_attribute = binding.scope.cls is not None and not isinstance(step.parent and step.parent.node, ast.Name)
-            if is_attribute or binding.scope.is_module:
+            is_kept = binding.scope.is_module or (
+                step.parent is not None and isinstance(step.parent.node, ast.Attribute)
+            )
+            is_by_caller = binding.scope is not sent.scope and step.at.frame is None and binding.loops()
+            if is_kept or is_by_caller:
                 return "turn", None
-            if binding.scope is not sent.scope and step.frame is None and binding.place.loops():
-                return "turn", None  # a caller goes on with the conversation
-            around = binding.place.loops() if binding.scope is sent.scope else []
-            loop = loop or next((one for one in loops if one in around and not self.is_begun_in(sent, one)), None)
-        return ("loop", loop) if loop is not None else ("single", None)
+            for one in sent.at.place.loops() if binding.scope is sent.scope and loop is None else ():
+                if one in binding.loops() and not any(_begins_in(other, one) for other in sent.messages):
+                    loop = one
+        return ("loop" if loop is not None else "single"), loop
 
-    def is_begun_in(self, sent: Sent, loop: ast.AST) -> bool:
-        """Whether the list of messages is made anew in each pass of a loop."""
-        return any(
-            step.binding is not None
-            and step.binding.kind == "set"
-            and loop in step.binding.place.loops()
-            and isinstance(step.node, ast.List | ast.ListComp)
-            for step in sent.messages
-        )
-
-    def is_history(self, step: Step) -> bool:
+    def _is_history(self, step: Step) -> bool:
         """Whether a list that comes from elsewhere is a conversation, by its name."""
-        name = last_name(step.node)
-        if isinstance(step.node, ast.Subscript) and isinstance(step.node.slice, ast.Constant):
-            name = str(step.node.slice.value)
-        if isinstance(step.node, ast.Call):
-            name = last_name(step.node.func).removeprefix("get_").removeprefix("load_")
+        node = step.node
+        name = last_name(node)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            name = str(node.slice.value)
+        if isinstance(node, ast.Call):
+            name = last_name(node.func).removeprefix("get_").removeprefix("load_")
         return self.knowledge.matches("history_name", name)
 
-    def of_displays(self, node: ast.expr, scope: Scope, place: Place) -> Iterator[Sent]:
-        """Bodies of requests written as dicts, and lists of a system message and a history."""
-        for one in ast.walk(node):
-            if isinstance(one, ast.Dict):
-                yield from self.of_tool(one, scope, place)
-                keys = {
-                    key.value: value
-                    for key, value in zip(one.keys, one.values, strict=True)
-                    if isinstance(key, ast.Constant)
-                }
-                if any(name in keys for name in ("model", "modelId", "anthropic_version", "max_tokens")) and any(
-                    key in keys and not isinstance(keys[key], ast.Constant) for key in self.message_keys
-                ):
-                    given = [
-                        (sink, keys[key], (), f"`{key!s}` of a request")
-                        for key, sink in self.dict_keys.items()
-                        if key in keys
-                    ]
-                    given += [("messages", keys[key], (), "messages") for key in self.message_keys[1:] if key in keys]
-                    yield self.sent(one, scope, place, None, given)
-            elif (
-                isinstance(one, ast.List)
-                and len(one.elts) > 1
-                and any(isinstance(item, ast.Starred) for item in one.elts)
-            ):
-                if any(self.role(item, scope) in _SYSTEM for item in one.elts):
-                    sent = self.sent(one, scope, place, None, [("messages", one, (), "messages")])
-                    if sent.kind == "turn":
-                        yield sent
-
-    def of_tool(self, node: ast.Dict, scope: Scope, place: Place) -> Iterator[Sent]:
-        """The definition of a tool written as a dict."""
+    def _of_dict(self, node: ast.Dict, at: At) -> Iterator[Sent]:
+        """The body of a request, or the definition of a tool, written as a dict."""
         keys = {
             key.value: value for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)
         }
-        if "name" in keys and "description" in keys and self.schema_keys & keys.keys():
-            sent = Sent(node, scope, place, None, "agent")
-            sent.arguments["tool"] = [(Step(keys["description"], scope, place), "the description of a tool")]
-            schemas = [keys[key] for key in self.schema_keys if key in keys]
-            sent.arguments["schema"] = [(Step(one, scope, place), "the schema of a tool") for one in schemas]
+        schemas = self.schema_keys & keys.keys()
+        if "name" in keys and "description" in keys and schemas:
+            sent = Sent(node, at, None, "agent")
+            sent.arguments = [("schema", Step(keys[key], at), "the schema of a tool") for key in sorted(schemas)]
+            sent.arguments.append(("tool", Step(keys["description"], at), "the description of a tool"))
             yield sent
+        lists = [key for key, sink in self.dict_keys.items() if sink == "messages"]
+        if _BODY & keys.keys() and any(key in keys and not isinstance(keys[key], ast.Constant) for key in lists):
+            given = [
+                (sink, keys[key], (), f"`{key}` of a request") for key, sink in self.dict_keys.items() if key in keys
+            ]
+            yield self.sent(node, at, None, given)
 
-    def of_function(self, scope: Scope) -> Iterator[Sent]:
+    def _of_function(self, scope: Scope) -> Iterator[Sent]:
         """A function whose decorator or name says that it gives a prompt."""
-        imported = {one.partition(".")[0] for one in scope.module.imports.values()}
-        for name in scope.decorators():
-            sink, packages = self.decorators.get(name, ("", frozenset()))
-            if sink in ("system", "tools") and imported & packages:
-                yield self.prompt(scope, sink, f"the prompt of `@{name}`", "agent")
-                return
-        is_named = not isinstance(scope.node, ast.Lambda) and self.knowledge.matches("template_function", scope.name)
-        caller = self.call_of_each_time(scope) if is_named and not self.tracer.is_frozen(scope) else None
-        if caller is not None:
-            sent = self.prompt(scope, "system", f"the result of `{scope.name}`", "prompt")
-            sent.caller = caller
-            yield sent
+        decorators = scope.decorators()
+        for row in self.knowledge.sections["decorator"] if decorators else ():
+            used = next((name for name in row["names"] if name in decorators), "")
+            if used and not _packages(scope.module).isdisjoint(row["packages"]):
+                yield self._prompt(scope, row["sink"], f"the prompt of `@{used}`", "agent", None)
+        if not scope.is_module and self.knowledge.matches("template_function", scope.name):
+            caller = self._call_each_time(scope)
+            if caller is not None and not self.tracer.is_frozen(scope):
+                yield self._prompt(scope, "system", f"the result of `{scope.name}`", "prompt", caller)
 
-    def prompt(self, scope: Scope, sink: str, label: str, kind: str) -> Sent:
+    def _prompt(self, scope: Scope, sink: str, label: str, kind: str, caller: CallSite | None) -> Sent:
         """What a function gives, as something that is sent."""
-        nodes = [value for value, _ in scope.returns]
-        sent = Sent(nodes[0] if nodes else ast.Constant(""), scope, Place(0), None, kind)
-        sent.arguments[sink] = [(Step(value, scope, place), label) for value, place in scope.returns]
+        sent = Sent(ast.Constant(""), At(scope, Place(0)), None, kind, caller=caller)
+        sent.arguments = [(sink, Step(value, at), label) for value, at in scope.returns]
         return sent
 
-    def call_of_each_time(self, scope: Scope) -> CallSite | None:
-        """A call of a function in view that is made somewhere else than where a session begins."""
+    def _call_each_time(self, scope: Scope) -> CallSite | None:
+        """A call of a function that is made for a request, and not where a session begins or a request is seen itself."""
         for site, _ in self.program.callers(scope):
-            caller = site.scope
+            caller = site.at.scope
             if caller.is_module or self.knowledge.matches("once", caller.name):
                 continue
-            is_request = any(self.row_of(one, caller, place) is not None for one, _, place in caller.calls)
             is_first = any(
-                site.node in ast.walk(value) and any(self.role(one, caller) for one in ast.walk(value))  # type: ignore[arg-type]
-                for value, place in caller.expressions
-                if place.order == site.place.order
+                site.node in [*ast.walk(value)] and any(role_of(one) for one in ast.walk(value))
+                for value, at in caller.expressions
+                if at.place.order == site.at.place.order
             )
-            if not is_request and not is_first:
+            if not is_first and not any(self.row_of(*one) is not None for one in caller.calls):
                 return site
         return None
 
@@ -271,89 +223,79 @@ class Requests:
 
     def sinks(self, sent: Sent) -> Iterator[Sink]:
         """The values of a request that stand in front of its history, or make the tools."""
-        for kind, values in sent.arguments.items():
-            for step, label in values:
-                yield Sink(kind, step, label, sent)
-        has_history = sent.kind in ("turn", "loop")
+        yield from (Sink(kind, step, label, sent) for kind, step, label in sent.arguments)
         for step in sent.messages:
-            if step.path:
+            if step.path or _is_behind(step, sent):
                 continue
             for part in self.tracer.walk(step, stops=lambda one: isinstance(one.node, ast.Dict | ast.Call | ast.Tuple)):
-                role, content = self.role(part.node, part.scope), self.content(part.node)
-                if content is None or self.is_behind(step, sent):
+                role, content = role_of(part.node), _content_of(part.node)
+                if content is None:
                     continue
-                inner = Step(content, part.scope, part.place, (), part.frame, part.once, part.removed, step)
+                inner = part.to(content, ())
                 if role in _SYSTEM:
                     yield Sink("system", inner, f"a message of role {role!r}", sent)
-                elif has_history and role == "user" and self.is_in_front(step):
+                elif role == "user" and sent.kind in ("turn", "loop") and _is_in_front(step):
                     yield Sink("front", inner, "a message in front of the history", sent)
 
-    def role(self, node: ast.expr, scope: Scope) -> str:
-        """The role of a message, empty where it is not seen."""
-        if isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == "role":
-                    return str(value.value) if isinstance(value, ast.Constant) else ""
-        if isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[0], ast.Constant):  # noqa: PLR2004
-            return str(node.elts[0].value)
-        if isinstance(node, ast.Call):
-            for one in node.keywords:
-                if one.arg == "role" and isinstance(one.value, ast.Constant):
-                    return str(one.value.value)
-            if last_name(node.func).endswith(_SYSTEM_CLASS):
-                return "system"
-            if last_name(node.func) in ("HumanMessage", "UserMessage"):
-                return "user"
-        return ""
 
-    def content(self, node: ast.expr) -> ast.expr | None:
-        """The text of a message."""
-        if isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if isinstance(key, ast.Constant) and key.value in ("content", "parts", "text"):
-                    return value
-        if isinstance(node, ast.Tuple) and len(node.elts) == 2:  # noqa: PLR2004
-            return node.elts[1]
-        if isinstance(node, ast.Call):
-            named = next((one.value for one in node.keywords if one.arg in ("content", "text")), None)
-            return named or (node.args[0] if node.args else None)
-        return None
+def _packages(module: Module) -> set[str]:
+    return {name.partition(".")[0] for name in module.imports.values()}
 
-    def is_behind(self, step: Step, sent: Sent) -> bool:
-        """Whether a message was added behind others that were there, so that it stays where it is."""
-        binding = step.binding
-        if binding is None or binding.kind != "add" or binding.operation not in ("append", "add", "+=", "extend"):
-            return False
-        before = [
-            one for one in sent.messages if one.path and one.binding is not None and one.binding.scope is binding.scope
-        ]
-        begins_here = any(
-            isinstance(one.node, ast.List)
-            and not one.node.elts
-            and one.binding is not None
-            and one.binding.kind == "set"
-            and one.binding.place.order < binding.place.order
-            for one in before
+
+def _begins_in(step: Step, loop: ast.AST) -> bool:
+    """Whether a list of messages is made anew in each pass of a loop."""
+    binding = step.binding
+    is_list = isinstance(step.node, ast.List | ast.ListComp)
+    return is_list and binding is not None and binding.kind == "set" and loop in binding.loops()
+
+
+def role_of(node: ast.AST) -> str:
+    """The role of a message, empty where it is not seen."""
+    if isinstance(node, ast.Tuple):
+        return str(getattr(node.elts[0], "value", "")) if len(node.elts) == 2 else ""  # noqa: PLR2004
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return next(
+            (str(getattr(value, "value", "")) for key, value in pairs if getattr(key, "value", "") == "role"), ""
         )
-        is_first = not any(
-            one.binding is not None
-            and one.binding.kind == "add"
-            and one.binding.scope is binding.scope
-            and one.binding.place.order < binding.place.order
-            for one in sent.messages
-        )
-        return not (begins_here and is_first)
+    if isinstance(node, ast.Call):
+        named = next((one.value for one in node.keywords if one.arg == "role"), None)
+        return str(getattr(named, "value", "")) or _CLASSES.get(last_name(node.func), "")
+    return ""
 
-    def is_in_front(self, step: Step) -> bool:
-        """Whether a message is put before the history: `insert(0, …)`, `[message, *history]`."""
-        binding = step.binding
-        if binding is not None and binding.operation == "insert":
-            call = binding.node
-            return (
-                isinstance(call, ast.Call) and isinstance(call.args[0], ast.Constant) and call.args[0].value in (0, 1)
-            )
-        parent = step.parent
-        if parent is not None and isinstance(parent.node, ast.List) and step.node in parent.node.elts:
-            behind = parent.node.elts[parent.node.elts.index(step.node) + 1 :]
-            return any(isinstance(one, ast.Starred) for one in behind)
+
+def _content_of(node: ast.expr) -> ast.expr | None:
+    """The text of a message."""
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return next((value for key, value in pairs if getattr(key, "value", "") in ("content", "parts", "text")), None)
+    if isinstance(node, ast.Call):
+        named = [one.value for one in node.keywords if one.arg in ("content", "text")]
+        return next(iter([*named, *node.args]), None)
+    return node.elts[1] if isinstance(node, ast.Tuple) and len(node.elts) == 2 else None  # noqa: PLR2004
+
+
+def _is_behind(step: Step, sent: Sent) -> bool:
+    """Whether a message was added behind others that were there, so that it stays where it is."""
+    binding = step.binding
+    if binding is None or binding.kind != "add" or binding.operation in ("insert", "appendleft"):
         return False
+    before = [
+        one
+        for one in sent.messages
+        if one.binding is not None
+        and one.binding.scope is binding.scope
+        and one.binding.at.place.order < binding.at.place.order
+    ]
+    begins = any(isinstance(one.node, ast.List) and not one.node.elts and one.path for one in before)
+    return not begins or any(one.binding is not None and one.binding.kind == "add" for one in before)
+
+
+def _is_in_front(step: Step) -> bool:
+    """Whether a message is put before the history: `insert(0, …)`, `[message, *history]`."""
+    binding, parent = step.binding, step.parent
+    if binding is not None and binding.operation == "insert":
+        first = binding.node.args[0] if isinstance(binding.node, ast.Call) else None
+        return isinstance(first, ast.Constant) and first.value in (0, 1)
+    items = parent.node.elts if parent is not None and isinstance(parent.node, ast.List) else []
+    return step.node in items and any(isinstance(one, ast.Starred) for one in items[items.index(step.node) :])

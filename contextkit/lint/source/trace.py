@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from contextkit.lint.source.knowledge import Knowledge
+from contextkit.lint.source.knowledge import ORDER, Knowledge
 from contextkit.lint.source.program import Program, Target
-from contextkit.lint.source.scopes import ANY, Binding, Class, Path, Place, Scope, last_name
+from contextkit.lint.source.scopes import ANY, At, Binding, Path, Place, Scope, last_name
 
 _MOST_STEPS: Final = 1_500
+_MOST_HOPS: Final = 3
+_MOST_CALLERS: Final = 2
+"""Callers that are gone back to, one from another."""
 _DEEPEST: Final = 8
 """Calls that are entered from one another."""
 _TIME_OF_DAY: Final = ("%H", "%M", "%S", "%f", "%I", "%p", "%s", "%T", "%X", "%c", "%r", "%R", "HH", "mm", "ss")
@@ -25,26 +28,8 @@ _DAY_PARTS: Final = frozenset(
     {"date", "year", "month", "day", "weekday", "isoweekday", "isocalendar", "toordinal", "today"}
 )
 _SAME_SHAPE: Final = frozenset(
-    {
-        "list",
-        "tuple",
-        "sorted",
-        "reversed",
-        "iter",
-        "next",
-        "filter",
-        "copy",
-        "deepcopy",
-        "cast",
-        "chain",
-        "islice",
-        "set",
-        "frozenset",
-        "model_copy",
-        "model_dump",
-        "run",
-        "wait_for",
-    }
+    """list tuple sorted reversed iter next filter copy deepcopy cast chain islice set frozenset model_copy model_dump run wait_for
+    values keys""".split()  # noqa: SIM905 - a list of words
 )
 """Last names of calls whose result has the keys and items of what they are given."""
 
@@ -58,13 +43,15 @@ class Frame:
     """A call that was entered."""
 
     call: ast.Call
-    scope: Scope
-    """Where the call stands."""
-    place: Place
+    at: At
     target: Target
-    outer: Frame | None
-    once: bool
-    depth: int
+
+    def outer(self) -> Iterator[Frame]:
+        """The call and those it was entered from, innermost first."""
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.at.frame
 
 
 @dataclass(eq=False, slots=True)
@@ -72,11 +59,9 @@ class Step:
     """An expression on the way, and how it was reached."""
 
     node: ast.expr
-    scope: Scope
-    place: Place
+    at: At
     path: Path = ()
     """Keys that are still to be read from it."""
-    frame: Frame | None = None
     once: bool = False
     """Whether it is made once for a process or a session."""
     removed: frozenset[str] = frozenset()
@@ -84,12 +69,23 @@ class Step:
     parent: Step | None = None
     binding: Binding | None = None
     """The change of a variable by which it was reached."""
-    is_condition: bool = False
-    """Whether it decides which value is taken, and is no part of it."""
-    is_object: bool = False
-    """Whether it is the object whose attribute is read, of a class that is not known."""
+    role: str = ""
+    """`condition`: it decides which value is taken, and is no part of it; `object`: it is the object whose attribute is
+    read, of a class that is not known."""
     is_open: bool = False
     """Whether nothing is known of what it is made of."""
+    n_hops: int = 0
+    """Changes of the file on the way: to a helper or base in another one, and back."""
+
+    @property
+    def scope(self) -> Scope:
+        """The function it stands in."""
+        return self.at.scope
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether it decides which value is taken."""
+        return self.role == "condition"
 
     def chain(self) -> Iterator[Step]:
         """The step and those before it, back to the beginning of the walk."""
@@ -98,6 +94,19 @@ class Step:
             yield step
             step = step.parent
 
+    def to(self, node: ast.expr, path: Path | None = None, at: At | None = None, **changes: object) -> Step:
+        """The step to a part, by default one that stands there too and is read alike."""
+        path = self.path if path is None else path
+        step = Step(node, at or self.at, path, self.once, self.removed, self)
+        step.n_hops = self.n_hops + (step.scope.module is not self.scope.module)
+        for name, value in changes.items():
+            setattr(step, name, value)
+        return step
+
+    def decided_by(self, test: ast.expr, at: At | None = None, binding: Binding | None = None) -> Step:
+        """The step to what decides which value is taken."""
+        return self.to(test, (), at, role="condition", binding=binding)
+
 
 class Tracer:
     """Walks values of one program."""
@@ -105,203 +114,203 @@ class Tracer:
     def __init__(self, program: Program, knowledge: Knowledge) -> None:
         self.program = program
         self.knowledge = knowledge
-        self.order = knowledge.groups.get("order", frozenset())
 
     def walk(self, first: Step, *, selects: bool = False, stops: Callable[[Step], bool] | None = None) -> list[Step]:
         """The steps that a value is made of, nearest first; with `selects` what decides which value is taken, too.
 
         What `stops` says True of is visited and not followed.
         """
-        steps, seen, index = [first], {_key(first)}, 0
-        while index < len(steps) and index < _MOST_STEPS:
-            step = steps[index]
-            index += 1
-            if step.is_condition or (stops is not None and stops(step)):
+        steps, seen = [first], {_key(first)}
+        for step in steps:
+            is_far = step.n_hops > _MOST_HOPS or len(steps) > _MOST_STEPS
+            if step.is_condition or is_far or (stops is not None and stops(step)):
                 continue
             step.is_open = True
             for one in self.parts(step):
-                step.is_open = step.is_open and (one.is_condition or one.is_object)
-                if one.is_condition and not selects:
-                    continue
-                key = _key(one)
-                if key not in seen:
+                step.is_open = step.is_open and bool(one.role)
+                if (selects or not one.is_condition) and (key := _key(one)) not in seen:
                     seen.add(key)
                     steps.append(one)
         return steps
 
-    def parts(self, step: Step) -> Iterable[Step]:
+    def parts(self, step: Step) -> Iterator[Step]:
         """What an expression is made of."""
-        reader = _READERS.get(type(step.node))
-        return reader(self, step, step.node) if reader is not None else ()
-
-    # Variables
-
-    def name(self, step: Step, node: ast.Name) -> Iterator[Step]:
-        bindings = self.program.bindings_of(node, step.scope, step.place)
-        for binding in bindings:
-            if binding.operation == "sort" and binding.place.is_around(step.place):
-                step = replace(step, removed=step.removed | self.order)
-            yield from self.bound(step, binding)
-        if not bindings and isinstance(value := self.program.resolve(node.id, step.scope), Scope):
-            yield from self.function(step, value)
-
-    def function(self, step: Step, function: Scope) -> Iterator[Step]:
-        """What a function returns that is given where a framework calls it, on each request."""
-        if step.frame is None and not step.path:
-            for value, place in function.returns:
-                yield Step(value, function, place, step.path, None, False, step.removed, step)
-
-    def bound(self, step: Step, binding: Binding) -> Iterator[Step]:
-        """The value of a variable, or a change to it."""
-        scope, path, removed = binding.scope, step.path, step.removed
-        is_own = scope is step.scope
-        once = step.once or (scope.is_module and not is_own)
-        frame = step.frame if is_own or _is_around(scope, step.scope) else None
-        if binding.kind == "param":
-            yield from self.argument(step, binding)
-            return
-        if binding.value is None:
-            return
-        match binding.kind:
-            case "set" | "for" | "comp":
-                path = (*binding.path, *path)
-                if binding.kind != "set":
-                    removed |= self.order  # each of the items, whatever their order
-            case "item":
-                rest = _below(binding.path, path)
-                if rest is None or (binding.path[0] == ANY and path and path[0] not in (ANY, 0)):
-                    return  # `options[name] = value` is hardly about this key
-                path = rest
-            case "add":
-                if binding.operation == "insert" or binding.operation in ("append", "add", "appendleft"):
-                    path = path[1:] if path and (path[0] == ANY or isinstance(path[0], int)) else path
-                elif binding.operation == "setdefault":
-                    path = path[1:]
-            case "take":
+        node, below = step.node, step.path[1:]
+        wanted = step.path[0] if step.path else ANY
+        match node:
+            case Given() | ast.Constant():
                 return
-        yield Step(binding.value, scope, binding.place, path, frame, once, removed, step, binding)
-        if binding.kind == "add" and binding.operation != "+=":
-            for loop in binding.place.loops():
-                if isinstance(loop, ast.For | ast.AsyncFor) and (not is_own or loop not in step.place.loops()):
-                    yield Step(loop.iter, scope, binding.place, (ANY,), frame, once, step.removed, step, binding)
-        yield from self.conditions(step, binding)
+            case ast.Name():
+                yield from self._name(step, node)
+            case ast.Attribute():
+                yield from self._attribute(step, node)
+            case ast.Call():
+                yield from self._call(step, node)
+            case ast.JoinedStr(values=values):
+                for one in values:
+                    if isinstance(one, ast.FormattedValue):
+                        format_of = one.format_spec.values if isinstance(one.format_spec, ast.JoinedStr) else []
+                        clock = {"clock"} if _writes_the_day(format_of) else set()
+                        yield step.to(one.value, removed=step.removed | clock)
+            case ast.BinOp():
+                yield step.to(node.left)
+                yield step.to(node.right)
+            case ast.BoolOp(values=values):
+                yield from map(step.to, values)
+            case ast.IfExp():
+                yield from (step.to(node.body), step.to(node.orelse), step.decided_by(node.test))
+            case ast.Subscript(slice=ast.Slice() as bounds):
+                yield step.to(node.value)
+                yield from (step.decided_by(one) for one in (bounds.lower, bounds.upper) if one is not None)
+            case ast.Subscript():
+                is_key = isinstance(node.slice, ast.Constant)
+                yield step.to(node.value, (node.slice.value if is_key else ANY, *step.path))  # type: ignore[attr-defined]
+                if not is_key:
+                    yield step.decided_by(node.slice)
+            case ast.List() | ast.Tuple() | ast.Set():
+                for number, one in enumerate(node.elts):
+                    if isinstance(one, ast.Starred):
+                        yield step.to(one.value)
+                    elif wanted in (ANY, number) or not isinstance(wanted, int):
+                        yield step.to(one, below)
+            case ast.Dict():
+                for key, value in zip(node.keys, node.values, strict=True):
+                    if key is None:
+                        yield step.to(value)
+                    elif wanted == ANY or not isinstance(key, ast.Constant) or key.value == wanted:
+                        yield step.to(value, below)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                yield step.to(node.value if isinstance(node, ast.DictComp) else node.elt, below)
+                for generator in node.generators:
+                    yield step.to(generator.iter, (ANY,))
+                    yield from map(step.decided_by, generator.ifs)
+            case ast.Await(value=value) | ast.Starred(value=value) | ast.NamedExpr(value=value):
+                yield step.to(value)
+            case ast.UnaryOp() if not isinstance(node.op, ast.Not):
+                yield step.to(node.operand)
+            case ast.Lambda():
+                yield step.to(node.body)
 
-    def conditions(self, step: Step, binding: Binding) -> Iterator[Step]:
-        """The tests of the branches in which a variable gets a value, where the use is outside of them."""
-        wanted = step.path[0] if step.path and binding.kind != "item" else ANY
-        keys = (
-            [getattr(key, "value", None) for key in binding.value.keys] if isinstance(binding.value, ast.Dict) else []
-        )
-        if wanted != ANY and wanted not in keys:
-            return  # nothing says that the value has what is asked for
-        shared = {id(node) for node, _ in step.place.blocks} if binding.scope is step.scope else set()
-        for node, _ in binding.place.blocks:
-            if id(node) not in shared and isinstance(node, ast.If | ast.Match):
-                test = node.test if isinstance(node, ast.If) else node.subject
-                yield self.condition(step, test, binding.scope, binding.place, binding)
+    # Variables and attributes
 
-    def condition(self, step: Step, test: ast.expr, scope: Scope, place: Place, binding: Binding | None = None) -> Step:
-        """What decides which value is taken."""
-        return Step(test, scope, place, (), step.frame, step.once, step.removed, step, binding, is_condition=True)
+    def _name(self, step: Step, node: ast.Name) -> Iterator[Step]:
+        bindings = self.program.bindings_of(node, step.at)
+        for binding in bindings:
+            if binding.operation == "sort" and binding.at.place.is_around(step.at.place):
+                step = replace(step, removed=step.removed | ORDER)
+            yield from self._bound(step, binding)
+        function = None if bindings else self.program.resolve(node.id, step.scope)
+        if isinstance(function, Scope) and step.at.frame is None and not step.path:
+            yield from self._returned(step, function, None)  # given to a framework, which calls it on each request
 
-    def argument(self, step: Step, binding: Binding) -> Iterator[Step]:
+    def _returned(self, step: Step, function: Scope, frame: Frame | None, once: bool = False) -> Iterator[Step]:
+        """What a function returns, and what decides which of its results that is."""
+        path = step.path[1:] if function.yields else step.path
+        for value, at in function.returns:
+            inner = step.to(value, path, at._replace(frame=frame), once=once)
+            yield inner
+            yield from (replace(inner, parent=step).decided_by(test) for test in at.place.tests())
+
+    def _bound(self, step: Step, binding: Binding) -> Iterator[Step]:
+        """The value of a variable, or a change to it."""
+        scope, path, removed, place = binding.scope, step.path, step.removed, binding.at.place
+        if binding.kind == "param":
+            yield from self._argument(step, binding)
+        if binding.kind in ("param", "take") or binding.value is None:
+            return
+        if binding.kind in ("set", "for", "comp"):
+            path = (*binding.path, *path)
+            removed |= ORDER if binding.kind != "set" else set()  # each of the items, whatever their order
+        elif binding.kind == "item":
+            is_other = path and binding.path[0] == ANY and path[0] not in (ANY, 0)  # `options[name] = value`
+            if is_other or any(
+                ANY not in pair and pair[0] != pair[1] for pair in zip(binding.path, path, strict=False)
+            ):
+                return
+            path = path[len(binding.path) :]
+        elif binding.operation not in ("extend", "update", "+=", "-="):
+            path = path[1:]
+        is_own = scope is step.scope
+        at = binding.at._replace(frame=step.at.frame if is_own or scope in step.scope.around() else None)
+        made = {"once": step.once or (scope.is_module and not is_own), "removed": removed, "binding": binding}
+        yield step.to(binding.value, path, at, **made)
+        for loop in place.loops() if binding.kind == "add" and binding.operation[1:] != "=" else ():
+            if isinstance(loop, ast.For | ast.AsyncFor) and not (is_own and loop in step.at.place.loops()):
+                yield step.to(loop.iter, (ANY,), at, **made | {"removed": step.removed})
+        keys = [getattr(key, "value", None) for key in getattr(binding.value, "keys", ()) or ()]
+        if not step.path or step.path[0] == ANY or step.path[0] in keys or binding.kind == "item":
+            around = step.at.place.tests() if is_own else []
+            yield from (step.decided_by(test, at, binding) for test in place.tests() if test not in around)
+
+    def _argument(self, step: Step, binding: Binding) -> Iterator[Step]:
         """What a parameter is given: by the call that was entered, else by the calls in view."""
         scope, name = binding.scope, binding.node.arg  # type: ignore[attr-defined]
-        frame = step.frame
-        while frame is not None and frame.target.scope is not scope:
-            frame = frame.outer
+        frames = step.at.frame.outer() if step.at.frame is not None else ()
+        frame = next((one for one in frames if one.target.scope is scope), None)
         if name == scope.receiver:
             if frame is not None and frame.target.receiver is not None:
-                yield Step(
-                    frame.target.receiver,
-                    frame.scope,
-                    frame.place,
-                    step.path,
-                    frame.outer,
-                    step.once,
-                    step.removed,
-                    step,
-                )
+                yield step.to(frame.target.receiver, None, frame.at)
             return
-        n_given = 0
-        if frame is not None:
-            sites = [(frame.call, frame.scope, frame.place, frame.target, frame.outer, step.once)]
-        else:
-            depth = sum(one.binding is not None and one.binding.kind == "param" for one in step.chain())
-            callers = self.program.callers(scope) if depth <= _DEEPEST // 2 else []
-            sites = [(site.node, site.scope, site.place, target, None, step.once) for site, target in callers]
-        for call, caller, place, target, outer, once in sites:
+        calls = [] if frame is None else [(frame.call, frame.at, frame.target)]
+        n_before = sum(one.binding is not None and one.binding.kind == "param" for one in step.chain())
+        if frame is None and n_before < _MOST_CALLERS:
+            calls = [(site.node, site.at, target) for site, target in self.program.callers(scope)]
+        is_given = False
+        for call, at, target in calls:
             for value, path in arguments_of(call, target, name):
-                n_given += 1
-                yield Step(value, caller, place, (*path, *step.path), outer, once, step.removed, step, binding)
-        if not n_given and binding.value is not None:
-            yield Step(binding.value, scope, Place(0), step.path, None, True, step.removed, step)
-        if (not n_given and not sites) or (frame is None and self.program.has_other_callers(scope)):
-            given = ast.copy_location(Given(name, ast.Load()), binding.node)
-            yield Step(given, scope, Place(-1), step.path, None, step.once, step.removed, step, binding)
+                is_given = True
+                yield step.to(value, (*path, *step.path), at, binding=binding)
+        if not is_given and binding.value is not None:
+            yield step.to(binding.value, None, At(scope, Place(0)), once=True)
+        if not calls or (frame is None and self.program.has_other_callers(scope)):
+            unknown = ast.copy_location(Given(name, ast.Load()), binding.node)
+            yield step.to(unknown, None, At(scope, Place(-1)), binding=binding)
 
-    def attribute(self, step: Step, node: ast.Attribute) -> Iterator[Step]:
-        owner = self.program.class_of(node.value, step.scope, step.place)
+    def _attribute(self, step: Step, node: ast.Attribute) -> Iterator[Step]:
+        owner = self.program.class_of(node.value, step.at)
         if owner is None:
-            removed = step.removed | {"clock"} if node.attr in _DAY_PARTS else step.removed
-            value = self.program.named(node, step.scope)
-            if isinstance(value, list):
-                for binding in value:
-                    yield from self.bound(step, binding)
-            else:
-                inner = self.inner(step, node.value, (f".{node.attr}", *step.path), removed)
-                inner.is_object = True
-                yield inner
+            found = self.program.named(node, step.scope)
+            for binding in found if isinstance(found, list) else ():
+                yield from self._bound(step, binding)
+            if not isinstance(found, list):
+                clock = {"clock"} if node.attr in _DAY_PARTS else set()
+                yield step.to(node.value, (f".{node.attr}", *step.path), removed=step.removed | clock, role="object")
             return
-        yield from self.member(step, owner, node)
-
-    def member(self, step: Step, owner: Class, node: ast.Attribute) -> Iterator[Step]:
-        """An attribute of an object of a class of the files."""
         for cls in self.program.family(owner):
             method = cls.methods.get(node.attr)
             if method is not None:
                 if {"property", "cached_property"} & set(method.decorators()):
-                    once = step.once or self.is_frozen(method)
-                    for value, place in method.returns:
-                        yield Step(value, method, place, step.path, step.frame, once, step.removed, step)
+                    yield from self._returned(step, method, step.at.frame, step.once or self.is_frozen(method))
                 return
             for binding in cls.attributes.get(node.attr, ()):
-                scope = binding.scope
-                if scope is step.scope and binding not in scope.reaching(f"{scope.receiver}.{node.attr}", step.place):
-                    continue
-                made = self.receiver(step, node.value) if scope.name == "__init__" else None
-                is_kept = made is None and self.is_session(scope, step.scope)
-                once = step.once or scope.is_module or is_kept or self.is_lazy(binding, node.attr)
-                frame = made or (step.frame if scope is step.scope else None)
-                yield from self.bound(
-                    Step(node, scope, Place(10**6), step.path, frame, once, step.removed, step), binding
-                )
+                scope, frame = binding.scope, step.at.frame
+                if scope is step.scope:
+                    if binding not in scope.reaching(f"{scope.receiver}.{node.attr}", step.at.place):
+                        continue
+                elif scope.name == "__init__":
+                    frame = self._construction(step, node.value)
+                else:
+                    frame = None
+                is_kept = frame is None and self._is_once(scope, step.scope)
+                once = step.once or scope.is_module or is_kept or _is_lazy(binding, node.attr)
+                use = replace(step, at=At(scope, Place(10**6), frame), once=once)
+                for one in self._bound(use, binding):
+                    one.parent = step
+                    yield one
 
-    def receiver(self, step: Step, node: ast.expr) -> Frame | None:
-        """The call that made an object, as a frame of its `__init__`; None where it is made in a constructor or unknown."""
-        found: list[tuple[ast.Call, Scope, Place, Frame | None]] = []
-        first = Step(node, step.scope, step.place, (), step.frame)
-        for one in self.walk(first, stops=lambda one: isinstance(one.node, ast.Call)):
-            if isinstance(one.node, ast.Call) and not one.once:
-                found.append((one.node, one.scope, one.place, one.frame))
-        for call, scope, place, outer in found:
-            for target in self.program.targets(call, scope, place):
-                if target.constructs is not None and not scope.is_module:
-                    return Frame(call, scope, place, target, outer, False, 1)
+    def _construction(self, step: Step, node: ast.expr) -> Frame | None:
+        """The call that made an object, as a frame of its `__init__`; None where it is not made for the request."""
+        for one in self.walk(Step(node, step.at), stops=lambda one: isinstance(one.node, ast.Call)):
+            if isinstance(one.node, ast.Call) and not one.once and not one.scope.is_module:
+                for target in self.program.targets(one.node, one.at):
+                    if target.constructs is not None:
+                        return Frame(one.node, one.at, target)
         return None
 
-    def is_session(self, scope: Scope, use: Scope) -> bool:
+    def _is_once(self, scope: Scope, use: Scope) -> bool:
         """Whether what a method does is done once for a session, seen from another that does not call it."""
-        if scope is use or scope.cls is None or not self.knowledge.matches("once", scope.name):
-            return False
-        return scope.name not in {last_name(site.node.func) for site in use.calls}
-
-    def is_lazy(self, binding: Binding, name: str) -> bool:
-        """Whether an attribute gets its value only where it has none: `if self.tools is None: self.tools = …`."""
-        tests = [node.test for node, _ in binding.place.blocks if isinstance(node, ast.If)]
-        return any(last_name(one) == name for test in tests for one in ast.walk(test)) or any(
-            isinstance(test, ast.Call) and last_name(test.func) == "hasattr" for test in tests
-        )
+        is_start = scope is not use and scope.cls is not None and self.knowledge.matches("once", scope.name)
+        return is_start and scope.name not in {last_name(site.node.func) for site in use.calls}
 
     def is_frozen(self, function: Scope) -> bool:
         """Whether a function is run once and its result kept."""
@@ -309,307 +318,101 @@ class Tracer:
 
     # Calls
 
-    def call(self, step: Step, node: ast.Call) -> Iterator[Step]:
-        scope, place = step.scope, step.place
-        targets = self.program.targets(node, scope, place)
+    def _call(self, step: Step, node: ast.Call) -> Iterator[Step]:
+        targets = self.program.targets(node, step.at)
         if targets:
-            yield from self.entered(step, node, targets)
+            yield from self._entered(step, node, targets)
             return
-        cls = self.program.class_of(node, scope, place)
-        if cls is not None:
-            yield from self.keywords(step, node)
-            return
-        name = self.program.dotted(node.func, scope, place)
-        last = name.rpartition(".")[2]
-        removed = step.removed | self.removed_by(node, name, last)
+        name, last = self.program.dotted(node.func, step.at), last_name(node.func)
         receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if name in ("enumerate", "zip") and node.args:
-            number = step.path[1] if len(step.path) > 1 and isinstance(step.path[1], int) else 0
-            index = number - 1 if name == "enumerate" else number
-            if 0 <= index < len(node.args):
-                yield self.inner(step, node.args[index], (*step.path[:1], *step.path[2:]))
-            return
-        if last in ("get", "pop", "setdefault") and receiver is not None and node.args:
-            key = node.args[0].value if isinstance(node.args[0], ast.Constant) else ANY
-            yield self.inner(step, receiver, (key, *step.path), removed)  # type: ignore[arg-type]
-            if len(node.args) > 1:
-                yield self.inner(step, node.args[1], None, removed)
-            return
-        if last in ("values", "items", "keys", "copy") and receiver is not None:
-            path = (*step.path[:1], *step.path[2:]) if last == "items" else step.path
-            yield self.inner(step, receiver, path, removed)
-            return
-        if name in ("getattr",) and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
-            made = ast.copy_location(ast.Attribute(node.args[0], str(node.args[1].value), ast.Load()), node)
-            yield self.inner(step, made, None, removed)
-            return
-        if name.endswith("partial"):
-            for given in node.args[:1]:
-                inner = ast.copy_location(ast.Call(given, node.args[1:], node.keywords), node)
-                yield self.inner(step, inner, None, removed)
-            return
-        if name == "dict":
-            yield from self.keywords(step, node)
-            yield from (self.inner(step, value) for value in node.args)
-            return
-        if not self.knowledge.passes.find(name):
-            wanted = step.path[0] if step.path else ANY
-            if wanted != ANY:
-                yield from self.keywords(step, node)
-                return
-            for value in (*node.args, *(one.value for one in node.keywords)):
-                yield self.condition(step, value, scope, place)  # `index.search(question)`: it may decide what is found
-            return
-        path = step.path if last in _SAME_SHAPE else ()
-        if receiver is not None and self.program.dotted(receiver, scope, place) not in scope.module.imports.values():
-            yield self.inner(step, receiver, path, removed)
-        for value in (*node.args, *(one.value for one in node.keywords)):
-            yield self.inner(step, value, path, removed)
-
-    def keywords(self, step: Step, node: ast.Call) -> Iterator[Step]:
-        """What an object of nobody knows, or a `dict(…)`, holds under a key."""
-        wanted = step.path[0] if step.path else None
-        name = wanted[1:] if isinstance(wanted, str) and wanted.startswith(".") else wanted
-        for one in node.keywords:
-            if one.arg is None:
-                yield self.inner(step, one.value)
-            elif wanted is None or name in (one.arg, ANY):
-                yield self.inner(step, one.value, step.path[1:])
-
-    def entered(self, step: Step, node: ast.Call, targets: Iterable[Target]) -> Iterator[Step]:
-        """What the functions return that a call runs."""
-        depth = step.frame.depth + 1 if step.frame is not None else 1
-        frames: Frame | None = step.frame
-        while frames is not None:
-            if frames.call is node:
-                return  # a function that calls itself
-            frames = frames.outer
-        if depth > _DEEPEST:
-            return
-        for target in targets:
-            frame = Frame(node, step.scope, step.place, target, step.frame, step.once, depth)
-            if target.constructs is not None:
-                if step.path and isinstance(step.path[0], str) and step.path[0].startswith("."):
-                    attribute = ast.copy_location(ast.Attribute(node, step.path[0][1:], ast.Load()), node)
-                    yield self.inner(step, attribute, step.path[1:])
-                elif written := self.program.method(target.constructs, "__str__"):
-                    for value, place in written.returns:
-                        yield Step(value, written, place, step.path, None, step.once, step.removed, step)
-                else:
-                    yield from self.keywords(step, node)
-                continue
-            once = step.once or self.is_frozen(target.scope)
-            for value, place in target.scope.returns:
-                path = step.path
-                if target.scope.yields and path:
-                    path = path[1:]
-                yield Step(value, target.scope, place, path, frame, once, step.removed, step)
-                inner = Step(value, target.scope, Place(0), path, frame, once, step.removed, step)
-                for block, _ in place.blocks:
-                    if isinstance(block, ast.If | ast.Match):
-                        test = block.test if isinstance(block, ast.If) else block.subject
-                        yield self.condition(inner, test, target.scope, place)
-
-    def removed_by(self, node: ast.Call, name: str, last: str) -> frozenset[str]:
-        """The kinds that a call takes out of what it is given."""
-        given = {one.arg for one in node.keywords}
-        removed = frozenset[str]()
-        for row in self.knowledge.sanitizers.find(name):
-            if not row.needs or given & set(row.needs):
-                removed |= row.removes
+        given = [*node.args, *(one.value for one in node.keywords)]
+        removed = step.removed | (ORDER if self.knowledge.sorts.find(name) else set())
         if last in _DAY_PARTS or (last in ("strftime", "format") and _writes_the_day(node.args)):
             removed |= {"clock"}
-        return removed
-
-    # Texts and containers
-
-    def joined(self, step: Step, node: ast.JoinedStr) -> Iterator[Step]:
-        for one in node.values:
-            if isinstance(one, ast.FormattedValue):
-                removed = step.removed
-                if isinstance(one.format_spec, ast.JoinedStr) and _writes_the_day(one.format_spec.values):
-                    removed |= {"clock"}
-                yield self.inner(step, one.value, removed=removed)
-
-    def inner(
-        self, step: Step, node: ast.expr, path: Path | None = None, removed: frozenset[str] | None = None
-    ) -> Step:
-        """A part of an expression."""
-        return Step(
-            node,
-            step.scope,
-            step.place,
-            step.path if path is None else path,
-            step.frame,
-            step.once,
-            step.removed if removed is None else removed,
-            step,
-        )
-
-    def operation(self, step: Step, node: ast.BinOp) -> Iterator[Step]:
-        yield self.inner(step, node.left)
-        if not isinstance(node.op, ast.Mult | ast.Sub | ast.Div | ast.FloorDiv) or not isinstance(node.left, ast.List):
-            yield self.inner(step, node.right)
-
-    def either(self, step: Step, node: ast.BoolOp) -> Iterator[Step]:
-        yield from (self.inner(step, one) for one in node.values)
-
-    def choice(self, step: Step, node: ast.IfExp) -> Iterator[Step]:
-        yield self.inner(step, node.body)
-        yield self.inner(step, node.orelse)
-        yield self.condition(step, node.test, step.scope, step.place)
-
-    def item(self, step: Step, node: ast.Subscript) -> Iterator[Step]:
-        if isinstance(node.slice, ast.Slice):
-            yield self.inner(step, node.value)
-            for bound in (node.slice.lower, node.slice.upper):
-                if bound is not None:
-                    yield self.condition(step, bound, step.scope, step.place)
-            return
-        index = node.slice
-        if isinstance(index, ast.UnaryOp) and isinstance(index.operand, ast.Constant):
-            key: str | int = ANY
+        if last in ("enumerate", "zip") and step.path:
+            number = step.path[1] if len(step.path) > 1 and isinstance(step.path[1], int) else 0
+            for one in node.args[max(number - (last == "enumerate"), 0) :][:1]:
+                yield step.to(one, (step.path[0], *step.path[2:]))
+        elif last in ("get", "pop", "setdefault") and receiver is not None and node.args:
+            yield step.to(receiver, (getattr(node.args[0], "value", ANY), *step.path))
+            yield from map(step.to, node.args[1:])
+        elif last == "items" and receiver is not None:
+            yield step.to(receiver, (*step.path[:1], *step.path[2:]))
+        elif name == "dict" or (step.path and step.path[0] != ANY and not self.knowledge.passes.find(name)):
+            yield from self._keywords(step, node)
+            yield from map(step.to, node.args if name == "dict" else ())
+        elif self.knowledge.passes.find(name) or self.knowledge.sorts.find(name):
+            path = step.path if last in _SAME_SHAPE else ()
+            is_module = isinstance(receiver, ast.Name) and receiver.id in step.scope.module.imports
+            for one in [*([receiver] if receiver is not None and not is_module else []), *given]:
+                yield step.to(one, path, removed=removed)
         else:
-            key = index.value if isinstance(index, ast.Constant) and isinstance(index.value, str | int) else ANY
-        yield self.inner(step, node.value, (key, *step.path))
-        if not isinstance(index, ast.Constant):
-            yield self.condition(step, index, step.scope, step.place)
+            yield from map(step.decided_by, given)  # `index.search(question)`: it may decide what is found
 
-    def sequence(self, step: Step, node: ast.List | ast.Tuple | ast.Set) -> Iterator[Step]:
-        wanted = step.path[0] if step.path else ANY
-        for number, one in enumerate(node.elts):
-            if isinstance(one, ast.Starred):
-                yield self.inner(step, one.value)
-            elif wanted in (ANY, number) or not isinstance(wanted, int):
-                yield self.inner(step, one, step.path[1:])
+    def _keywords(self, step: Step, node: ast.Call) -> Iterator[Step]:
+        """What an object of nobody knows, or a `dict(…)`, holds under a key."""
+        wanted = str(step.path[0]).removeprefix(".") if step.path else ANY
+        for one in node.keywords:
+            if one.arg is None:
+                yield step.to(one.value)
+            elif wanted in (one.arg, ANY):
+                yield step.to(one.value, step.path[1:])
 
-    def mapping(self, step: Step, node: ast.Dict) -> Iterator[Step]:
-        wanted = step.path[0] if step.path else ANY
-        for key, value in zip(node.keys, node.values, strict=True):
-            if key is None:
-                yield self.inner(step, value)
-            elif wanted == ANY or not isinstance(key, ast.Constant) or key.value == wanted:
-                yield self.inner(step, value, step.path[1:])
-
-    def comprehension(self, step: Step, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Iterator[Step]:
-        yield self.inner(step, node.elt, step.path[1:])
-        for generator in node.generators:
-            yield self.inner(step, generator.iter, (ANY,))
-            for test in generator.ifs:
-                yield self.condition(step, test, step.scope, step.place)
-
-    def dict_comprehension(self, step: Step, node: ast.DictComp) -> Iterator[Step]:
-        yield self.inner(step, node.value, step.path[1:])
-        for generator in node.generators:
-            yield self.inner(step, generator.iter, (ANY,))
-            for test in generator.ifs:
-                yield self.condition(step, test, step.scope, step.place)
-
-    def wrapped(self, step: Step, node: ast.Await | ast.Starred | ast.NamedExpr | ast.YieldFrom) -> Iterator[Step]:
-        yield self.inner(step, node.value)
-
-    def unary(self, step: Step, node: ast.UnaryOp) -> Iterator[Step]:
-        if not isinstance(node.op, ast.Not):
-            yield self.inner(step, node.operand)
-
-    def lambda_(self, step: Step, node: ast.Lambda) -> Iterator[Step]:
-        yield self.inner(step, node.body)
+    def _entered(self, step: Step, node: ast.Call, targets: Iterable[Target]) -> Iterator[Step]:
+        """What the functions return that a call runs."""
+        around = [*step.at.frame.outer()] if step.at.frame is not None else []
+        if len(around) >= _DEEPEST or any(frame.call is node for frame in around):
+            return
+        for target in targets:
+            if target.constructs is None:
+                once = step.once or self.is_frozen(target.scope)
+                yield from self._returned(step, target.scope, Frame(node, step.at, target), once)
+            elif step.path and str(step.path[0]).startswith("."):
+                attribute = ast.Attribute(node, str(step.path[0])[1:], ast.Load())
+                yield step.to(ast.copy_location(attribute, node), step.path[1:])
+            elif written := self.program.method(target.constructs, "__str__"):
+                yield from self._returned(step, written, None, step.once)
+            else:
+                yield from self._keywords(step, node)
 
 
 def arguments_of(call: ast.Call, target: Target, name: str) -> Iterator[tuple[ast.expr, Path]]:
     """What a call gives for a parameter, and the path into it (`**options`)."""
-    params = target.scope.params
-    offset = 1 if target.scope.receiver else 0
-    if target.scope.cls is not None and target.receiver is None and target.constructs is None:
-        offset = 0
-    keyword = next((one.value for one in call.keywords if one.arg == name), None)
-    if keyword is not None:
-        yield keyword, ()
-        return
-    if name in params and (index := params.index(name) - offset) >= 0:
-        for number, one in enumerate(call.args):
-            if isinstance(one, ast.Starred):
-                yield one.value, (ANY,)
-                return
-            if number == index:
-                yield one, ()
-                return
-    arguments = getattr(target.scope.node, "args", None)
-    if arguments is not None and arguments.kwarg is not None and arguments.kwarg.arg == name:
-        keys = [ast.Constant(one.arg) if one.arg else None for one in call.keywords if one.arg not in params]
-        values = [one.value for one in call.keywords if one.arg not in params]
-        yield ast.copy_location(ast.Dict(keys, values), call), ()  # type: ignore[arg-type]
-        return
-    if arguments is not None and arguments.vararg is not None and arguments.vararg.arg == name:
+    params, arguments = target.scope.params, target.scope.node.args  # type: ignore[union-attr]
+    is_bound = target.receiver is not None or target.constructs is not None
+    offset = 1 if target.scope.receiver and is_bound else 0
+    named = [one.value for one in call.keywords if one.arg == name]
+    index = params.index(name) - offset if name in params else -1
+    starred = next((number for number, one in enumerate(call.args) if isinstance(one, ast.Starred)), len(call.args))
+    if named:
+        yield named[0], ()
+    elif 0 <= index < starred:
+        yield call.args[index], ()
+    elif 0 <= index and starred < len(call.args):
+        yield call.args[starred], (ANY,)
+    elif arguments.kwarg is not None and arguments.kwarg.arg == name:
+        rest = [one for one in call.keywords if one.arg not in params]
+        keys = [ast.Constant(one.arg) if one.arg else None for one in rest]
+        yield ast.copy_location(ast.Dict(keys, [one.value for one in rest]), call), ()  # type: ignore[arg-type]
+    elif arguments.vararg is not None and arguments.vararg.arg == name:
         yield ast.copy_location(ast.Tuple(call.args[len(arguments.args) - offset :], ast.Load()), call), ()
-        return
-    for one in call.keywords:
-        if one.arg is None:
-            yield one.value, (name,)
+    else:
+        yield from ((one.value, (name,)) for one in call.keywords if one.arg is None)
 
 
-def _is_around(scope: Scope, inner: Scope) -> bool:
-    around: Scope | None = inner
-    while around is not None:
-        if around is scope:
-            return True
-        around = around.parent
-    return False
-
-
-def _below(keys: Path, path: Path) -> Path | None:
-    """The path below what was stored under some keys; None where it is elsewhere."""
-    for key, wanted in zip(keys, path, strict=False):
-        if (
-            ANY not in (key, wanted)
-            and key != wanted
-            and not (isinstance(key, int) and isinstance(wanted, int) and key < 0)
-        ):
-            return None
-    return path[len(keys) :]
+def _is_lazy(binding: Binding, name: str) -> bool:
+    """Whether an attribute gets its value only where it has none: `if self.tools is None: self.tools = …`."""
+    nodes = [one for test in binding.at.place.tests() for one in ast.walk(test)]
+    return any(last_name(one) in (name, "hasattr") for one in nodes)
 
 
 def _writes_the_day(parts: Iterable[ast.expr]) -> bool:
     """Whether a format of a time has nothing smaller than a day."""
-    texts = [one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-    text = "".join(texts)
-    if not text or not any(mark in text for mark in ("%", "YYYY", "DD")):
-        return False
-    return not any(part in text.replace("%-", "%").replace("%#", "%") for part in _TIME_OF_DAY)
+    text = "".join(one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    is_format = any(mark in text for mark in ("%", "YYYY", "DD"))
+    return is_format and not any(part in text.replace("%-", "%").replace("%#", "%") for part in _TIME_OF_DAY)
 
 
 def _key(step: Step) -> tuple[object, ...]:
-    frame = step.frame
-    return (
-        id(step.node),
-        step.path,
-        id(frame.call) if frame is not None else 0,
-        step.once,
-        step.removed,
-        step.is_condition,
-    )
-
-
-_READERS: Final[dict[type, Callable[[Tracer, Step, ast.expr], Iterable[Step]]]] = {
-    ast.Name: Tracer.name,
-    ast.Attribute: Tracer.attribute,
-    ast.Call: Tracer.call,
-    ast.JoinedStr: Tracer.joined,
-    ast.BinOp: Tracer.operation,
-    ast.BoolOp: Tracer.either,
-    ast.IfExp: Tracer.choice,
-    ast.Subscript: Tracer.item,
-    ast.List: Tracer.sequence,
-    ast.Tuple: Tracer.sequence,
-    ast.Set: Tracer.sequence,
-    ast.Dict: Tracer.mapping,
-    ast.ListComp: Tracer.comprehension,
-    ast.SetComp: Tracer.comprehension,
-    ast.GeneratorExp: Tracer.comprehension,
-    ast.DictComp: Tracer.dict_comprehension,
-    ast.Await: Tracer.wrapped,
-    ast.Starred: Tracer.wrapped,
-    ast.NamedExpr: Tracer.wrapped,
-    ast.UnaryOp: Tracer.unary,
-    ast.Lambda: Tracer.lambda_,
-}  # type: ignore[dict-item]
+    call = id(step.at.frame.call) if step.at.frame is not None else 0
+    return id(step.node), step.path, call, step.once, step.removed, step.role

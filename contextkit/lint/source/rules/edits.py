@@ -81,7 +81,7 @@ def add_marker(sent: Sent, analysis: Analysis) -> Fix | None:
     call, module = sent.node, sent.scope.module
     if not isinstance(call, ast.Call) or call.args or last_name(call.func) not in ("create", "stream"):
         return None
-    if not analysis.program.dotted(call.func, sent.scope, sent.place).startswith(_CLIENTS):
+    if not analysis.program.dotted(call.func, sent.at).startswith(_CLIENTS):
         return None
     span = span_of(call, module)
     last = max((one.value for one in call.keywords), key=lambda one: (one.lineno, one.col_offset), default=None)
@@ -90,7 +90,7 @@ def add_marker(sent: Sent, analysis: Analysis) -> Fix | None:
     keyword = next(one for one in call.keywords if one.value is last)
     first, end = _offset(module, keyword.lineno, keyword.col_offset), span_of(last, module)
     assert end is not None
-    edit = appended(module.parsed.text, (first, end[1]), span[1], 'cache_control={"type": "ephemeral"}')
+    edit = appended(module.text, (first, end[1]), span[1], 'cache_control={"type": "ephemeral"}')
     return Fix(MARK_LAST, (edit,)) if edit is not None else None
 
 
@@ -135,7 +135,7 @@ def move_to_message(step: Step, sink: Sink) -> Fix | None:
     call, module = sink.sent.node, step.scope.module
     if (
         sink.kind != "system"
-        or step.frame is not None
+        or step.at.frame is not None
         or not isinstance(call, ast.Call)
         or step.scope is not sink.sent.scope
     ):
@@ -149,7 +149,7 @@ def move_to_message(step: Step, sink: Sink) -> Fix | None:
     if cut is None or line is None or messages is None:
         return None
     start, end, quote = cut
-    stated = module.parsed.text[start:end].decode("utf-8", "replace").strip()
+    stated = module.text[start:end].decode("utf-8", "replace").strip()
     indent, at, new_line = line
     message = f'{indent}{messages}.append({{"role": "user", "content": f{quote}[{stated}]{quote}}}){new_line}'
     return Fix(MOVE_TO_MESSAGE, (Edit(start, end, ""), Edit(at, at, message)), is_safe=False)
@@ -160,7 +160,7 @@ def _sentence(text: ast.expr, varying: ast.expr, module: Module) -> tuple[int, i
     span, where = span_of(text, module), span_of(varying, module)
     if span is None or where is None:
         return None
-    source = module.parsed.text[span[0] : span[1]]
+    source = module.text[span[0] : span[1]]
     opening = _LITERAL.match(source)
     if opening is None or any(mark in source for mark in (b"\\N{", b"{{", b"}}")):
         return None
@@ -204,7 +204,7 @@ def _line_before(call: ast.Call, module: Module) -> tuple[str, int, str] | None:
     span = span_of(call, module)
     if span is None:
         return None
-    text = module.parsed.text
+    text = module.text
     at = text.rfind(b"\n", 0, span[0]) + 1
     before = text[at : span[0]]
     if _STATEMENT.fullmatch(before) is None:

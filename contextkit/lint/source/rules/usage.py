@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of
-from contextkit.lint.source.scopes import Class, Module, Place, Scope, last_name
+from contextkit.lint.source.scopes import At, Class, Module, Scope, last_name
 
 CODES = frozenset({"CKA02", "CKA03"})
 _CACHED = re.compile(rb"cach\w*", re.IGNORECASE)
@@ -32,7 +32,7 @@ _RESPONSES = (
 def find(analysis: Analysis) -> Iterator[Hit]:
     """Find counters that are added too often, and money computed without the tokens of the cache."""
     module = analysis.module
-    if b"tokens" not in module.parsed.text and b"Tokens" not in module.parsed.text:
+    if b"tokens" not in module.text and b"Tokens" not in module.text:
         return
     for scope in module.scopes:
         yield from _counted_by_block(analysis, scope)
@@ -58,7 +58,7 @@ def _counted_by_block(analysis: Analysis, scope: Scope) -> Iterator[Hit]:
     names = analysis.knowledge.words("usage", "input") | analysis.knowledge.words("usage", "output")
     for name, bindings in scope.bindings.items():
         for binding in bindings:
-            loops = [one for one in binding.place.loops() if isinstance(one, ast.For | ast.AsyncFor)]
+            loops = [one for one in binding.loops() if isinstance(one, ast.For | ast.AsyncFor)]
             if binding.operation != "+=" or not loops or binding.value is None:
                 continue
             loop = loops[0]
@@ -68,7 +68,7 @@ def _counted_by_block(analysis: Analysis, scope: Scope) -> Iterator[Hit]:
                 continue
             used = {one.id for one in ast.walk(counters[0]) if isinstance(one, ast.Name)}
             is_of_loop = any(
-                loop in one.place.loops() and one.kind != "add" for key in used for one in scope.bindings.get(key, ())
+                loop in one.loops() and one.kind != "add" for key in used for one in scope.bindings.get(key, ())
             )
             if used and used.isdisjoint(items) and not is_of_loop and name not in used:
                 text = text_of(counters[0], scope.module)
@@ -78,7 +78,7 @@ def _counted_by_block(analysis: Analysis, scope: Scope) -> Iterator[Hit]:
 
 def _counted_by_line(analysis: Analysis, scope: Scope) -> Iterator[Hit]:
     """Find sums over the lines of Claude Code's transcripts, which repeat the usage of a response with each of its blocks."""
-    text = scope.module.parsed.text
+    text = scope.module.text
     if b"jsonl" not in text or b".claude" not in text or scope.is_module:
         return
     counters = analysis.knowledge.words("usage", "output") | analysis.knowledge.words("usage", "cached")
@@ -86,12 +86,9 @@ def _counted_by_line(analysis: Analysis, scope: Scope) -> Iterator[Hit]:
     if re.search(r"requestId|request_id|['\"]id['\"]|message_id|\bseen|dedup|unique", source) or "usage" not in source:
         return
     sums = [
-        one.value
-        for bindings in scope.bindings.values()
-        for one in bindings
-        if one.operation == "+=" and one.place.loops()
+        one.value for bindings in scope.bindings.values() for one in bindings if one.operation == "+=" and one.loops()
     ]
-    sums += [one.args[0] for one, _, _ in scope.calls if last_name(one.func) == "sum" and one.args]
+    sums += [one.args[0] for one, _ in scope.calls if last_name(one.func) == "sum" and one.args]
     for value in sums:
         found = next((one for one in ast.walk(value or ast.Constant(0)) if _counter(one) in counters), None)
         if found is not None and re.search(r"['\"]message['\"].*['\"]usage['\"]", ast.unparse(found)):
@@ -160,28 +157,28 @@ def _names(scope: Scope) -> Iterator[str]:
 def _products(analysis: Analysis, scope: Scope) -> Iterator[tuple[ast.BinOp, str]]:
     """The products of a counter of input tokens and a price."""
     names = analysis.knowledge.words("usage", "input")
-    for node, place in scope.expressions:
+    for node, at in scope.expressions:
         for one in ast.walk(node):
             if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult):
                 for counted, price in ((one.left, one.right), (one.right, one.left)):
-                    counter = _input_counter(counted, scope, place, names)
+                    counter = _input_counter(counted, at, names)
                     if counter and analysis.knowledge.matches("price", ast.unparse(price)):
                         yield one, counter
 
 
-def _input_counter(node: ast.expr, scope: Scope, place: Place, names: frozenset[str]) -> str:
+def _input_counter(node: ast.expr, at: At, names: frozenset[str]) -> str:
     """The counter of input tokens in one factor, through a variable and a division by a million."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Mult):
-        return _input_counter(node.left, scope, place, names) or _input_counter(node.right, scope, place, names)
+        return _input_counter(node.left, at, names) or _input_counter(node.right, at, names)
     if isinstance(node, ast.BoolOp):
-        return _input_counter(node.values[0], scope, place, names)
+        return _input_counter(node.values[0], at, names)
     if isinstance(node, ast.Call) and last_name(node.func) in ("float", "int", "Decimal", "max") and node.args:
-        return _input_counter(node.args[0], scope, place, names)
+        return _input_counter(node.args[0], at, names)
     name = _counter(node)
     if name in names:
         return name
     if isinstance(node, ast.Name):
-        for binding in scope.reaching(node.id, place):
+        for binding in at.scope.reaching(node.id, at.place):
             if binding.kind == "set" and binding.value is not None and (inner := _counter(binding.value)) in names:
                 return inner
     return ""
@@ -192,8 +189,8 @@ def _knows_cache(analysis: Analysis, scope: Scope) -> bool:
     around: list[Module] = [scope.module]
     if scope.cls is not None:
         around += [cls.module for cls in analysis.program.family(scope.cls)]
-    around += [site.scope.module for site, _ in analysis.program.callers(scope)]
-    return any(_names_cached_tokens(module.parsed.text) for module in around)
+    around += [site.at.scope.module for site, _ in analysis.program.callers(scope)]
+    return any(_names_cached_tokens(module.text) for module in around)
 
 
 def _names_cached_tokens(text: bytes) -> bool:
@@ -217,10 +214,10 @@ def _is_of_a_caching_model(analysis: Analysis, scope: Scope) -> bool:
         "uncached_usage", f"{_class_name(scope.cls)}{scope.name}"
     ):
         return False
-    if re.search(rb"gpt-[4-9]|gemini-[2-9]|deepseek|openai|litellm", module.parsed.text):
+    if re.search(rb"gpt-[4-9]|gemini-[2-9]|deepseek|openai|litellm", module.text):
         return True
     is_marked = bool(analysis.program.marked[module.name.partition(".")[0]])
-    return is_marked and re.search(rb"claude|anthropic|bedrock", module.parsed.text) is not None
+    return is_marked and re.search(rb"claude|anthropic|bedrock", module.text) is not None
 
 
 def _class_name(cls: Class | None) -> str:
