@@ -16,7 +16,6 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 
 from contextkit.lint.catalogue import hazards
@@ -41,6 +40,8 @@ class Unit:
     is_rewritten: bool = False
     lines: range = range(0)
     """Where it stands in the rewritten file."""
+    elsewhere: range = range(0)
+    """Where parts of it stand in the second module."""
 
 
 @dataclass(slots=True)
@@ -194,26 +195,45 @@ def variable(case: Case) -> None:
 
 def helper(case: Case) -> None:
     """Make each value in a function of its own, which is given the variables it needs; requests stay where they are."""
-    local, made, n_made = set[str](), list[ast.stmt](), count()
+    for unit in case.units():
+        made: list[ast.stmt] = []
+        _extract(unit, made, f"_made_{case.body.index(unit)}", {"self", "super"})
+        is_first = not isinstance(unit.statements[0], Function | ast.ClassDef)
+        unit.statements = [*made, *unit.statements] if is_first else [*unit.statements, *made]
+
+
+def module(case: Case) -> None:
+    """Make each value in a function of another module, where it needs none of the functions and classes of this one."""
+    lines = [ast.unparse(node) for node in case.body if not isinstance(node, Unit)]
+    lines, names = "\n".join(lines).split("\n"), list[str]()
+    own = {unit.name.partition(" = ")[0] for unit in case.units()}
+    for unit in case.units():
+        made: list[ast.stmt] = []
+        _extract(unit, made, f"made_{case.body.index(unit)}", {"self", "super", *own})
+        first = len(lines) + 1
+        lines += "\n".join(ast.unparse(ast.fix_missing_locations(node)) for node in made).split("\n")
+        unit.elsewhere = range(first, len(lines) + 1)
+        names += [node.name for node in made if isinstance(node, ast.FunctionDef)]
+    case.helpers = "\n".join(lines)
+    case.added = f"from .helpers_{case.stem} import {', '.join(names)}\n" if names else ""
+
+
+def _extract(unit: Unit, made: list[ast.stmt], stem: str, staying: set[str]) -> None:
+    local = _bound(unit.statements[0])
 
     def replaced(node: ast.expr, values: Values) -> ast.expr:
         inside = list(ast.walk(node))
-        stays = any(isinstance(one, ast.Await) or getattr(one, "id", "") in ("self", "super") for one in inside)
+        stays = any(isinstance(one, ast.Await) or getattr(one, "id", "") in staying for one in inside)
         if stays or _last(getattr(node, "func", node)) in _SENDS:
             return node
         names = sorted({one.id for one in inside if isinstance(one, ast.Name)} & local - _bound(node))
-        call = f"_made_{next(n_made)}({', '.join(names)})"
+        call = f"{stem}_{values.n}({', '.join(names)})"
         function = ast.parse(f"def {call}:\n    return None").body[0]
         function.body = [ast.Return(node)]  # type: ignore[attr-defined]
         made.append(function)
         return ast.parse(call, mode="eval").body
 
-    for unit in case.units():
-        local |= _bound(unit.statements[0])
-        _replace(unit, replaced)
-        is_first = not isinstance(unit.statements[0], Function | ast.ClassDef)
-        unit.statements = [*made, *unit.statements] if is_first else [*unit.statements, *made]
-        local.clear(), made.clear()
+    _replace(unit, replaced)
 
 
 def _bound(node: ast.AST) -> set[str]:
@@ -230,14 +250,6 @@ def method(case: Case) -> None:
     case.added = f"class _Box:\n{init}\n    def read(self):\n        return self.value\n"
     for unit in case.units():
         _replace(unit, lambda node, _: ast.Call(ast.Attribute(_call("_Box", node), "read", ast.Load()), [], []))
-
-
-def module(case: Case) -> None:
-    """Hand each value through a function of another module."""
-    case.added = f"from .helpers_{case.stem} import same\n"
-    case.helpers = "def same(value):\n    return value\n"
-    for unit in case.units():
-        _replace(unit, lambda node, _: _call("same", node))
 
 
 # async
@@ -364,7 +376,8 @@ def measure(folder: Path, rewrite: str) -> Row:
 
 def _judge(row: Row, case: Case, unit: Unit, findings: list[Finding]) -> None:
     def is_inside(place: object) -> bool:
-        return isinstance(place, CodePlace) and Path(place.file).stem == case.stem and place.line in unit.lines
+        assert isinstance(place, CodePlace)
+        return place.line in (unit.lines if Path(place.file).stem == case.stem else unit.elsewhere)
 
     name = f"{unit.name} of {case.stem}"
     placed = {one.code for one in findings if is_inside(one.place)}
