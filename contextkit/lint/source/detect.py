@@ -41,7 +41,6 @@ def find_in_code(
     hazards: Iterable[Hazard],
     *,
     progress: Callable[[int, int], None] | None = None,
-    left_out: Callable[[str], None] | None = None,
     closed: Callable[[str, str], None] | None = None,
     contents: Mapping[str, bytes] | None = None,
 ) -> Iterator[Finding]:
@@ -49,14 +48,13 @@ def find_in_code(
 
     `progress` gets (files done, files in all).
 
-    Tests in folders are not looked at unless the config says so: `left_out` gets the path of each. `closed` gets the
-    path of each folder that cannot be looked into, and why. `contents` maps paths among the files to what is read in
+    `closed` gets the path of each folder that cannot be looked into, and why. `contents` maps paths among the files to what is read in
     place of them. Raises nothing for what a file holds.
     """
     supplied = contents or {}
     files = [
         replace(file, source=supplied[file.path]) if file.path in supplied else file
-        for file in source_files(paths, config, left_out, closed)
+        for file in source_files(paths, config, closed)
     ]
     codes = frozenset(hazard.code for hazard in hazards if hazard.in_source and config.is_selected(hazard.code))
     with _room_to_recurse():

@@ -12,14 +12,13 @@ import sys
 import warnings
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import accumulate
 
 from contextkit.lint.source import notebook
 
 MAX_BYTES = 8_000_000
 """A longer file is data, and is not parsed."""
 _BOM = b"\xef\xbb\xbf"
-_ENCODING = re.compile(rb"(?:[^\n]*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_ENCODING = re.compile(rb"\A((?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*)([-\w.]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,60 +55,33 @@ def parse(source: bytes, path: str) -> Parsed:
     """Read a file; `path` says whether it is a notebook, and stands in no note."""
     if len(source) > MAX_BYTES:
         return unread(f"{len(source):,} bytes: longer than the {MAX_BYTES:,} a source file is read up to")
-    if path.endswith(notebook.SUFFIX):
-        return _of_notebook(source)
+    cells: list[tuple[int, int]] = []
+    text = source
     try:
-        text = _as_utf8(source)
-        tree = _tree(source)
-    except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
-        line = error.lineno if isinstance(error, SyntaxError) and error.lineno else 1
-        return unread(_reason(error), line)
-    if text.startswith(_BOM):
-        _shift_first_line(tree)
-    return Parsed(tree, text, is_exact=text == source)
+        if path.endswith(notebook.SUFFIX):
+            text = b""
+            for number, cell in notebook.code_cells(source):
+                cells.append((number, text.count(b"\n") + 1))
+                text += cell
+        else:
+            text = _as_utf8(source.removeprefix(_BOM))
+        return Parsed(_tree(text), text, is_exact=text == source, cells=tuple(cells))
+    except SyntaxError as error:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        return unread(f"not the syntax of Python {version}: {error.msg}", error.lineno or 1)
+    except (RecursionError, MemoryError):
+        return unread("nested too deeply to be parsed")
+    except (ValueError, LookupError) as error:
+        return unread(str(error))
 
 
-def _tree(source: bytes) -> ast.Module:
+def _tree(text: bytes) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of escapes that another's file has
-        return ast.parse(source)
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, SyntaxError):
-        return f"not the syntax of Python {sys.version_info.major}.{sys.version_info.minor}: {error.msg}"
-    if isinstance(error, RecursionError | MemoryError):
-        return "nested too deeply to be parsed"
-    return f"not Python: {error}"
+        return ast.parse(_ENCODING.sub(rb"\1utf-8", text))
 
 
 def _as_utf8(source: bytes) -> bytes:
-    """Give the text the offsets of the syntax tree count in: the file itself, or its text in UTF-8 where a cookie names
-    another encoding.
-    """
+    """Give the text of a file in UTF-8, where a cookie names another encoding."""
     named = _ENCODING.match(source)
-    if named is None or named[1].lower() in {b"utf-8", b"utf8"}:
-        return source
-    return source.decode(named[1].decode("ascii")).encode()
-
-
-def _shift_first_line(tree: ast.Module) -> None:
-    """Count the byte order mark, which the interpreter does not; the offsets of the text do."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.expr | ast.stmt | ast.alias | ast.arg | ast.keyword) and node.lineno == 1:
-            node.col_offset += len(_BOM)
-            if node.end_lineno == 1 and node.end_col_offset is not None:
-                node.end_col_offset += len(_BOM)
-
-
-def _of_notebook(source: bytes) -> Parsed:
-    """Read the code cells of a notebook as one module."""
-    try:
-        cells = notebook.code_cells(source)
-        tree = _tree(b"".join(notebook.without_magics(cell.text) for cell in cells))
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        is_code = isinstance(error, SyntaxError) or type(error) is not ValueError
-        return unread(_reason(error) if is_code else f"not a notebook: {error}")
-    lines = accumulate([1, *(cell.text.count(b"\n") for cell in cells)])
-    starts = tuple(zip([cell.number for cell in cells], lines, strict=False))
-    return Parsed(tree, b"".join(cell.text for cell in cells), is_exact=False, cells=starts)
+    return source if named is None else source.decode(named[2].decode("ascii")).encode()

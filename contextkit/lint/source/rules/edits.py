@@ -23,8 +23,8 @@ MARK_LAST: Final = "mark the last block"
 SORT_ITEMS: Final = "sort what is listed"
 SORT_TOOLS: Final = "sort the tools by name"
 MOVE_TO_MESSAGE: Final = "move what varies into a message at the end"
-_BEHIND: Final = re.compile(rb"(?P<space>[ \t\r\n\f]+|\\\r?\n)|(?P<comment>#[^\n]*)|(?P<comma>,)|(?P<close>[)\]}])")
-"""What may stand behind the last item of a call."""
+_PLACE: Final = re.compile(rb"\{[^{}]*\}")
+"""What is filled in."""
 _STATEMENT: Final = re.compile(rb"[ \t]*(?:(?:return|await|yield|with|async with)[ \t]+|[\w.\[\]'\", ]+[ \t]*=[ \t]*)*")
 """What may stand before a call on the line its statement begins on."""
 _LITERAL: Final = re.compile(rb"[fF]('''|\"\"\"|'|\")")
@@ -83,45 +83,13 @@ def add_marker(sent: Sent, analysis: Analysis) -> Fix | None:
         return None
     if not analysis.program.dotted(call.func, sent.at).startswith(_CLIENTS):
         return None
-    span = span_of(call, module)
-    last = max((one.value for one in call.keywords), key=lambda one: (one.lineno, one.col_offset), default=None)
-    if span is None or last is None:
+    first = call.keywords[0] if call.keywords else None
+    if first is None or not module.parsed.is_exact:
         return None
-    keyword = next(one for one in call.keywords if one.value is last)
-    first, end = _offset(module, keyword.lineno, keyword.col_offset), span_of(last, module)
-    assert end is not None
-    edit = appended(module.text, (first, end[1]), span[1], 'cache_control={"type": "ephemeral"}')
-    return Fix(MARK_LAST, (edit,)) if edit is not None else None
-
-
-def appended(source: bytes, last: tuple[int, int], end: int, item: str) -> Edit | None:
-    """`item` behind the last one of a call that ends at `end`; where each has its own line, so has this one.
-
-    >>> appended(b"f(a, b)", (5, 6), 7, "c=1")
-    Edit(start=6, end=6, text=', c=1')
-    >>> appended(b"f(\\n    a,\\n)", (7, 8), 11, "c=1")
-    Edit(start=9, end=9, text='\\n    c=1,')
-    """
-    closes, comma, has_comment, at = [last[1]], 0, False, last[1]
-    while at < end:
-        token = _BEHIND.match(source, at, end)
-        if token is None:
-            return None
-        at = token.end()
-        has_comment = has_comment or token.lastgroup == "comment"
-        if token.lastgroup == "close":
-            closes.append(at)
-        comma = at if token.lastgroup == "comma" else comma
-    if len(closes) < 2 or (comma and comma <= closes[-2]):  # noqa: PLR2004 - its own end, and the call's
-        return None
-    at = closes[-2]
-    before = source[source.rfind(b"\n", 0, last[0]) + 1 : last[0]]
-    indent = before.decode() if not before.strip() else None
-    has_own_line = not has_comment and indent is not None and b"\n" in source[at:end]
-    new_line = "\r\n" if b"\r\n" in source[at:end] else "\n"
-    if has_own_line and comma and source[comma : source.index(b"\n", comma)].strip() == b"":
-        return Edit(comma, comma, f"{new_line}{indent}{item},")
-    return Edit(at, at, f",{new_line}{indent}{item}" if has_own_line and not comma else f", {item}")
+    at = _offset(module, first.lineno, first.col_offset)
+    before = module.lines()[first.lineno - 1][: first.col_offset].decode()
+    behind = " " if before.strip() else f"\n{before}"
+    return Fix(MARK_LAST, (Edit(at, at, f'cache_control={{"type": "ephemeral"}},{behind}'),))
 
 
 # What varies, out of the system text
@@ -168,7 +136,7 @@ def _sentence(text: ast.expr, varying: ast.expr, module: Module) -> tuple[int, i
     inside = source[opening.end() : -len(quote)]
     if not source.endswith(quote) or quote in inside:
         return None  # several strings in a row
-    places = list(_places(inside))
+    places = [place.span() for place in _PLACE.finditer(inside)]
     first = span[0] + opening.end()
     chosen = [place for place in places if place[0] <= where[0] - first and where[1] - first <= place[1]]
     if not chosen and len(places) == 1:
@@ -181,18 +149,6 @@ def _sentence(text: ast.expr, varying: ast.expr, module: Module) -> tuple[int, i
     if others or b"\n" in inside[begins:ends].strip():
         return None
     return first + begins, first + ends, quote.decode()
-
-
-def _places(inside: bytes) -> Iterator[tuple[int, int]]:
-    """The `{…}` of an f-string."""
-    depth, start = 0, 0
-    for index, one in enumerate(inside):
-        if one == ord("{"):
-            start, depth = (index if not depth else start), depth + 1
-        elif one == ord("}"):
-            depth -= 1
-            if depth == 0:
-                yield start, index + 1
 
 
 def _ends_of_sentences(inside: bytes) -> Iterator[int]:
