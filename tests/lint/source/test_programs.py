@@ -167,6 +167,17 @@ FOUND: dict[str, tuple[str, str]] = {
         'def ask(messages):\n    messages.insert(0, {"role": "system", "content": str(datetime.now())})\n'
         '    return gpt.chat.completions.create(model="m", messages=messages)\n',
     ),
+    "a call prepared": (
+        "CKS01",
+        "send = functools.partial(client.messages.create, **GIVEN)\ndef ask(messages):\n"
+        "    return send(system=str(datetime.now()), messages=messages)\n",
+    ),
+    "the question in front of a conversation, marked": (
+        "CKB02",
+        ASK.replace("messages)", "messages, question)", 1).format(
+            '[{"type": "text", "text": question, "cache_control": {}}]'
+        ),
+    ),
     "a generator of sections": (
         "CKS01",
         'def sections():\n    yield "You are kind."\n    yield str(datetime.now())\n'
@@ -298,13 +309,14 @@ CLEAN: dict[str, str] = {
     ),
 }
 MISSED = {
+    "a call prepared", "the question in front of a conversation, marked",
     "keywords of an update", "a function that makes the builder", "an object where none is given", "a field of a dataclass",
     "the first message changed", "git by a helper", "git by a variable", "tools shuffled", "tools drawn",
     "tools by a mode that a method changes", "tools if in a mode that a method changes", "tools that a method takes away",
     "tools that a method adds", "tools removed by state", "tools taken away around a function that sends",
     "tools added around a function that sends", "no tools around a function that sends", "a clock in a tool of a library",
     "a trim that keeps what it takes", "the newest of a reversed slice", "older messages by a variable",
-    "older messages by number", "older messages by a number of each", "blocks by a variable",
+    "older messages by number", "older messages by a number of each",
     "cached tokens of Responses added",
 }  # fmt: skip
 FLAGGED = {"a text called messages"}

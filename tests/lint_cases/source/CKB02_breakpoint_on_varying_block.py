@@ -16,9 +16,9 @@ def ask(question):
     return client.messages.create(system=INSTRUCTIONS, messages=[{"role": "user", "content": content}], **ASKED)
 
 
-def ask_in_the_system_text(messages, question):
+def ask_in_the_system_text(question):
     system = [{"type": "text", "text": f"{INSTRUCTIONS} It is about {question}.", "cache_control": EPHEMERAL}]  # expect: CKB02
-    return client.messages.create(system=system, messages=messages, **ASKED)
+    return client.messages.create(system=system, messages=[{"role": "user", "content": "Answer."}], **ASKED)
 
 
 def blocks_for(query):
@@ -31,7 +31,8 @@ def ask_with_blocks(query):
 
 
 class Desk:
-    def ask(self, messages, user_input):
+    def ask(self, user_input):
+        messages = [{"role": "user", "content": "Answer in one sentence."}]
         system = [
             {"type": "text", "text": INSTRUCTIONS},
             {"type": "text", "text": "The user asks: " + user_input, "cache_control": EPHEMERAL},  # expect: CKB02
@@ -45,7 +46,8 @@ def answer(user_question):
     return client.messages.create(messages=[{"role": "user", "content": [block]}], **ASKED)
 
 
-def ask_on_bedrock(bedrock, messages, question):
+def ask_on_bedrock(bedrock, question):
+    messages = [{"role": "user", "content": [{"text": "Answer."}]}]
     system = [{"text": INSTRUCTIONS + question, "cachePoint": {"type": "default"}}]  # expect: CKB02
     return bedrock.converse(modelId="anthropic.claude-sonnet-5-5", system=system, messages=messages)
 

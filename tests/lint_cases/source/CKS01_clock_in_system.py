@@ -116,7 +116,8 @@ send = partial(client.messages.create, model="claude-opus-4-5", max_tokens=1024)
 
 
 def ask_with_what_is_sent(messages):
-    return send(system=[{"type": "text", "text": HANDBOOK + str(datetime.utcnow())}], messages=messages)  # expect: CKS01
+    system = [{"type": "text", "text": HANDBOOK + str(datetime.utcnow())}]  # expect: CKS01
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 
 def ask_and_log(messages, log):
