@@ -128,24 +128,32 @@ PRUNED = "def prune(messages):\n{}"
 FOUND: dict[str, tuple[str, str]] = {
     "keywords of an update": (
         "CKS01",
-        "def ask(messages):\n    request = dict(GIVEN, messages=messages)\n    request.update(system=str(datetime.now()))\n"
-        "    return client.messages.create(**request)\n",
+        (
+            "def ask(messages):\n    request = dict(GIVEN, messages=messages)\n    request.update(system=str(datetime.now()))\n"
+            "    return client.messages.create(**request)\n"
+        ),
     ),
     "a dict of an update": (
         "CKS01",
-        "def ask(messages):\n    request = dict(GIVEN, messages=messages)\n"
-        '    request.update({"system": str(datetime.now())})\n    return client.messages.create(**request)\n',
+        (
+            "def ask(messages):\n    request = dict(GIVEN, messages=messages)\n"
+            '    request.update({"system": str(datetime.now())})\n    return client.messages.create(**request)\n'
+        ),
     ),
     "a function that makes the builder": (
         "CKS01",
-        "def make():\n    return Parts()\ndef ask(messages):\n    parts = make()\n    parts.add(str(datetime.now()))\n"
-        "    return client.messages.create(system=parts.build(), messages=messages, **GIVEN)\n",
+        (
+            "def make():\n    return Parts()\ndef ask(messages):\n    parts = make()\n    parts.add(str(datetime.now()))\n"
+            "    return client.messages.create(system=parts.build(), messages=messages, **GIVEN)\n"
+        ),
     ),
     "an object where none is given": (
         "CKS01",
-        "class Text:\n    def build(self):\n        return str(datetime.now())\nclass A:\n    def __init__(self, text=None):\n"
-        "        self.text = text or Text()\n    def ask(self, messages):\n"
-        "        return client.messages.create(system=self.text.build(), messages=messages, **GIVEN)\n",
+        (
+            "class Text:\n    def build(self):\n        return str(datetime.now())\nclass A:\n    def __init__(self, text=None):\n"
+            "        self.text = text or Text()\n    def ask(self, messages):\n"
+            "        return client.messages.create(system=self.text.build(), messages=messages, **GIVEN)\n"
+        ),
     ),
     "a field of a dataclass": (
         "CKS01",
@@ -154,23 +162,31 @@ FOUND: dict[str, tuple[str, str]] = {
     ),
     "the first message changed": (
         "CKS01",
-        'def ask(messages):\n    messages[0]["content"] = str(datetime.now())\n'
-        '    return gpt.chat.completions.create(model="m", messages=messages)\n',
+        (
+            'def ask(messages):\n    messages[0]["content"] = str(datetime.now())\n'
+            '    return gpt.chat.completions.create(model="m", messages=messages)\n'
+        ),
     ),
     "the first message replaced": (
         "CKS01",
-        'def ask(messages):\n    messages[0] = {"role": "system", "content": str(datetime.now())}\n'
-        '    return gpt.chat.completions.create(model="m", messages=messages)\n',
+        (
+            'def ask(messages):\n    messages[0] = {"role": "system", "content": str(datetime.now())}\n'
+            '    return gpt.chat.completions.create(model="m", messages=messages)\n'
+        ),
     ),
     "a system message put in front": (
         "CKS01",
-        'def ask(messages):\n    messages.insert(0, {"role": "system", "content": str(datetime.now())})\n'
-        '    return gpt.chat.completions.create(model="m", messages=messages)\n',
+        (
+            'def ask(messages):\n    messages.insert(0, {"role": "system", "content": str(datetime.now())})\n'
+            '    return gpt.chat.completions.create(model="m", messages=messages)\n'
+        ),
     ),
     "a call prepared": (
         "CKS01",
-        "send = functools.partial(client.messages.create, **GIVEN)\ndef ask(messages):\n"
-        "    return send(system=str(datetime.now()), messages=messages)\n",
+        (
+            "send = functools.partial(client.messages.create, **GIVEN)\ndef ask(messages):\n"
+            "    return send(system=str(datetime.now()), messages=messages)\n"
+        ),
     ),
     "the question in front of a conversation, marked": (
         "CKB02",
@@ -185,8 +201,10 @@ FOUND: dict[str, tuple[str, str]] = {
     ),
     "a body that is posted": (
         "CKS01",
-        'def ask(http, messages):\n    body = {"model": "m", "messages": [{"role": "system", "content": str(time.time())}, *messages]}\n'
-        '    return http.post("https://api.example.org/v1/chat/completions", json=body)\n',
+        (
+            'def ask(http, messages):\n    body = {"model": "m", "messages": [{"role": "system", "content": str(time.time())}, *messages]}\n'
+            '    return http.post("https://api.example.org/v1/chat/completions", json=body)\n'
+        ),
     ),
     "git by a helper": (
         "CKS04",
@@ -195,16 +213,20 @@ FOUND: dict[str, tuple[str, str]] = {
     ),
     "git by a variable": (
         "CKS04",
-        'def ask(messages):\n    command = ["git", "diff"]\n    text = subprocess.check_output(command, text=True)\n'
-        "    return client.messages.create(system=text, messages=messages, **GIVEN)\n",
+        (
+            'def ask(messages):\n    command = ["git", "diff"]\n    text = subprocess.check_output(command, text=True)\n'
+            "    return client.messages.create(system=text, messages=messages, **GIVEN)\n"
+        ),
     ),
     "tools shuffled": ("CKT01", TOOLS_GIVEN.format("tools", "    random.shuffle(tools)\n")),
     "tools drawn": ("CKT01", TOOLS_GIVEN.format("n", "    tools = random.sample(TOOLS, len(TOOLS))\n")),
     "tools of a set that grows": (
         "CKT01",
-        "class A:\n    def __init__(self):\n        self.names = set()\n    def ask(self, messages):\n"
-        "        tools = [PHASES[one] for one in self.names]\n"
-        "        return client.messages.create(tools=tools, messages=messages, **GIVEN)\n",
+        (
+            "class A:\n    def __init__(self):\n        self.names = set()\n    def ask(self, messages):\n"
+            "        tools = [PHASES[one] for one in self.names]\n"
+            "        return client.messages.create(tools=tools, messages=messages, **GIVEN)\n"
+        ),
     ),
     "tools by a mode that a method changes": ("CKT11", AGENT.format('self.mode = "act"', "PHASES[self.mode]")),
     "tools if in a mode that a method changes": (
@@ -230,13 +252,17 @@ FOUND: dict[str, tuple[str, str]] = {
     "no tools around a function that sends": ("CKT04", CALLED_IN_A_LOOP.format("tools if step < 8 else None", "pass")),
     "a clock in a tool of a library": (
         "CKT08",
-        "from langchain_core.tools import StructuredTool\ndef make(function):\n"
-        '    return StructuredTool.from_function(function, description=f"Was {datetime.now()}.")\n',
+        (
+            "from langchain_core.tools import StructuredTool\ndef make(function):\n"
+            '    return StructuredTool.from_function(function, description=f"Was {datetime.now()}.")\n'
+        ),
     ),
     "a trim that keeps what it takes": (
         "CKM05",
-        "def fit(messages, limit):\n    total = sum(len(one['content']) for one in messages)\n    while total > limit:\n"
-        "        taken = messages.pop(0)\n        total -= len(taken['content'])\n    return messages\n",
+        (
+            "def fit(messages, limit):\n    total = sum(len(one['content']) for one in messages)\n    while total > limit:\n"
+            "        taken = messages.pop(0)\n        total -= len(taken['content'])\n    return messages\n"
+        ),
     ),
     "the newest of a reversed list": ("CKM05", KEPT.format("reversed(messages)")),
     "the newest of a reversed slice": ("CKM05", KEPT.format("messages[::-1]")),
@@ -257,8 +283,10 @@ FOUND: dict[str, tuple[str, str]] = {
     ),
     "blocks by a variable": (
         "CKA02",
-        "def total(responses):\n    n = 0\n    for one in responses:\n        blocks = one.content\n"
-        "        for block in blocks:\n            n += one.usage.output_tokens\n    return n\n",
+        (
+            "def total(responses):\n    n = 0\n    for one in responses:\n        blocks = one.content\n"
+            "        for block in blocks:\n            n += one.usage.output_tokens\n    return n\n"
+        ),
     ),
     "cached tokens of Responses added": (
         "CKA02",
