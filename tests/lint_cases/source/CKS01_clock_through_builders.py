@@ -150,3 +150,51 @@ def ask_with_the_question(messages, question):
     prompt = Parts().add("Be exact.")
     messages.append({"role": "user", "content": f"{question} (asked at {datetime.now():%H:%M})"})
     return client.messages.create(system=prompt.build(), messages=messages, **CACHED)
+
+
+def ask_with_an_update(messages):
+    request = dict(CACHED, messages=messages)
+    request.update({"system": f"{RULES} It is {datetime.now()}."})  # expect: CKS01
+    return client.messages.create(**request)
+
+
+def sections():
+    yield RULES
+    yield f"It is {datetime.now():%H:%M}."  # expect: CKS01
+
+
+def ask_with_a_generator(messages):
+    return client.messages.create(system="\n".join(sections()), messages=messages, **CACHED)
+
+
+def ask_with_the_first_message(messages):
+    messages[0] = {"role": "system", "content": f"{RULES} It is {datetime.now()}."}  # expect: CKS01
+    return llm.invoke(messages)
+
+
+def ask_with_a_message_put_in_front(messages):
+    messages.insert(0, {"role": "system", "content": f"{RULES} It is {datetime.now()}."})  # expect: CKS01
+    return llm.invoke(messages)
+
+
+def post(http, messages):
+    head = {"role": "system", "content": f"{RULES} It is {datetime.now()}."}  # expect: CKS01
+    return http.post("https://api.example.org/v1/chat/completions", json={"model": "m", "messages": [head, *messages]})
+
+
+def ask_with_a_message_at_the_end(messages):
+    messages.append({"role": "system", "content": f"It is {datetime.now()}."})
+    return llm.invoke(messages)
+
+
+def ask_with_what_a_model_said(messages):
+    said = llm.invoke(f"Summarize the news of {datetime.now()}.").content
+    return client.messages.create(system=said, messages=messages, **CACHED)
+
+
+class Reloaded:
+    def reload(self):
+        self.system = f"{RULES} Reloaded at {datetime.now()}."
+
+    def ask(self, messages):
+        return client.messages.create(system=self.system, messages=messages, **CACHED)

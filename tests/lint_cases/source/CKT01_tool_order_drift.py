@@ -100,3 +100,30 @@ async def ask_gathered_in_order(servers, messages):
     listings = await asyncio.gather(*(server.describe() for server in servers))
     tools = [tool for listing in listings for tool in listing.tools]
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+class Enabled:
+    def __init__(self):
+        self.names = set()  # expect: CKT01
+
+    def ask(self, messages):
+        tools = [SPECS[name] for name in self.names]
+        return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def ask_with_allowed(messages, tools, names):
+    allowed = [tool for tool in tools if tool["name"] in set(names)]
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=allowed, messages=messages)
+
+
+def ask_with_as_many(messages, tools, names):
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools[: len(set(names))], messages=messages)
+
+
+def ask_with_each_once(messages, given):
+    seen, tools = set(), []
+    for tool in given:
+        if tool["name"] not in seen:
+            seen.add(tool["name"])
+            tools.append(tool)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

@@ -174,3 +174,29 @@ def pop_before_a_loop(task):
     while True:
         reply = client.messages.create(tools=tools, messages=messages, **ASKED)
         messages.append({"role": "assistant", "content": reply.content})
+
+
+def answer_unless_read_only(messages, read_only):
+    tools = [tool for tool in TOOLS if not read_only or tool["safe"]]  # expect: CKT11
+    return client.messages.create(tools=tools, messages=messages, **ASKED)
+
+
+class Settled:
+    def __init__(self):
+        self.mode = "plan"
+        self.messages = []
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        return client.messages.create(tools=PHASES[self.mode], messages=self.messages, **ASKED)
+
+
+def send(messages, tools):
+    return client.messages.create(tools=tools, messages=messages, **ASKED)
+
+
+def run_through_a_function(task):
+    messages, tools = [{"role": "user", "content": task}], list(TOOLS)
+    while True:
+        reply = send(messages, tools)
+        messages.append({"role": "assistant", "content": reply.content})
