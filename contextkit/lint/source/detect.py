@@ -46,37 +46,31 @@ def find_in_code(
 ) -> Iterator[Finding]:
     """Findings of the source detector under files and folders, sorted by place.
 
-    `progress` gets (files done, files in all).
-
-    `closed` gets the path of each folder that cannot be looked into, and why. `contents` maps paths among the files to what is read in
-    place of them. Raises nothing for what a file holds.
+    `progress` gets (files done, files in all), `closed` the path of each folder that cannot be looked into, and why.
+    `contents` maps paths among the files to what is read in place of them. Raises nothing for what a file holds.
     """
-    supplied = contents or {}
-    files = [
-        replace(file, source=supplied[file.path]) if file.path in supplied else file
-        for file in source_files(paths, config, closed)
-    ]
+    files = list(source_files(paths, config, closed))
     codes = frozenset(hazard.code for hazard in hazards if hazard.in_source and config.is_selected(hazard.code))
     with _room_to_recurse():
-        yield from sorted(_Run(files, config, codes).findings(progress), key=_order)
+        findings = _Run(files, config, codes, contents or {}).findings(progress)
+    yield from sorted(findings, key=lambda one: (str(one.place.file), one.place.line, one.place.column, one.code))  # type: ignore[union-attr]
 
 
 class _Run:
     """The files that are linted in one go."""
 
-    def __init__(self, files: list[SourceFile], config: LintConfig, codes: frozenset[str]) -> None:
-        self.files = files
-        self.config, self.codes = config, codes
-        self.by_name = {file.name: file for file in files}
+    def __init__(
+        self, files: list[SourceFile], config: LintConfig, codes: frozenset[str], contents: Mapping[str, bytes]
+    ) -> None:
+        self.files, self.config, self.codes, self.contents = files, config, codes, contents
+        self.by_name = {file.name: file for file in reversed(files)}
         self.parsed: dict[str, Parsed] = {}
         self.program = Program(self.load)
         self.known = knowledge.load(tuple(str(Path(config.path).parent / file) for file in config.knowledge))
-        self.words = self.known.words_of_interest()
 
     def load(self, name: str) -> Module | None:
         """Read the module of a full name, for the program; None for one that is not among the files."""
-        file = self.by_name.get(name)
-        return self.module(file) if file is not None else None
+        return self.module(self.by_name[name]) if name in self.by_name else None
 
     def module(self, file: SourceFile) -> Module:
         """Read one file."""
@@ -85,139 +79,96 @@ class _Run:
             module = read_module(file.path, file.name, file.package, parsed)
         except RecursionError:
             module = read_module(file.path, file.name, file.package, unread("nested too deeply to be read"))
-        if b"noqa" in parsed.text or b"NOQA" in parsed.text:
-            module.silenced = _silenced(parsed)
-        if b"contextkit:" in parsed.text:
-            module.frozen = _frozen(parsed)
+        if _FROZEN.search(parsed.text):
+            module.frozen = _frozen(module)
         return module
 
     def parse(self, file: SourceFile) -> Parsed:
         """Parse one file."""
         try:
-            parsed = parse(_source(file), file.path)
+            if file.path not in self.contents and not os.path.isfile(file.path):  # noqa: PTH113 - a pipe would be waited for
+                os.stat(file.path)  # noqa: PTH116 - what is not there says so
+                raise OSError(None, "not a file; give what comes by a pipe as -, with --stdin-filename")
+            source = self.contents.get(file.path)
+            parsed = parse(Path(file.path).read_bytes() if source is None else source, file.path)
         except OSError as error:
             parsed = unread(f"cannot be read: {error.strerror or type(error).__name__}")
-        self.parsed[file.path] = parsed
         return parsed
 
-    def findings(self, progress: Callable[[int, int], None] | None) -> list[Finding]:
+    def findings(self, progress: Callable[[int, int], None] | None) -> set[Finding]:
         """Read all files, then look at those that send something or count it."""
         found: list[Finding] = []
         relevant: list[Module] = []
-        marks = self.known.words("mark", "words")
+        marks, words = self.known.words("mark", "words"), self.known.words_of_interest()
         for index, file in enumerate(self.files, 1):
             parsed = self.parse(file)
             self.program.marked[file.name.partition(".")[0]] |= {word for word in marks if word.encode() in parsed.text}
-            if parsed.fault:
-                found += self.note(file, parsed)
-            elif self.words.search(parsed.text):
+            if parsed.fault and self.config.is_selected(UNREADABLE, file.path):
+                place = CodePlace(file.path, parsed.fault_line, 1, parsed.fault_line, 1)
+                found.append(Finding(UNREADABLE, parsed.fault, place, "source"))
+            elif words.search(parsed.text):
+                self.parsed[file.path] = parsed
                 module = self.program.module(file.name) if self.by_name[file.name] is file else self.module(file)
                 relevant += [module] if module is not None else []
-            else:
-                del self.parsed[file.path]
             if progress is not None and (index % 50 == 0 or index == len(self.files)):
                 progress(index, len(self.files))
         tracer = Tracer(self.program, self.known)
-        for module in relevant:
-            found += self.of_module(module, tracer)
-        return list({(one.code, one.place): one for one in found}.values())
-
-    def note(self, file: SourceFile, parsed: Parsed) -> Iterator[Finding]:
-        """The note on a file that cannot be read."""
-        if self.config.is_selected(UNREADABLE, file.path):
-            line = parsed.fault_line
-            yield Finding(UNREADABLE, parsed.fault, CodePlace(file.path, line, 1, line, 1), "source")
+        return {*found, *(one for module in relevant for one in self.of_module(module, tracer))}
 
     def of_module(self, module: Module, tracer: Tracer) -> Iterator[Finding]:
         """The findings in one module, one for each sink and one for each place."""
         analysis = Analysis(module, tracer)
-        visited: set[tuple[str, int]] = set()
-        for rule in RULES:
-            for hit in rule(analysis):
-                keys = {("place", id(hit.node)), *([("sink", id(hit.sink))] if hit.sink is not None else [])}
-                if hit.code not in self.codes or not visited.isdisjoint(keys) or self.is_silenced(hit):
-                    continue
+        visited: set[int] = set()
+        for hit in (hit for rule in RULES for hit in rule(analysis)):
+            keys = {id(one) for one in (hit.node, hit.sink) if one is not None}
+            if hit.code in self.codes and visited.isdisjoint(keys) and not self.is_silenced(hit):
                 visited |= keys
-                yield _finding(hit)
+                trail = tuple(_place(*mark) for mark in hit.trail if getattr(mark[1], "lineno", 0))
+                place = _place(hit.module, hit.node)
+                yield Finding(hit.code, hit.message, place, "source", trail if len(trail) > 1 else (), hit.fix)
 
     def is_silenced(self, hit: Hit) -> bool:
-        """Return whether the settings or a comment on one of its lines leave a finding out."""
-        line = getattr(hit.node, "lineno", 1)
-        last = getattr(hit.node, "end_lineno", line)
-        if not self.config.is_selected(hit.code, hit.module.path):
-            return True
-        return any(
-            (codes := hit.module.silenced.get(number)) is not None and (not codes or hit.code in codes)
-            for number in range(line, last + 1)
-        )
+        """Return whether the settings, or a comment on one of the lines of its statement, leave a finding out."""
+        for line in _statement(hit.module, hit.node) if b"noqa" in hit.module.text.lower() else ():
+            comment = _NOQA.search(hit.module.lines()[line - 1])
+            codes = (comment["codes"] or b"").decode().upper() if comment is not None else ""
+            if comment is not None and (not codes or hit.code in re.split(r"[\s,]+", codes)):
+                return True
+        return not self.config.is_selected(hit.code, hit.module.path)
 
 
-def _silenced(parsed: Parsed) -> dict[int, frozenset[str]]:
-    """Line → codes that a comment silences there; one behind a text of several lines is about each of them."""
-    silenced: dict[int, frozenset[str]] = {}
-    for number, line in enumerate(parsed.text.split(b"\n"), 1):
-        if (comment := _NOQA.search(line)) is not None:
-            codes = comment["codes"]
-            silenced[number] = frozenset(re.split(r"[\s,]+", codes.decode().upper())) if codes else frozenset()
-    for node in ast.walk(parsed.tree):
-        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno in silenced:
-            for number in range(node.lineno, node.end_lineno or node.lineno):
-                silenced.setdefault(number, silenced[node.end_lineno])
-    return silenced
+def _statement(module: Module, node: ast.AST) -> range:
+    """The lines of the innermost statement around an expression; where that is a compound one, those of the expression."""
+    line, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
+    for one in ast.walk(module.parsed.tree):
+        if isinstance(one, ast.stmt) and not hasattr(one, "body") and one.lineno <= line <= (one.end_lineno or 0):
+            return range(one.lineno, (one.end_lineno or line) + 1)
+    return range(line, last + 1)
 
 
-def _frozen(parsed: Parsed) -> frozenset[int]:
+def _frozen(module: Module) -> frozenset[int]:
     """Lines whose values are declared to be made once; declared of a `def`, all of its lines."""
-    frozen = {number for number, line in enumerate(parsed.text.split(b"\n"), 1) if _FROZEN.search(line)}
-    for node in ast.walk(parsed.tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            head = range(node.lineno, max(node.lineno + 1, node.body[0].lineno))
-            if not frozen.isdisjoint(head):
-                frozen.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    frozen = {number for number, line in enumerate(module.lines(), 1) if _FROZEN.search(line)}
+    for scope in module.scopes[1:]:
+        node = scope.node
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if not frozen.isdisjoint(range(node.lineno, max(node.lineno + 1, node.body[0].lineno))):
+            frozen.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return frozenset(frozen)
 
 
-def _source(file: SourceFile) -> bytes:
-    if file.source is not None:
-        return file.source
-    if not os.path.isfile(file.path):  # noqa: PTH113 - pipes would be waited for
-        os.stat(file.path)  # noqa: PTH116 - what is not there says so
-        raise OSError(None, "not a file; give what comes by a pipe as -, with --stdin-filename")
-    with open(file.path, "rb", 0) as stream:  # noqa: PTH123
-        return stream.read()
-
-
-def _finding(hit: Hit) -> Finding:
-    trail = tuple(_place(module, node, note) for module, node, note in hit.trail if getattr(node, "lineno", 0))
-    return Finding(
-        hit.code, hit.message, _place(hit.module, hit.node), "source", trail if len(trail) > 1 else (), hit.fix
-    )
-
-
 def _place(module: Module, node: ast.AST, note: str = "") -> CodePlace:
-    line, end_line = getattr(node, "lineno", 1), getattr(node, "end_lineno", None) or getattr(node, "lineno", 1)
+    line, end_line = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
     lines = module.lines()
 
     def characters(number: int, n_bytes: int) -> int:
-        text = lines[number - 1] if number <= len(lines) else b""
-        return n_bytes + 1 if text.isascii() else len(text[:n_bytes].decode("utf-8", "replace")) + 1
+        return len(lines[number - 1][:n_bytes].decode("utf-8", "replace")) + 1 if number <= len(lines) else 1
 
-    first, last = (
-        characters(line, getattr(node, "col_offset", 0)),
-        characters(end_line, getattr(node, "end_col_offset", 0)),
-    )
-    place = CodePlace(module.path, line, first, end_line, last, note)
-    cell = module.parsed.cell_of(line)
-    if cell is None:
-        return place
-    number, line_in_cell = cell
-    return replace(place, file=f"{place.file}#cell{number}", line=line_in_cell, end_line=line_in_cell + end_line - line)
-
-
-def _order(finding: Finding) -> tuple[str, int, int, str]:
-    place = finding.place
-    at = (place.file, place.line, place.column) if isinstance(place, CodePlace) else ("", 0, 0)
-    return *at, finding.code
+    first = characters(line, getattr(node, "col_offset", 0))
+    last = characters(end_line, getattr(node, "end_col_offset", 0))
+    number, line_in_cell = module.parsed.cell_of(line) or (0, line)
+    path = f"{module.path}#cell{number}" if number else module.path
+    return CodePlace(path, line_in_cell, first, line_in_cell + end_line - line, last, note)
 
 
 @contextmanager

@@ -33,8 +33,6 @@ class SourceFile:
     name: str
     """Full dotted name."""
     package: str
-    source: bytes | None = None
-    """What it holds, where that is not to be read from the disk."""
 
 
 def source_files(

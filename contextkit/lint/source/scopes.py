@@ -197,8 +197,6 @@ class Module:
     scopes: list[Scope] = field(default_factory=list)
     """Its body, then every function in it."""
     classes: dict[str, Class] = field(default_factory=dict)
-    silenced: dict[int, frozenset[str]] = field(default_factory=dict)
-    """Line → codes that are not reported there; none for all."""
     frozen: frozenset[int] = frozenset()
     """Lines whose values are declared to be made once."""
     _lines: list[bytes] = field(default_factory=list)

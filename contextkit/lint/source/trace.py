@@ -216,7 +216,7 @@ class Tracer:
         scope, path, removed, place = binding.scope, step.path, step.removed, binding.at.place
         if binding.kind == "param":
             yield from self._argument(step, binding)
-        if binding.kind in ("param", "take") or binding.value is None:
+        if binding.kind in ("param", "take") or binding.value is None or self._is_left_out(binding, step.at.frame):
             return
         if binding.kind in ("set", "for", "comp"):
             path = (*binding.path, *path)
@@ -235,12 +235,30 @@ class Tracer:
         made = {"once": step.once or (scope.is_module and not is_own), "removed": removed, "binding": binding}
         yield step.to(binding.value, path, at, **made)
         for loop in place.loops() if binding.kind == "add" and binding.operation[1:] != "=" else ():
-            if isinstance(loop, ast.For | ast.AsyncFor) and not (is_own and loop in step.at.place.loops()):
+            if (
+                isinstance(loop, ast.For | ast.AsyncFor)
+                and _is_made_of(binding, loop)
+                and not (is_own and loop in step.at.place.loops())
+            ):
                 yield step.to(loop.iter, (ANY,), at, **made | {"removed": step.removed})
         keys = [getattr(key, "value", None) for key in getattr(binding.value, "keys", ()) or ()]
         if not step.path or step.path[0] == ANY or step.path[0] in keys or binding.kind == "item":
             around = step.at.place.tests() if is_own else []
             yield from (step.decided_by(test, at, binding) for test in place.tests() if test not in around)
+
+    def _is_left_out(self, binding: Binding, frame: Frame | None) -> bool:
+        """Whether a binding stands in a branch that the call entered does not take: `if include_time:`, which is not given."""
+        if frame is None or frame.target.scope is not binding.scope:
+            return False
+        for block, branch in binding.at.place.blocks:
+            test = block.test if isinstance(block, ast.If) else None
+            if isinstance(test, ast.Name) and test.id in frame.target.scope.params and branch in ("body", "orelse"):
+                given = [value for value, _ in arguments_of(frame.call, frame.target, test.id)]
+                default = binding.scope.bindings[test.id][0].value
+                value = given[0] if given else default
+                if isinstance(value, ast.Constant) and bool(value.value) != (branch == "body"):
+                    return True
+        return False
 
     def _argument(self, step: Step, binding: Binding) -> Iterator[Step]:
         """What a parameter is given: by the call that was entered, else by the calls in view."""
@@ -314,7 +332,7 @@ class Tracer:
 
     def is_frozen(self, function: Scope) -> bool:
         """Whether a function is run once and its result kept."""
-        return any(self.knowledge.matches("freezing", name) for name in function.decorators())
+        return any(self.knowledge.matches("freezing", name) for name in (function.name, *function.decorators()))
 
     # Calls
 
@@ -398,6 +416,15 @@ def arguments_of(call: ast.Call, target: Target, name: str) -> Iterator[tuple[as
         yield ast.copy_location(ast.Tuple(call.args[len(arguments.args) - offset :], ast.Load()), call), ()
     else:
         yield from ((one.value, (name,)) for one in call.keywords if one.arg is None)
+
+
+def _is_made_of(binding: Binding, loop: ast.For | ast.AsyncFor) -> bool:
+    """Whether what is added is another thing in each pass of a loop."""
+    items = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+    used = {one.id for one in ast.walk(binding.value or loop.target) if isinstance(one, ast.Name)}
+    return not items.isdisjoint(used) or any(
+        one.kind == "set" and loop in one.loops() for name in used for one in binding.scope.bindings.get(name, ())
+    )
 
 
 def _is_lazy(binding: Binding, name: str) -> bool:

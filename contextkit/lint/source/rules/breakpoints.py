@@ -51,11 +51,12 @@ def _marks_nothing(analysis: Analysis, sent: Sent, call: ast.Call) -> bool:
 
 
 def _grows(sent: Sent) -> bool:
-    """Return whether a history is seen to go on: in a loop, added to elsewhere, or with tools to be called."""
-    added = [step.binding for step in sent.messages if step.binding is not None and step.binding.kind == "add"]
-    is_added = any(not any(isinstance(loop, ast.For) for loop in one.loops()) for one in added)
+    """Return whether a history is seen to go on: in a loop, kept in an attribute, or with tools to be called."""
+    steps = [one for one in sent.messages if one.binding is not None and one.binding.kind == "add"]
+    is_kept = any(isinstance(one.parent.node, ast.Attribute) for one in steps if one.parent is not None)
+    is_by_caller = any(one.at.frame is None and one.scope is not sent.scope and one.binding.loops() for one in steps)  # type: ignore[union-attr]
     has_tools = any(kind == "tools" and not isinstance(step.node, ast.Constant) for kind, step, _ in sent.arguments)
-    return sent.kind == "loop" or (sent.kind == "turn" and (is_added or has_tools))
+    return sent.kind == "loop" or (sent.kind == "turn" and (is_kept or is_by_caller or has_tools))
 
 
 def _marked_questions(analysis: Analysis, sent: Sent) -> Iterator[Hit]:

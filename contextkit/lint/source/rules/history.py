@@ -16,6 +16,7 @@ CODES = frozenset({"CKM05", "CKM06"})
 _SIZE = re.compile(r"len|count|token|size|length|chars|budget|estimate", re.IGNORECASE)
 _SLACK = re.compile(r"low|target|floor|\*\s*0?\.\d|//?\s*2", re.IGNORECASE)
 _SCORE = re.compile(r"score|relevan|importan|priorit|random|similar|distance|weight", re.IGNORECASE)
+_LAST_RESORT = re.compile(r"hard|emergency|fallback|overflow|force|resort", re.IGNORECASE)
 _CONTENT = frozenset({"content", "text", "output", "parts"})
 _TRIMS = "trims the history to a cap and no lower: from then on each turn drops messages and shares no prefix with the one before"
 _KEEPS = "keeps the newest messages that fit: once the cap is reached each turn begins with another one and shares no prefix with the one before"
@@ -32,7 +33,12 @@ class _History(NamedTuple):
 
 def find(analysis: Analysis) -> Iterator[Hit]:
     """Find changes of a history that each turn makes before it is sent."""
-    is_aside = {id(one) for one in analysis.module.scopes if _matches(analysis, one, "side_call", "once")}
+    is_aside = {
+        id(one)
+        for one in analysis.module.scopes
+        if _LAST_RESORT.search(one.name)
+        or any(analysis.knowledge.matches(name, one.name) for name in ("side_call", "once"))
+    }
     histories = [*_named(analysis)]
     for sent in analysis.sent:
         if sent.kind in ("turn", "loop") and id(sent.scope) not in is_aside:
@@ -57,10 +63,6 @@ def find(analysis: Analysis) -> Iterator[Hit]:
 
 def _hit(code: str, node: ast.AST, scope: Scope, what: str) -> Hit:
     return Hit(code, f"`{text_of(node, scope.module)}` {what}", node, scope.module, sink=scope.node)
-
-
-def _matches(analysis: Analysis, scope: Scope, *sections: str) -> bool:
-    return any(analysis.knowledge.matches(section, scope.name) for section in sections)
 
 
 def _named(analysis: Analysis) -> Iterator[_History]:

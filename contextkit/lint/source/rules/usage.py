@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of
-from contextkit.lint.source.scopes import At, Class, Module, Scope, last_name
+from contextkit.lint.source.scopes import Class, Module, Scope, last_name
+from contextkit.lint.source.trace import Step
 
 CODES = frozenset({"CKA02", "CKA03"})
 _CACHED = re.compile(rb"cach\w*", re.IGNORECASE)
@@ -134,53 +135,36 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _priced_without_cache(analysis: Analysis, scope: Scope) -> Iterator[Hit]:
-    """Find a product of input tokens and a price where nothing around reads what was cached."""
-    if scope.is_module or not any("token" in name.lower() for name in _names(scope)):
+    """Find a product of input tokens that were billed and a price where nothing around reads what was cached."""
+    if scope.is_module or _knows_cache(analysis, scope) or not _is_of_a_caching_model(analysis, scope):
         return
-    found = next(_products(analysis, scope), None)
-    if found is None or _knows_cache(analysis, scope) or not _is_of_a_caching_model(analysis, scope):
-        return
-    node, counter = found
-    text = text_of(node, scope.module)
-    message = f"`{text}` prices `{counter}` without the cached counters: tokens read from a cache cost a tenth to a half, written ones more"
-    yield Hit("CKA03", message, node, scope.module, sink=scope.node)
-
-
-def _names(scope: Scope) -> Iterator[str]:
-    yield from scope.params
-    for node, _ in scope.expressions:
-        for one in ast.walk(node):
-            if name := _counter(one):
-                yield name
-
-
-def _products(analysis: Analysis, scope: Scope) -> Iterator[tuple[ast.BinOp, str]]:
-    """The products of a counter of input tokens and a price."""
-    names = analysis.knowledge.words("usage", "input")
     for node, at in scope.expressions:
         for one in ast.walk(node):
-            if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult):
-                for counted, price in ((one.left, one.right), (one.right, one.left)):
-                    counter = _input_counter(counted, at, names)
-                    if counter and analysis.knowledge.matches("price", ast.unparse(price)):
-                        yield one, counter
+            factors = [one.left, one.right] if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult) else []
+            for counted, price in zip(factors, reversed(factors), strict=True):
+                counter = _billed(analysis, Step(counted, at))
+                if counter and analysis.knowledge.matches("price", ast.unparse(price)):
+                    what = "without the cached counters: tokens read from a cache cost a tenth to a half, written ones more"
+                    message = f"`{text_of(one, scope.module)}` prices `{counter}` {what}"
+                    yield Hit("CKA03", message, one, scope.module, sink=scope.node)
+                    return
 
 
-def _input_counter(node: ast.expr, at: At, names: frozenset[str]) -> str:
-    """The counter of input tokens in one factor, through a variable and a division by a million."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Mult):
-        return _input_counter(node.left, at, names) or _input_counter(node.right, at, names)
-    if isinstance(node, ast.BoolOp):
-        return _input_counter(node.values[0], at, names)
-    if isinstance(node, ast.Call) and last_name(node.func) in ("float", "int", "Decimal", "max") and node.args:
-        return _input_counter(node.args[0], at, names)
-    name = _counter(node)
-    if name in names:
-        return name
-    if isinstance(node, ast.Name):
-        for binding in at.scope.reaching(node.id, at.place):
-            if binding.kind == "set" and binding.value is not None and (inner := _counter(binding.value)) in names:
-                return inner
+def _billed(analysis: Analysis, first: Step) -> str:
+    """The counter of input tokens that a factor comes from, where it is seen to be read from a bill; empty otherwise."""
+    names = analysis.knowledge.words("usage", "input")
+    for step in analysis.tracer.walk(first):
+        if (
+            _counter(step.node) in names
+            and not isinstance(step.node, ast.Name)
+            and "usage" in ast.unparse(step.node).lower()
+        ):
+            return _counter(step.node)
+        bound = step.node.value if isinstance(step.node, ast.Attribute | ast.Subscript) else None
+        if _counter(step.node) in names and bound is not None:
+            values = [one.value for one in analysis.program.bindings_of(bound, step.at) if one.value is not None]
+            if any("usage" in ast.unparse(value).lower() for value in values):
+                return _counter(step.node)
     return ""
 
 
