@@ -95,8 +95,8 @@ def read_case(file: Path) -> Case:
 class Values:
     """Replaces each value that holds no other, in the order of evaluation."""
 
-    def __init__(self, replaced: Callable[[ast.expr, Values], ast.expr]) -> None:
-        self.replaced = replaced
+    def __init__(self, replaced: Callable[[ast.expr, Values], ast.expr], *, has_loops: bool = False) -> None:
+        self.replaced, self.has_loops = replaced, has_loops
         self.n = 0
         self.before: list[ast.stmt] = []
         """Statements in front of the one that is rewritten."""
@@ -115,7 +115,7 @@ class Values:
                 node.value = self.value(value)
             case ast.Expr(value=value):
                 self.inside(value)
-            case ast.For(iter=iterable):
+            case ast.For(iter=iterable) if self.has_loops:
                 node.iter = self.value(iterable)
             case ast.With(items=[item]):
                 self.inside(item.context_expr)
@@ -175,14 +175,14 @@ def _call(function: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(function, ast.Load()), [*arguments], [])
 
 
-def _replace(unit: Unit, replaced: Callable[[ast.expr, Values], ast.expr]) -> None:
-    values = Values(replaced)
+def _replace(unit: Unit, replaced: Callable[[ast.expr, Values], ast.expr], *, has_loops: bool = False) -> None:
+    values = Values(replaced, has_loops=has_loops)
     unit.statements = values.body(unit.statements)
     unit.is_rewritten = values.n > 0
 
 
 def variable(case: Case) -> None:
-    """Give each value to a variable first."""
+    """Give each value to a variable first, and what a loop is over."""
 
     def replaced(node: ast.expr, values: Values) -> ast.expr:
         name = f"value_{values.n}"
@@ -190,7 +190,7 @@ def variable(case: Case) -> None:
         return ast.Name(name, ast.Load())
 
     for unit in case.units():
-        _replace(unit, replaced)
+        _replace(unit, replaced, has_loops=True)
 
 
 def helper(case: Case) -> None:

@@ -31,7 +31,7 @@ class Meter:
 
 
 def estimate(prompt_tokens, completion_tokens, model="gpt-5"):
-    cost = (prompt_tokens / 1000) * PRICES[model]["input"]  # expect: CKA03
+    cost = (prompt_tokens / 1000) * PRICES[model]["input"]
     cost += (completion_tokens / 1000) * PRICES[model]["output"]
     return cost
 

@@ -14,9 +14,11 @@ SYSTEM = Path("system.md").read_text()
 TOOLS = [{"name": "read", "description": "Reads.", "input_schema": {"type": "object"}}]
 
 
-def chat(messages, question):
-    messages.append({"role": "user", "content": question})
-    return client.messages.create(model="claude-sonnet-5-5", max_tokens=4096, system=SYSTEM, messages=messages)  # expect: CKB01
+def chat(task):
+    messages = [{"role": "user", "content": task}]
+    for _ in range(20):
+        reply = client.messages.create(model="claude-sonnet-5-5", max_tokens=4096, system=SYSTEM, messages=messages)  # expect: CKB01
+        messages += [{"role": "assistant", "content": reply.content}, {"role": "user", "content": input()}]
 
 
 def run(task):
