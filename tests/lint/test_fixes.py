@@ -89,7 +89,8 @@ def test_tools_whose_names_are_not_known_are_left(fixed: Fixed, tools: str) -> N
 # ----------------------------------------------------------------------------------------------------------------------
 
 RUN = (
-    "M = 'claude-sonnet-5-5'\ndef run(task):\n    messages = [{{'role': 'user', 'content': task}}]\n    while True:\n        reply = client.messages.create{}\n"
+    "M = 'claude-sonnet-5-5'\ndef run(task):\n    messages = [{{'role': 'user', 'content': task}}]\n"
+    "    while True:\n        reply = client.messages.create{}\n"
     "        messages.append({{'role': 'assistant', 'content': reply.content}})\n"
 )
 MARKED = 'cache_control={"type": "ephemeral"}'

@@ -118,17 +118,10 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "parts": lambda n: ASK.format(
         "    parts = []\n" + "    parts.append(str(time.time()))\n" * n + "    system = ''.join(parts)\n"
     ),
-    "branches": lambda n: ASK.format(
-        "    system = 'x'\n" + "".join(f"    if messages[{i}]:\n        system += 'y'\n" for i in range(n))
-    ),
     "alternatives": lambda n: ASK.format(
         "    if 0:\n        system = 'x'\n"
         + "".join(f"    elif messages[{i}]:\n        system = 'y'\n" for i in range(n))
         + "    else:\n        system = 'z'\n"
-    ),
-    "callers": lambda n: (
-        "def send(system, messages):\n    return client.messages.create(system=system, messages=messages)\n"
-        + "".join(f"def ask_{i}(messages):\n    return send('x', messages)\n" for i in range(n))
     ),
     "methods": lambda n: (
         "class A:\n"
@@ -138,17 +131,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
         )
         + "    def ask(self, messages):\n        return client.messages.create(system=self.m0(), messages=messages)\n"
     ),
-    "subclasses": lambda n: (
-        "class A:\n    def text(self):\n        return 'x'\n    def ask(self, messages):\n"
-        "        return client.messages.create(system=self.text(), messages=messages)\n"
-        + "".join(f"class A{i}(A):\n    def text(self):\n        return super().text() + 'y'\n" for i in range(n))
-    ),
     "requests": lambda n: "".join(ASK.format("    system = 'x'\n").replace("ask", f"ask_{i}") for i in range(n)),
-    "tools": lambda n: (
-        "TOOLS = [" + "{'name': 'x', 'description': 'y', 'input_schema': {}}, " * n + "]\n"
-        "def ask(messages, mode):\n    tools = [one for one in TOOLS if mode]\n"
-        "    return client.messages.create(tools=tools, messages=messages)\n"
-    ),
     "a long sum": lambda n: ASK.format("    system = " + " + ".join(["'a'"] * n) + "\n"),
 }
 

@@ -111,10 +111,3 @@ def test_what_is_no_notebook_is_one_fault(source: str) -> None:
 def test_a_notebook_in_another_language_is_empty() -> None:
     parsed = parse(notebook(("code", "x <- 1\n"), language="R"), "a.ipynb")
     assert not parsed.tree.body and not parsed.fault
-
-
-@pytest.mark.parametrize("cell", [1, None, {}, {"cell_type": "code"}])
-def test_odd_cells_are_passed_over(cell: object) -> None:
-    source = json.dumps({"cells": [cell, {"cell_type": "code", "source": "x = 1"}]}).encode()
-    parsed = parse(source, "a.ipynb")
-    assert isinstance(parsed.tree.body[0], ast.Assign) and not parsed.fault

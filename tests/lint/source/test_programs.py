@@ -1,6 +1,6 @@
 """Checks the source detector on expressions that are a system text, on programs of several files, and on what marks nothing.
 
-What is in `GAPS` is judged wrong, and each test of one fails strictly: it has to leave the list once it is judged right.
+What is in `MISSED` and `FLAGGED` is judged wrong, and its test fails strictly: it has to move once it is judged right.
 """
 
 from __future__ import annotations
@@ -41,9 +41,6 @@ CLOCKS = {
     '"".join(["a", f"{datetime.now()}"])',
     '"".join(part for part in ("a", str(time.time())))',
     "f\"{datetime.now().strftime('%H:%M')}\"",
-    'f"{datetime.now().time()}"',
-    'Parts().add("a").add(f"{datetime.now()}").build()',
-    '(lambda: f"{datetime.now()}")()',
 }
 NO_CLOCKS = {
     'f"{datetime.now():%Y-%m-%d}"',
@@ -52,19 +49,16 @@ NO_CLOCKS = {
     'datetime.now().strftime("%A, %d %B")',
     'f"{datetime.now().year}"',
     'time.strftime("%Y-%m-%d", time.localtime())',
-    'time.strftime("%Y-%m-%d")',
-    '"{:%Y-%m-%d}".format(datetime.now())',
-    "datetime.now().isoformat()[:10]",
-    'str(datetime.now()).split(" ")[0]',
-    "datetime.now().strftime(DAY)",
     'time.strftime("%H:%M", time.localtime(messages[0]["at"]))',
     '"x" if datetime.now().hour < 12 else "y"',
     'f"{len(str(datetime.now()))} characters"',
 }
-GAPS = {
+MISSED = {
     'f"{datetime.now().time()}"',
     'Parts().add("a").add(f"{datetime.now()}").build()',
     '(lambda: f"{datetime.now()}")()',
+}
+FLAGGED = {
     'time.strftime("%Y-%m-%d")',
     '"{:%Y-%m-%d}".format(datetime.now())',
     "datetime.now().isoformat()[:10]",
@@ -73,12 +67,12 @@ GAPS = {
 }
 
 
-@pytest.mark.parametrize("text", named(sorted(CLOCKS), GAPS & CLOCKS))
+@pytest.mark.parametrize("text", named(sorted(CLOCKS | MISSED), MISSED))
 def test_a_clock_in_the_system_text_is_found(text: str, lint: Lint) -> None:
     assert [one.code for one in lint(HEAD + ASK.format(text))] == ["CKS01"]
 
 
-@pytest.mark.parametrize("text", named(sorted(NO_CLOCKS), GAPS & NO_CLOCKS))
+@pytest.mark.parametrize("text", named(sorted(NO_CLOCKS | FLAGGED), FLAGGED))
 def test_a_day_in_the_system_text_is_none(text: str, lint: Lint) -> None:
     assert lint(HEAD + ASK.format(text)) == []
 
@@ -89,7 +83,8 @@ def test_a_day_in_the_system_text_is_none(text: str, lint: Lint) -> None:
 STAMP = "from datetime import datetime\ndef stamp():\n    return str(datetime.now())\n"
 TIMED = "from datetime import datetime\nfrom {} import Base\nclass Timed(Base):\n    def build(self):\n        return str(datetime.now())\n"
 BASE = (
-    "import anthropic\nclient = anthropic.Anthropic()\nclass Base:\n    def build(self):\n        return 'x'\n    def ask(self, messages):\n"
+    "import anthropic\nclient = anthropic.Anthropic()\nclass Base:\n    def build(self):\n        return 'x'\n"
+    "    def ask(self, messages):\n"
     "        return client.messages.create(system=self.build(), messages=messages, cache_control={}, model='m', max_tokens=9)\n"
 )
 FILES: dict[str, tuple[list[str], dict[str, str]]] = {
