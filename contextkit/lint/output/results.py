@@ -36,7 +36,7 @@ def lines_of(file: str, contents: Mapping[str, bytes] = _NO_CONTENTS) -> Sequenc
             return ()
         raw = contents[file] if file in contents else Path(file).read_bytes()
         if number:
-            texts = [cell.text.decode() for cell in notebook.code_cells(raw) if str(cell.number) == number]
+            texts = [text.decode() for cell, text in notebook.code_cells(raw) if str(cell) == number]
             return _NEWLINE.split("".join(texts))
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         return _NEWLINE.split(raw.decode(encoding))

@@ -78,9 +78,9 @@ class Analysis:
         """Whether a value is made again for each request of a conversation, or for each question."""
         for one in step.chain():
             binding = one.binding
-            if binding is not None and sent.loop is not None and binding.scope is sent.scope and one.at.frame is None:
-                if sent.loop not in binding.loops():
-                    return False
+            is_here = binding is not None and binding.scope is sent.scope and one.at.frame is None
+            if is_here and sent.loop is not None and binding is not None and sent.loop not in binding.loops():
+                return False
             if getattr(one.node, "lineno", 0) in one.scope.module.frozen:
                 return False
         return not step.once

@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from contextkit.lint.config import LintConfig
@@ -150,10 +149,9 @@ def _frozen(module: Module) -> frozenset[int]:
     """Lines whose values are declared to be made once; declared of a `def`, all of its lines."""
     frozen = {number for number, line in enumerate(module.lines(), 1) if _FROZEN.search(line)}
     for scope in module.scopes[1:]:
-        node = scope.node
-        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if not frozen.isdisjoint(range(node.lineno, max(node.lineno + 1, node.body[0].lineno))):
-            frozen.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        first, last = getattr(scope.node, "lineno", 1), getattr(scope.node, "end_lineno", 1)
+        if not frozen.isdisjoint(range(first, max(first + 1, scope.node.body[0].lineno))):
+            frozen.update(range(first, last + 1))
     return frozenset(frozen)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from contextkit.lint.config import LintConfig
 from contextkit.lint.source import notebook
 
-_SKIPPED = frozenset("venv node_modules __pycache__".split())
+_SKIPPED = frozenset(["venv", "node_modules", "__pycache__"])
 """Folders nobody wants linted, beside those whose name begins with a dot."""
 _TESTS = frozenset({"test", "tests"})
 """Folders of tests: what they send is paid for by nobody."""
@@ -72,9 +72,9 @@ def _under(top: str, config: LintConfig, closed: Callable[[str, str], None] | No
             path = os.path.join(folder, name)  # noqa: PTH118
             if (
                 name.endswith((".py", notebook.SUFFIX))
-                and os.path.isfile(path)
+                and os.path.isfile(path)  # noqa: PTH113
                 and not _is_excluded(folder, name, config)
-            ):  # noqa: PTH113
+            ):
                 yield path
 
 

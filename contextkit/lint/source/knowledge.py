@@ -144,7 +144,7 @@ class Knowledge:
     def _add(self, section: str, row: dict[str, Any]) -> None:
         patterns: Patterns[Any]
         made: Any = section
-        lists = {
+        lists: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in row.items() if key != "calls"
         }
         if section == "source":

@@ -82,11 +82,10 @@ class Requests:
                 for one in ast.walk(node):
                     if isinstance(one, ast.Dict):
                         yield from self._of_dict(one, at)
-                    elif isinstance(one, ast.List) and any(isinstance(item, ast.Starred) for item in one.elts):
-                        if any(role_of(item) in _SYSTEM for item in one.elts):
-                            sent = self.sent(one, at, None, [("messages", one, (), "messages")])
-                            if sent.kind == "turn":
-                                yield sent
+                    elif isinstance(one, ast.List) and any(role_of(item) in _SYSTEM for item in one.elts):
+                        sent = self.sent(one, at, None, [("messages", one, (), "messages")])
+                        if sent.kind == "turn" and any(isinstance(item, ast.Starred) for item in one.elts):
+                            yield sent
             yield from self._of_function(scope)
 
     def row_of(self, call: ast.Call, at: At) -> Request | None:
@@ -252,7 +251,7 @@ def _begins_in(step: Step, loop: ast.AST) -> bool:
 def role_of(node: ast.AST) -> str:
     """The role of a message, empty where it is not seen."""
     if isinstance(node, ast.Tuple):
-        return str(getattr(node.elts[0], "value", "")) if len(node.elts) == 2 else ""  # noqa: PLR2004
+        return str(getattr(node.elts[0], "value", "")) if len(node.elts) == 2 else ""
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
         return next(
@@ -272,7 +271,7 @@ def _content_of(node: ast.expr) -> ast.expr | None:
     if isinstance(node, ast.Call):
         named = [one.value for one in node.keywords if one.arg in ("content", "text")]
         return next(iter([*named, *node.args]), None)
-    return node.elts[1] if isinstance(node, ast.Tuple) and len(node.elts) == 2 else None  # noqa: PLR2004
+    return node.elts[1] if isinstance(node, ast.Tuple) and len(node.elts) == 2 else None
 
 
 def _is_behind(step: Step, sent: Sent) -> bool:

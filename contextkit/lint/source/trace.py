@@ -406,7 +406,7 @@ def arguments_of(call: ast.Call, target: Target, name: str) -> Iterator[tuple[as
         yield named[0], ()
     elif 0 <= index < starred:
         yield call.args[index], ()
-    elif 0 <= index and starred < len(call.args):
+    elif index >= 0 and starred < len(call.args):
         yield call.args[starred], (ANY,)
     elif arguments.kwarg is not None and arguments.kwarg.arg == name:
         rest = [one for one in call.keywords if one.arg not in params]

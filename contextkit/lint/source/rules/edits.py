@@ -31,11 +31,10 @@ _LITERAL: Final = re.compile(rb"[fF]('''|\"\"\"|'|\")")
 _CLIENTS: Final = ("anthropic.Anthropic()", "anthropic.AsyncAnthropic()")
 
 
-def span_of(node: ast.AST, module: Module) -> tuple[int, int] | None:
+def span_of(node: ast.expr, module: Module) -> tuple[int, int] | None:
     """Where an expression stands in its file, in bytes; None where that is not known to the byte."""
     if not module.parsed.is_exact or not getattr(node, "lineno", 0):
         return None
-    assert isinstance(node, ast.expr)
     return _offset(module, node.lineno, node.col_offset), _offset(
         module, node.end_lineno or node.lineno, node.end_col_offset or 0
     )
@@ -171,8 +170,8 @@ def _line_before(call: ast.Call, module: Module) -> tuple[str, int, str] | None:
 
 def _messages_name(sent: Sent) -> str | None:
     """The variable that is given as the messages, where it is a list one may append to."""
-    assert isinstance(sent.node, ast.Call)
-    name = next((one.value for one in sent.node.keywords if one.arg in ("messages", "input")), None)
+    keywords = sent.node.keywords if isinstance(sent.node, ast.Call) else []
+    name = next((one.value for one in keywords if one.arg in ("messages", "input")), None)
     if not isinstance(name, ast.Name):
         return None
     return name.id if sent.scope.annotation(name.id) in ("", "list", "List", "MutableSequence") else None

@@ -19,7 +19,9 @@ _SCORE = re.compile(r"score|relevan|importan|priorit|random|similar|distance|wei
 _LAST_RESORT = re.compile(r"hard|emergency|fallback|overflow|force|resort", re.IGNORECASE)
 _CONTENT = frozenset({"content", "text", "output", "parts"})
 _TRIMS = "trims the history to a cap and no lower: from then on each turn drops messages and shares no prefix with the one before"
-_KEEPS = "keeps the newest messages that fit: once the cap is reached each turn begins with another one and shares no prefix with the one before"
+_KEEPS = (
+    "keeps the newest messages that fit: once the cap is reached each turn begins with another one and shares no prefix"
+)
 _SORTS = "orders the history by a score: each turn may have another order, and shares no prefix with the one before"
 _CLEARS = "rewrites older messages, and which ones moves with each turn: the prefix ends at the first that changes"
 
@@ -167,10 +169,6 @@ def _cleared(history: _History) -> Iterator[ast.AST]:
                     isinstance(one, ast.If) and _SIZE.search(ast.unparse(one.test)) for one in outside
                 ):
                     yield binding.node
-    for node, _ in history.scope.expressions:
-        for one in ast.walk(node):
-            if isinstance(one, ast.ListComp) and (changed := _cleared_by_index(one, history)) is not None:
-                yield changed
 
 
 def _is_replacement(value: ast.expr | None) -> bool:
@@ -184,30 +182,11 @@ def _loop_over_older(name: str, history: _History, place: Place) -> ast.AST | No
         value = binding.value
         if binding.kind != "for" or value is None or not binding.at.place.is_around(place):
             continue
-        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice):
-            if value.slice.upper is not None and value.slice.lower is None and variable(value.value) == history.name:
-                return binding.loops()[0]
+        bounds = value.slice if isinstance(value, ast.Subscript) and variable(value.value) == history.name else None
+        if isinstance(bounds, ast.Slice) and bounds.upper is not None and bounds.lower is None:
+            return binding.loops()[0]
         part = value.func if isinstance(value, ast.Call) else value
         inner = variable(part.value) if isinstance(part, ast.Subscript | ast.Attribute) else ""
         if inner and inner != name and (outer := _loop_over_older(inner, history, binding.at.place)) is not None:
             return outer
-    return None
-
-
-def _cleared_by_index(node: ast.ListComp, history: _History) -> ast.Dict | None:
-    """The message put in place of older ones: `[{**m, "content": CLEARED} if i < n else m for i, m in enumerate(history)]`."""
-    items, target, choice = node.generators[0].iter, node.generators[0].target, node.elt
-    if not isinstance(items, ast.Call) or last_name(items.func) != "enumerate" or not isinstance(choice, ast.IfExp):
-        return None
-    index = variable(target.elts[0]) if isinstance(target, ast.Tuple) else ""
-    compares = [one for one in ast.walk(choice.test) if isinstance(one, ast.Compare)]
-    is_by_index = any(index == variable(part) for one in compares for part in ast.walk(one))
-    if not is_by_index or not items.args or variable(items.args[0]) != history.name:
-        return None
-    for one in (choice.body, choice.orelse):
-        for key, value in (
-            zip(one.keys, one.values, strict=True) if isinstance(one, ast.Dict) and None in one.keys else ()
-        ):
-            if getattr(key, "value", None) in _CONTENT and _is_replacement(value):
-                return one  # type: ignore[return-value]
     return None
