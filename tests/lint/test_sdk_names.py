@@ -164,7 +164,7 @@ def _is_there(name: str) -> bool:
         (
             "anthropic.types",
             "Usage",
-            ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"],
+            ["input_tokens", "output_tokens"],
         ),
         ("openai.types", "CompletionUsage", ["prompt_tokens", "completion_tokens"]),
         ("openai.types.completion_usage", "PromptTokensDetails", ["cached_tokens"]),

@@ -12,10 +12,7 @@ from tests.lint.variants import REWRITES, measure, read_case
 LEAST_FOUND = 0.9
 MOST_FLAGGED = 0.02
 MOST_UNCHANGED = 0.2
-GAPS = {
-    "variable": "a loop over a variable, `older = messages[:-6]`, is not followed",
-    "module": "a breakpoint, a price and a sum in a function of another file are not followed",
-}
+GAPS = {"variable": "a loop over a variable, `older = messages[:-6]`, is not followed"}
 
 
 @pytest.mark.parametrize("rewrite", REWRITES)

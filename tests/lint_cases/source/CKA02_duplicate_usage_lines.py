@@ -1,23 +1,5 @@
 """Usage of one response that is counted several times, and usage that is counted once."""
 
-import json
-from pathlib import Path
-
-FOLDER = Path.home() / ".claude" / "projects"
-
-
-def output_of(path):
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return sum(line["message"]["usage"]["output_tokens"] for line in lines if "message" in line)  # expect: CKA02
-
-
-def reads_of_all():
-    total = 0
-    for path in FOLDER.glob("**/*.jsonl"):
-        for text in path.open():
-            total += json.loads(text).get("message", {}).get("usage", {}).get("cache_read_input_tokens", 0)  # expect: CKA02
-    return total
-
 
 def total_by_block(responses):
     total = 0
