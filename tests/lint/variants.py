@@ -14,7 +14,7 @@ import argparse
 import ast
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,6 @@ from tests.lint.test_source_cases import CASES, EXPECT
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SENDS = ("create", "stream", "converse")
-_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 
 
 @dataclass(slots=True)
@@ -61,18 +60,21 @@ class Case:
 
     def source(self) -> str:
         """Print the file, and note where each unit stands."""
-        lines: list[str] = []
-        is_begun = False
-        for one in self.body:
-            if not is_begun and not isinstance(one, ast.Expr | ast.Import | ast.ImportFrom):
-                lines += [*self.added.split("\n"), ""]
-                is_begun = True
+        n_imports = max(
+            n for n, one in enumerate(self.body, 1) if isinstance(one, ast.Import | ast.ImportFrom) or n == 1
+        )
+        lines = [*_printed(self.body[:n_imports]), *self.added.split("\n")]
+        for one in self.body[n_imports:]:
             first = len(lines) + 1
-            for node in one.statements if isinstance(one, Unit) else [one]:
-                lines += [*ast.unparse(ast.fix_missing_locations(node)).split("\n"), ""]
+            lines += _printed(one.statements if isinstance(one, Unit) else [one])
             if isinstance(one, Unit):
                 one.lines = range(first, len(lines) + 1)
         return "\n".join(lines)
+
+
+def _printed(nodes: Iterable[ast.stmt | Unit]) -> list[str]:
+    texts = [ast.unparse(ast.fix_missing_locations(node)) for node in nodes if isinstance(node, ast.stmt)]
+    return "\n\n".join([*texts, ""]).split("\n")
 
 
 def read_case(file: Path) -> Case:
@@ -137,7 +139,7 @@ class Values:
         if self.n > n:
             return node
         is_plain = isinstance(node, ast.Name | ast.Constant | ast.Lambda | ast.GeneratorExp | ast.Starred)
-        is_empty = isinstance(node, _DISPLAYS) and not next((one for one in ast.walk(node) if _is_value(one)), None)
+        is_empty = not any(isinstance(one, ast.Name | ast.JoinedStr) for one in ast.walk(node))
         if is_plain or is_empty or any(isinstance(one, ast.Yield | ast.NamedExpr) for one in ast.walk(node)):
             return node
         new = self.replaced(node, self)
@@ -163,16 +165,8 @@ class Values:
                 node.values = [self.value(one) for one in node.values]
 
 
-def _is_value(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name | ast.Call | ast.JoinedStr)
-
-
 def _is_dotted(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_dotted(node.value))
-
-
-def _call(function: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(ast.Name(function, ast.Load()), [*arguments], [])
 
 
 def _replace(unit: Unit, replaced: Callable[[ast.expr, Values], ast.expr], *, has_loops: bool = False) -> None:
@@ -204,14 +198,13 @@ def helper(case: Case) -> None:
 
 def module(case: Case) -> None:
     """Make each value in a function of another module, where it needs none of the functions and classes of this one."""
-    lines = [ast.unparse(node) for node in case.body if not isinstance(node, Unit)]
-    lines, names = "\n".join(lines).split("\n"), list[str]()
+    lines, names = _printed(case.body), list[str]()
     own = {unit.name.partition(" = ")[0] for unit in case.units()}
     for unit in case.units():
         made: list[ast.stmt] = []
         _extract(unit, made, f"made_{case.body.index(unit)}", {"self", "super", *own})
         first = len(lines) + 1
-        lines += "\n".join(ast.unparse(ast.fix_missing_locations(node)) for node in made).split("\n")
+        lines += _printed(made)
         unit.elsewhere = range(first, len(lines) + 1)
         names += [node.name for node in made if isinstance(node, ast.FunctionDef)]
     case.helpers = "\n".join(lines)
@@ -248,8 +241,13 @@ def method(case: Case) -> None:
     """Keep each value in an attribute of an object, and read it by a method."""
     init = "    def __init__(self, value):\n        self.value = value\n"
     case.added = f"class _Box:\n{init}\n    def read(self):\n        return self.value\n"
+
+    def replaced(node: ast.expr, values: Values) -> ast.expr:
+        box = ast.Call(ast.Name("_Box", ast.Load()), [node], [])
+        return ast.Call(ast.Attribute(box, "read", ast.Load()), [], [])
+
     for unit in case.units():
-        _replace(unit, lambda node, _: ast.Call(ast.Attribute(_call("_Box", node), "read", ast.Load()), [], []))
+        _replace(unit, replaced)
 
 
 # async
@@ -286,7 +284,8 @@ def asynchronous(case: Case) -> None:
             if node in functions and node.name in names:
                 holder[n] = ast.AsyncFunctionDef(**{name: getattr(node, name) for name in node._fields})
     for unit in case.units():
-        unit.is_rewritten = any(isinstance(one, ast.AsyncFunctionDef) for one in ast.walk(unit.statements[0]))
+        own = {node.name for node in ast.walk(unit.statements[0]) if isinstance(node, ast.AsyncFunctionDef)}
+        unit.is_rewritten = not own.isdisjoint(names)
 
 
 def _calls(node: ast.AST, owner: Function | None) -> Iterator[tuple[ast.Call, Function | None]]:
