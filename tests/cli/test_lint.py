@@ -328,13 +328,14 @@ FIXABLE = """import anthropic
 client = anthropic.Anthropic()
 
 
-def converse(messages: list, questions: list):
+def converse(questions: list):
+    messages = []
     for question in questions:
         messages.append({"role": "user", "content": question})
         reply = client.messages.create(model="claude-sonnet-5-5", max_tokens=100, messages=messages)
         messages.append({"role": "assistant", "content": reply.content})
 """
-MARKED = ', cache_control={"type": "ephemeral"}'
+MARKED = 'cache_control={"type": "ephemeral"}, '
 
 
 def test_fix_mends_what_diff_shows(folder: Path, run: Run) -> None:

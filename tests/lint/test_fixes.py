@@ -1,9 +1,8 @@
-"""Each safe change ends what it is offered for, leaves everything else as it stands, and is made once."""
+"""Checks that each fix ends what it is offered for, leaves everything else as it stands, and is made once."""
 
 from __future__ import annotations
 
 import difflib
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,248 +14,182 @@ from contextkit.lint.finding import Finding
 from contextkit.lint.output.fixes import diff, mended, write
 from contextkit.lint.source.detect import find_in_code
 
-HEAD = "import json, os\nfrom datetime import datetime\nfrom pathlib import Path\nimport anthropic\n\nclient = anthropic.Anthropic()\n\n"
+HEAD = "import os\nfrom datetime import datetime\nfrom pathlib import Path\nimport anthropic\nclient = anthropic.Anthropic()\n"
 Fixed = Callable[..., str]
 
 
 def found_in(path: Path, code: str) -> list[Finding]:
-    return [one for one in find_in_code([path], LintConfig(), list(hazards())) if one.code == code]
+    return [one for one in find_in_code([path], LintConfig(), hazards()) if one.code == code]
 
 
 @pytest.fixture
 def fixed(tmp_path: Path) -> Fixed:
-    """The code with its changes made.
+    """Return a function that fixes a program, empty where no fix is offered.
 
-    It parses, nothing is left to find of this code, and a second look changes nothing.
+    What it returns compiles and has nothing left to find of the code; a second look changes nothing.
     """
 
-    def fix(code: str, text: str, left: int = 0) -> str:
+    def fix(code: str, text: str, *, is_unsafe: bool = False) -> str:
         path = tmp_path / "app.py"
-        before = HEAD + textwrap.dedent(text)
-        path.write_bytes(before.encode())
+        path.write_bytes((HEAD + text).encode())
         found = found_in(path, code)
-        assert found and any(one.fix for one in found), [one.message for one in found]
-        [change] = mended(found)
+        assert found
+        changes = list(mended(found, is_unsafe=is_unsafe))
+        if not changes:
+            return ""
+        (change,) = changes
         shown = diff(change)
         write(change)
         after = path.read_bytes().decode()
         compile(after, str(path), "exec")
-        assert len(found_in(path, code)) == left
-        assert list(mended(found_in(path, code))) == []
-        assert shown == "".join(
-            difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")
-        )
+        assert found_in(path, code) == []
+        lines = difflib.unified_diff((HEAD + text).splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")
+        assert shown == "".join(lines)
         return after.removeprefix(HEAD)
 
     return fix
 
 
-def ask(
-    system: str = '"x"', tools: str = "TOOLS", before: str = "", arguments: str = "messages, state, names, folder"
-) -> str:
-    body = f'    client.messages.create(model="m", max_tokens=9, system={system}, tools={tools}, messages=messages)\n'
-    return f"def ask({arguments}):\n{before}{body}"
+# Order
+# ----------------------------------------------------------------------------------------------------------------------
 
-
-# Keys
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def define(schema: str) -> str:
-    """A tool whose schema is made of a set."""
-    return (
-        "def define(name, names):\n    state = {one: 1 for one in set(names)}\n"
-        f"    return {{'name': name, 'description': 'é', 'input_schema': {schema}}}\n"
-    )
+TOOLS = "def ask(messages, names, folder):\n    return client.messages.create(tools={}, messages=messages, cache_control={{}})\n"
+ENUM = "def tool(folder, names):\n    return {{'name': 'x', 'description': 'é', 'input_schema': {{'enum': {}}}}}\n"
+LISTING = "[load(name) for name in {}]"
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("json.dumps(state)", "json.dumps(state, sort_keys=True)"),
-        ("json.dumps(state,)", "json.dumps(state, sort_keys=True,)"),
-        ("json.dumps((state))", "json.dumps((state), sort_keys=True)"),
-        ("json.dumps(state, indent=2)", "json.dumps(state, indent=2, sort_keys=True)"),
-        (
-            "json.dumps(\n        state,\n        indent=2,\n    )",
-            "json.dumps(\n        state,\n        indent=2,\n        sort_keys=True,\n    )",
-        ),
-        (
-            "json.dumps(\n        state,\n        indent=2\n    )",
-            "json.dumps(\n        state,\n        indent=2,\n        sort_keys=True\n    )",
-        ),
-        ("json.dumps(\n        state,  # all\n    )", "json.dumps(\n        state, sort_keys=True,  # all\n    )"),
-        ("json.dumps({'properties': state})", "json.dumps({'properties': state}, sort_keys=True)"),
-    ],
-)
-def test_keys_are_sorted(fixed: Fixed, before: str, after: str) -> None:
-    assert fixed("CKT07", define(before)) == define(after)
-
-
-def test_keys_are_sorted_where_the_text_is_made(fixed: Fixed) -> None:
-    text = "def schema_text(schema: dict):\n    return json.dumps(schema)  # all of it\n\n\n{}"
-    made = define("schema_text(state)")
-    assert fixed("CKT07", text.format(made)) == text.format(made).replace(
-        "dumps(schema)", "dumps(schema, sort_keys=True)"
-    )
-
-
-@pytest.mark.parametrize("dumped", ["json.dumps({'a': 1})", "json.dumps(state, sort_keys=True)", "json.dumps([1, 2])"])
-def test_an_order_the_author_wrote_down_is_no_hazard(tmp_path: Path, dumped: str) -> None:
-    path = tmp_path / "app.py"
-    path.write_text(HEAD + define(dumped), "utf-8")
-    assert found_in(path, "CKT07") == []
-
-
-def test_a_mapping_made_of_itself_is_followed_so_far_and_no_further(tmp_path: Path) -> None:
-    path = tmp_path / "app.py"
-    path.write_text(
-        HEAD + ask("json.dumps(seen)", before="    seen = dict(seen)\n    seen = {'a': dict(seen)}\n"), "utf-8"
-    )
-    assert [one.code for one in find_in_code([path], LintConfig(), hazards()) if one.code[:3] in ("CK0", "CKS")] == []
-
-
-@pytest.mark.parametrize(
-    "dumped", ["json.dumps(state, sort_keys=False)", "json.dumps(state, **names)", "orjson.dumps(state)"]
-)
-def test_what_cannot_be_mended_safely_is_told_and_left(tmp_path: Path, dumped: str) -> None:
-    path = tmp_path / "app.py"
-    path.write_text(HEAD + "import orjson\n\n" + define(dumped), "utf-8")
-    assert [one.fix for one in found_in(path, "CKT07")] == [None]
-
-
-# Tools
-# --------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("[load(name) for name in os.listdir(folder)]", "[load(name) for name in sorted(os.listdir(folder))]"),
-        ("[load(path) for path in Path(folder).iterdir()]", "[load(path) for path in sorted(Path(folder).iterdir())]"),
-        ("[load(name) for name in {'a', 'b'}]", "[load(name) for name in sorted({'a', 'b'})]"),
+        (LISTING.format("os.listdir(folder)"), LISTING.format("sorted(os.listdir(folder))")),
+        (LISTING.format("Path(folder).iterdir()"), LISTING.format("sorted(Path(folder).iterdir())")),
+        (LISTING.format("{'a', 'b'}"), LISTING.format("sorted({'a', 'b'})")),
         (
             "[{'name': name, 'input_schema': {}} for name in set(names)]",
             "sorted([{'name': name, 'input_schema': {}} for name in set(names)], key=lambda tool: tool[\"name\"])",
         ),
-        ("list({search, fetch})", "list(sorted({search, fetch}, key=lambda tool: tool.__name__))"),
-        ("list({known, seen})", "list(sorted({known, seen}, key=lambda tool: tool.name))"),
     ],
 )
 def test_tools_are_sorted(fixed: Fixed, before: str, after: str) -> None:
-    tools = "def search(): ...\ndef fetch(): ...\n@tool\ndef known(): ...\n@tool\ndef seen(): ...\n\n"
-    assert fixed("CKT01", tools + ask(tools=before)) == tools + ask(tools=after)
+    assert fixed("CKT01", TOOLS.format(before)) == TOOLS.format(after)
 
 
-@pytest.mark.parametrize("tools", ["list(set(names))", "[load(name) for name in set(names)]", "list({search, known})"])
-def test_tools_whose_names_nobody_knows_are_left(tmp_path: Path, tools: str) -> None:
-    path = tmp_path / "app.py"
-    path.write_text(HEAD + "def search(): ...\n@tool\ndef known(): ...\n\n" + ask(tools=tools), "utf-8")
-    assert [one.fix for one in found_in(path, "CKT01")] == [None]
+def test_a_listing_in_a_schema_is_sorted(fixed: Fixed) -> None:
+    assert fixed("CKT07", ENUM.format("os.listdir(folder)")) == ENUM.format("sorted(os.listdir(folder))")
 
 
-# Markers
-# ------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "tools", ["list(set(names))", LISTING.format("set(names)"), LISTING.format("os.scandir(folder)")]
+)
+def test_tools_whose_names_are_not_known_are_left(fixed: Fixed, tools: str) -> None:
+    assert fixed("CKT01", TOOLS.format(tools)) == ""
 
-MARK = '"cache_control": {"type": "ephemeral", "ttl": "1h"}'
+
+# Breakpoints
+# ----------------------------------------------------------------------------------------------------------------------
+
+RUN = (
+    "M = 'claude-sonnet-5-5'\ndef run(task):\n    messages = [{{'role': 'user', 'content': task}}]\n"
+    "    while True:\n        reply = client.messages.create{}\n"
+    "        messages.append({{'role': 'assistant', 'content': reply.content}})\n"
+)
+MARKED = 'cache_control={"type": "ephemeral"}'
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        ("(model=M, messages=messages)", f"({MARKED}, model=M, messages=messages)"),
         (
-            '[{"type": "text", "text": RULES}, {"type": "text", "text": f"{datetime.now()}", %s}]',
-            '[{"type": "text", "text": RULES, %s}, {"type": "text", "text": f"{datetime.now()}"}]',
+            "(\n            model=M,\n            messages=messages,\n        )",
+            f"(\n            {MARKED},\n            model=M,\n            messages=messages,\n        )",
         ),
         (
-            '[{"type": "text", "text": RULES}, {%s, "type": "text", "text": f"{datetime.now()}"}]',
-            '[{"type": "text", "text": RULES, %s}, {"type": "text", "text": f"{datetime.now()}"}]',
+            "(  # all\n            model=M, messages=messages)",
+            f"(  # all\n            {MARKED},\n            model=M, messages=messages)",
         ),
-        (
-            (
-                '[\n    {  # first\n        "type": "text",\n        "text": RULES,  # stays\n    },\n    {\n        "type": "text",\n'
-                '        "text": f"{datetime.now()}",\n        %s,\n    },\n]'
-            ),
-            (
-                '[\n    {  # first\n        "type": "text",\n        "text": RULES, %s,  # stays\n    },\n    {\n        "type": "text",\n'
-                '        "text": f"{datetime.now()}",\n    },\n]'
-            ),
-        ),
+        ("(model=M, **{'messages': messages})", f"({MARKED}, model=M, **{{'messages': messages}})"),
     ],
 )
-def test_a_marker_moves_to_the_last_block_that_stays(fixed: Fixed, before: str, after: str) -> None:
-    text = "RULES = 'Be careful.'  # the rules\n\n\n"
-    assert fixed("CKB02", text + ask(before % MARK)) == text + ask(after % MARK)
+def test_a_breakpoint_is_added(fixed: Fixed, before: str, after: str) -> None:
+    assert fixed("CKB01", RUN.format(before)) == RUN.format(after)
 
 
-@pytest.mark.parametrize(
-    "blocks",
-    [
-        '[{"type": "text", "text": f"{datetime.now()}", %s}]',
-        '[{"type": "text", "text": f"{datetime.now()}"}, {"type": "text", "text": f"{datetime.now()}", %s}]',
-        '[{"type": "text", "text": RULES, %s}, {"type": "text", "text": f"{datetime.now()}", %s}]',
-        '[{"type": "text", "text": RULES}, {"type": "text", "text": f"{datetime.now()}", %s  # one\n}]',
-    ],
-)
-def test_a_marker_that_has_no_place_to_go_is_left(tmp_path: Path, blocks: str) -> None:
-    path = tmp_path / "app.py"
-    path.write_text(HEAD + "RULES = 'Be careful.'\n" + ask(blocks.replace("%s", MARK)), "utf-8")
-    found = found_in(path, "CKB02")
-    assert found and all(one.fix is None for one in found)
+@pytest.mark.parametrize("client", ["AnthropicBedrock", "AnthropicVertex"])
+def test_no_breakpoint_is_added_for_a_client_that_may_not_take_it(fixed: Fixed, client: str) -> None:
+    text = RUN.replace("client", "other").format("(model=M, messages=messages)")
+    assert fixed("CKB01", f"other = anthropic.{client}()\n{text}") == ""
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
+# What varies, out of the system text
+# ----------------------------------------------------------------------------------------------------------------------
+
+MOVED = {
+    "in the call": (
         (
-            "(model=M, max_tokens=9, messages=messages)",
-            '(model=M, max_tokens=9, messages=messages, cache_control={"type": "ephemeral"})',
+            "def ask(messages):\n"
+            '    return client.messages.create(model="m", system=f"Hi. It is {datetime.now():%H:%M}. Go.", messages=messages)\n'
         ),
         (
-            "(\n            model=M,\n            max_tokens=9,\n            messages=messages,\n        )",
-            (
-                "(\n            model=M,\n            max_tokens=9,\n            messages=messages,\n"
-                '            cache_control={"type": "ephemeral"},\n        )'
-            ),
+            'def ask(messages):\n    messages.append({"role": "user", "content": f"[It is {datetime.now():%H:%M}.]"})\n'
+            '    return client.messages.create(model="m", system=f"Hi. Go.", messages=messages)\n'
         ),
-    ],
-)
-def test_a_marker_is_added(fixed: Fixed, before: str, after: str) -> None:
-    text = (
-        "M = 'claude-sonnet-5-5'\n\n\ndef run(messages):\n    while True:\n        reply = client.messages.create{}\n"
-        "        messages.append({{'role': 'assistant', 'content': reply.content}})\n"
-    )
-    assert fixed("CKB01", text.format(before)) == text.format(after)
+    ),
+    "in a variable": (
+        (
+            "def ask(messages: list, rules):\n    text = f'You help {rules}. Now: {datetime.now()}'\n"
+            "    reply = client.messages.create(model='m', system=text, messages=messages)\n    return reply\n"
+        ),
+        (
+            "def ask(messages: list, rules):\n    text = f'You help {rules}.'\n"
+            '    messages.append({"role": "user", "content": f\'[Now: {datetime.now()}]\'})\n'
+            "    reply = client.messages.create(model='m', system=text, messages=messages)\n    return reply\n"
+        ),
+    ),
+}
+STAYS = {
+    "made elsewhere": (
+        "def text():\n    return f'Now: {datetime.now()}'\n"
+        "def ask(messages):\n    return client.messages.create(system=text(), messages=messages)\n"
+    ),
+    "messages made in the call": (
+        "def ask(messages):\n    return client.messages.create(system=f'{datetime.now()}', messages=[*messages, {'role': 'user'}])\n"
+    ),
+    "two values in the sentence": (
+        "def ask(messages, a):\n    return client.messages.create(system=f'{a}: {datetime.now()}', messages=messages)\n"
+    ),
+    "not an f-string": (
+        "def ask(messages):\n    return client.messages.create(system='Now: ' + str(datetime.now()), messages=messages)\n"
+    ),
+    "within an expression": (
+        "def ask(messages):\n    return print(client.messages.create(system=f'{datetime.now()}', messages=messages))\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), MOVED.values(), ids=MOVED)
+def test_what_varies_moves_into_a_message_on_demand_only(fixed: Fixed, before: str, after: str) -> None:
+    assert fixed("CKS01", before) == ""
+    assert fixed("CKS01", before, is_unsafe=True) == after
+
+
+@pytest.mark.parametrize("text", STAYS.values(), ids=STAYS)
+def test_what_cannot_be_moved_simply_stays(fixed: Fixed, text: str) -> None:
+    assert fixed("CKS01", text, is_unsafe=True) == ""
 
 
 # Files
-# --------------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("system", "has_change"),
-    [('f"It is {datetime.now()}."', False), ('"It is 2026."', True), ("f'{json.dumps(state)}'", True)],
-)
-def test_no_marker_is_added_behind_what_varies_and_is_left(tmp_path: Path, system: str, has_change: bool) -> None:
-    path = tmp_path / "app.py"
-    loop = "    while True:\n        messages.append({'role': 'user', 'content': input()})\n"
-    call = f"client.messages.create(model='claude-sonnet-5-5', system={system}, messages=messages)"
-    path.write_text(
-        f"{HEAD}def run(state: dict):\n    messages = []\n{loop}        answer = {call}\n"
-        "        messages.append({'role': 'assistant', 'content': answer.content})\n"
-    )
-    (found,) = found_in(path, "CKB01")
-    assert (found.fix is not None) is has_change and ("mend that first" in found.message) is not has_change
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8", "latin-1"])
-def test_a_change_stands_in_its_place_in_every_encoding(tmp_path: Path, encoding: str) -> None:
-    cookie = "# -*- coding: latin-1 -*-\r\n" if encoding == "latin-1" else ""
-    text = (cookie + HEAD + '"éééé"\n\n' + define("json.dumps(state)")).replace("\r\n", "\n").replace("\n", "\r\n")
+@pytest.mark.parametrize(("encoding", "is_fixed"), [("utf-8", True), ("utf-8-sig", False), ("latin-1", False)])
+def test_a_fix_counts_in_the_bytes_of_a_file(encoding: str, is_fixed: bool, tmp_path: Path) -> None:
+    cookie = "# -*- coding: latin-1 -*-\n" if encoding == "latin-1" else ""
+    text = (cookie + HEAD + '"éééé"\n' + ENUM.format("os.listdir(folder)")).replace("\n", "\r\n")
     path = tmp_path / "app.py"
     path.write_bytes(text.encode(encoding))
-    changes = list(mended(found_in(path, "CKT07")))
-    for change in changes:
+    found = found_in(path, "CKT07")
+    for change in mended(found):
         write(change)
-    wanted = text if encoding == "latin-1" else text.replace("dumps(state)", "dumps(state, sort_keys=True)")
-    assert path.read_bytes().decode(encoding) == wanted  # a file in another encoding is told of, and left
+    wanted = text.replace("os.listdir(folder)", "sorted(os.listdir(folder))") if is_fixed else text
+    assert found and path.read_bytes().decode(encoding) == wanted

@@ -294,7 +294,7 @@ def test_sarif_carries_the_page_of_each_rule() -> None:
     run = sarif(in_request(2, code="CKB01"))
     [rule] = run["tool"]["driver"]["rules"]
     assert rule["help"]["markdown"] == page("CKB01").strip()
-    assert rule["fullDescription"]["text"].startswith("Finds calls to an explicit cache")
+    assert rule["fullDescription"]["text"].startswith("Claude (its own API")
 
 
 def test_the_restated_schema_refuses_what_is_wrong() -> None:
@@ -319,7 +319,7 @@ def test_annotations_stand_on_their_lines_and_escape_what_would_end_them(file: P
     assert lines[0] == f"::error title=CKS01 clock-in-system,{place}::100%25 odd%0Asecond line"
     where = "run-1 turns 12-13 system[0] byte 8"
     assert lines[1] == f"::error title=CKS01 clock-in-system::{where}: the system text differs in a time"
-    assert lines[2].startswith("::notice title=CKL05 early-eviction::")
+    assert lines[2].startswith("::notice title=CKL05 unexplained-miss::")
 
 
 # Changes

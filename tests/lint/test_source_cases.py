@@ -1,13 +1,14 @@
-"""Every source rule finds what it is for at its line, and nothing in code that only looks like it.
+"""Checks the source detector on files whose comments say what is found in them.
 
-A file of `tests/lint_cases/source/` is `CKS01_clock_in_system.py`: hazardous code, whose offending lines end in `#
-expect: CKS01`, and clean code that looks like it. All hazards of the level of the file's code (its letter) are asked,
-and those it expects; what they report has to be what stands in the comments. Several codes on a line: `# expect: CKS01,
-CKS08`. `# also: CKS08` permits without asking for it."""
+A file of `tests/lint_cases/source` is `CKS01_clock_in_system.py`: functions and classes whose hazardous lines end in
+`# expect: CKS01`, and others that look like them and have none. All codes are looked for.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -16,53 +17,67 @@ from contextkit.lint.catalogue import hazards
 from contextkit.lint.config import LintConfig
 from contextkit.lint.finding import CodePlace
 from contextkit.lint.source.detect import find_in_code
-from contextkit.lint.source.flows import INJECTED, rules
-from contextkit.lint.source.rules import RULES
+from contextkit.lint.source.rules import CODES
 
 CASES = Path(__file__).resolve().parents[1] / "lint_cases" / "source"
-EXPECT = re.compile(r"# expect: (CK\w\d\d(?:, CK\w\d\d)*)")
-ALSO = re.compile(r"# also: (CK\w\d\d(?:, CK\w\d\d)*)")
+EXPECT = re.compile(r"# expect: (CK\w\d\d)")
 FILES = sorted(CASES.glob("*.py"))
-SOURCE = {row.code for row in hazards() if row.in_source}
-EVERYTHING = LintConfig(select=tuple(SOURCE))
-"""With the codes that are off by default."""
+GAPS = sorted((CASES.parent / "gaps").glob("*.py"))
+"""Files of one function each that is judged wrong."""
+LEAST = 5
+"""Hazardous functions of a code, and clean ones beside them."""
 
 
-def noted(file: Path, comment: re.Pattern[str]) -> set[tuple[int, str]]:
-    """Line and code of each comment of a kind."""
+def expected(file: Path) -> set[tuple[int, str]]:
+    """Return line and code of each comment."""
     lines = enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-    return {
-        (number, code) for number, line in lines for found in comment.finditer(line) for code in found[1].split(", ")
-    }
+    return {(number, comment[1]) for number, line in lines for comment in EXPECT.finditer(line)}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_file_has_the_findings_its_comments_say(file: Path) -> None:
-    expected = noted(file, EXPECT)
-    asked = [row for row in hazards() if row.code[2] == file.stem[2] or row.code in {code for _, code in expected}]
-    findings = find_in_code([file], EVERYTHING, asked)
-    places = [(one.place.line, one.code, one.message) for one in findings if isinstance(one.place, CodePlace)]
+    places = [
+        (one.place.line, one.code, one.message)
+        for one in find_in_code([file], LintConfig(), hazards())
+        if isinstance(one.place, CodePlace)
+    ]
     found = {(line, code) for line, code, _ in places}
-    assert expected - found == set(), "not found"
-    assert [place for place in places if place[:2] not in expected | noted(file, ALSO)] == [], "found, but not expected"
+    assert expected(file) - found == set(), "not found"
+    assert [place for place in places if place[:2] not in expected(file)] == [], "found, but not expected"
+    assert len(places) == len(expected(file)), "found twice"
+
+
+@pytest.mark.parametrize("file", GAPS, ids=lambda file: file.stem)
+@pytest.mark.xfail(strict=True, reason="the source detector does not tell this yet")
+def test_a_gap_is_open(file: Path) -> None:
+    """Fail strictly once the file is judged right: it then belongs among the cases."""
+    places = [(one.place, one.code) for one in find_in_code([file], LintConfig(), hazards())]
+    assert {(place.line, code) for place, code in places if isinstance(place, CodePlace)} == expected(file)
 
 
 def test_the_catalogue_has_the_codes_of_the_engine() -> None:
-    in_engine = {rule.code for rule in rules()} | {*INJECTED.values()} | {code for codes, _ in RULES for code in codes}
-    assert in_engine == SOURCE
+    assert {row.code for row in hazards() if row.in_source} == CODES
 
 
-def test_every_source_rule_has_a_case_and_clean_code_beside_it() -> None:
-    shown = {code for file in FILES for _, code in noted(file, EXPECT) if file.stem.startswith(code)}
-    assert shown >= SOURCE, f"tests/lint_cases/source/ has no case for {', '.join(sorted(SOURCE - shown))}"
-    asked = {code for file in FILES for comment in (EXPECT, ALSO) for _, code in noted(file, comment)}
-    assert asked <= SOURCE, f"no source rule has {', '.join(sorted(asked - SOURCE))}; their cases cannot fail"
-
-
-def test_a_file_has_clean_code_that_looks_like_it() -> None:
+def test_each_code_has_hazardous_and_clean_functions() -> None:
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for file in FILES:
-        functions = re.split(r"^(?=(?:async )?def |class )", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-        assert any("# expect:" in one for one in functions), f"{file.stem}: nothing hazardous"
-        assert any("# expect:" not in one for one in functions), (
-            f"{file.stem}: nothing clean: add a function that looks like the hazardous one"
-        )
+        lines = {line for line, code in expected(file) if file.stem.startswith(code)}
+        assert {code for _, code in expected(file)} == {file.stem[:5]}, file.stem
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                own = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+                counts[file.stem[:5]][lines.isdisjoint(own)] += 1
+    assert counts.keys() == CODES
+    assert {code: found for code, found in counts.items() if min(found) < LEAST} == {}
+
+
+def test_a_file_is_named_after_its_hazard() -> None:
+    names = {row.code: row.name.replace("-", "_") for row in hazards()}
+    stems = {file.stem for file in FILES}
+    assert {f"{code}_{names[code]}" for code in CODES} <= stems
+
+
+def test_hazards_without_a_breakpoint_stand_in_a_file_without_one() -> None:
+    (file,) = CASES.glob("CKB01_*.py")
+    assert re.search("cache_?(?:control|point)", file.read_text("utf-8"), re.IGNORECASE) is None

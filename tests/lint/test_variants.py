@@ -1,32 +1,42 @@
-"""What the source detector says about a case, it says about rewrites of it that keep its meaning."""
+"""Checks that the source detector judges rewrites of the cases as it judges the cases."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.lint.variants import CASES, REWRITES, Judged, measure
-from tests.scale import n_examples
+import pytest
 
-LEAST_FOUND = 0.95
-MOST_FLAGGED = 0.05
-STEP = n_examples(3, 1)
-"""Each rewrite is tried on every `STEP`-th file of cases, the next rewrite on the files after those."""
+from tests.lint.test_source_cases import CASES
+from tests.lint.variants import REWRITES, measure, read_case
+
+LEAST_FOUND = 0.9
+MOST_FLAGGED = 0.02
+MOST_UNCHANGED = 0.2
+GAPS = {"variable": "a loop over a variable, `older = messages[:-6]`, is not followed"}
 
 
-def test_rewrites_change_most_units_and_are_judged_as_their_cases(tmp_path: Path) -> None:
-    hazardous: list[tuple[str, Judged]] = []
-    clean: list[tuple[str, Judged]] = []
-    files = sorted(CASES.glob("*.py"))
-    for number, rewrite in enumerate(REWRITES):
-        if rewrite != "unchanged":
-            folder = tmp_path / rewrite
-            folder.mkdir()
-            row = measure(folder, rewrite, files=files[(number + 1) % STEP :: STEP])
-            n_rewritten = len({(one.stem, one.unit) for one in [*row.hazardous, *row.clean]})
-            least = {"partial": 0.6, "async": 0.8}.get(rewrite, 0.9)
-            assert n_rewritten >= least * (n_rewritten + row.n_skipped), rewrite
-            hazardous.extend((rewrite, one) for one in row.hazardous)
-            clean.extend((rewrite, one) for one in row.clean)
-    missed, flagged = ([one for one in judged if not one[1].is_right] for judged in (hazardous, clean))
-    assert len(missed) <= (1 - LEAST_FOUND) * len(hazardous), missed
-    assert len(flagged) <= MOST_FLAGGED * len(clean), flagged
+@pytest.mark.parametrize("rewrite", REWRITES)
+def test_a_rewrite_changes_most_units_and_flags_no_clean_ones(rewrite: str, tmp_path: Path) -> None:
+    row = measure(tmp_path, rewrite)
+    assert row.n_same <= MOST_UNCHANGED * (row.n_hazardous + row.n_clean + row.n_same)
+    assert len(row.flagged) <= MOST_FLAGGED * row.n_clean, row.flagged
+
+
+@pytest.mark.parametrize(
+    "rewrite",
+    [
+        pytest.param(one, marks=pytest.mark.xfail(strict=True, reason=GAPS[one]) if one in GAPS else ())
+        for one in REWRITES
+    ],
+)
+def test_hazardous_units_are_found_in_a_rewrite(rewrite: str, tmp_path: Path) -> None:
+    row = measure(tmp_path, rewrite)
+    assert len(row.missed) <= (1 - LEAST_FOUND) * row.n_hazardous, row.missed
+
+
+@pytest.mark.parametrize("rewrite", REWRITES)
+def test_a_rewrite_is_python(rewrite: str) -> None:
+    for file in sorted(CASES.glob("*.py")):
+        case = read_case(file)
+        REWRITES[rewrite](case)
+        compile(case.source(), file.name, "exec")

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from functools import partial
 from string import Template
 
@@ -11,6 +11,7 @@ import jinja2
 import openai
 
 client = anthropic.Anthropic()
+CACHED = {"cache_control": {"type": "ephemeral"}}
 async_client = anthropic.AsyncAnthropic()
 gpt = openai.OpenAI()
 HANDBOOK = "Answer in one sentence."
@@ -24,7 +25,7 @@ def system_text():
 
 
 def ask(messages):
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system_text(), messages=messages)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system_text(), messages=messages, **CACHED)
 
 
 def ask_in_the_tail(messages, question):
@@ -115,7 +116,8 @@ send = partial(client.messages.create, model="claude-opus-4-5", max_tokens=1024)
 
 
 def ask_with_what_is_sent(messages):
-    return send(system=[{"type": "text", "text": HANDBOOK + str(datetime.utcnow())}], messages=messages)  # expect: CKS01
+    system = [{"type": "text", "text": HANDBOOK + str(datetime.utcnow())}]  # expect: CKS01
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
 
 
 def ask_and_log(messages, log):
@@ -127,3 +129,21 @@ async def ask_when_it_is_late(messages):
     if datetime.now().hour > 22:
         messages.append({"role": "user", "content": "(It is late.)"})
     return await async_client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=HANDBOOK, messages=messages)
+
+
+def ask_with_the_day(messages):
+    return send(system=f"{HANDBOOK} Today is {date.today().isoformat()}.", messages=messages)
+
+
+def ask_with_the_day_of_a_clock(messages):
+    now = datetime.now()
+    return send(system=f"{HANDBOOK} Today is {now.year}-{now.month}-{now.day}.", messages=messages)
+
+
+def ask_with_a_written_day(messages):
+    return send(system=HANDBOOK + datetime.now().strftime(" Today is %A, %d %B."), messages=messages)
+
+
+def ask_in_the_heading_of_a_summary(text):
+    asked = [{"role": "user", "content": text}]
+    return gpt.chat.completions.create(model="gpt-5", messages=asked, user=str(datetime.now()))

@@ -1,14 +1,15 @@
-"""A plan recited in front, and at the tail."""
+"""A plan or a counter in front, and at the tail."""
 
 import anthropic
 
 client = anthropic.Anthropic()
+CACHED = {"cache_control": {"type": "ephemeral"}}
 INSTRUCTIONS = "You work step by step."
 
 
 def step(state, messages):
     system = INSTRUCTIONS + "\n".join(f"- {todo}" for todo in state.todos)  # expect: CKS06
-    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=1024, system=system, messages=messages, **CACHED)
 
 
 def step_at_the_tail(state, messages):

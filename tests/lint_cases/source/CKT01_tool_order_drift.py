@@ -7,13 +7,14 @@ import random
 import anthropic
 
 client = anthropic.AsyncAnthropic()
+CACHED = {"cache_control": {"type": "ephemeral"}}
 
 
 async def ask_as_they_come(servers, messages):
     tools = []
     for listing in asyncio.as_completed([server.describe() for server in servers]):  # expect: CKT01
         tools.extend((await listing).tools)
-    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages, **CACHED)
 
 
 async def ask_from_a_folder(folder, messages):
@@ -39,10 +40,6 @@ async def ask_with_named(registry, names, messages):
     tools = [registry[name] for name in {*names}]  # expect: CKT01
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
-
-async def ask_shuffled(tools, messages):
-    random.shuffle(tools)  # expect: CKT01
-    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
 async def ask_with_shuffled_examples(tools, examples, messages):
@@ -97,3 +94,36 @@ class Toolbox:
 async def ask_without_doubles(messages, tools):
     by_name = {tool["name"]: tool for tool in tools}
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=list(by_name.values()), messages=messages)
+
+
+async def ask_gathered_in_order(servers, messages):
+    listings = await asyncio.gather(*(server.describe() for server in servers))
+    tools = [tool for listing in listings for tool in listing.tools]
+    return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+class Enabled:
+    def __init__(self):
+        self.names = set()  # expect: CKT01
+
+    def ask(self, messages):
+        tools = [SPECS[name] for name in self.names]
+        return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+
+
+def ask_with_allowed(messages, tools, names):
+    allowed = [tool for tool in tools if tool["name"] in set(names)]
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=allowed, messages=messages)
+
+
+def ask_with_as_many(messages, tools, names):
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools[: len(set(names))], messages=messages)
+
+
+def ask_with_each_once(messages, given):
+    seen, tools = set(), []
+    for tool in given:
+        if tool["name"] not in seen:
+            seen.add(tool["name"])
+            tools.append(tool)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)

@@ -1,5 +1,7 @@
 """Schemas made of sets, and schemas made of lists."""
 
+import os
+
 import anthropic
 
 client = anthropic.Anthropic()
@@ -33,7 +35,7 @@ def sent_tool(messages, tool):
     names = set(tool.args) - {"self", "context"}  # expect: CKT07
     schema = {"type": "object", "properties": {name: tool.args[name] for name in names}}
     tools = [{"name": "pick", "description": "Pick.", "input_schema": schema}]
-    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
+    return client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages, cache_control={"type": "ephemeral"})
 
 
 def rest_tool(tool):
@@ -49,3 +51,23 @@ def kept_tool(tool):
 def taken_away_tool(tool, others):
     names = sorted(set(tool.args) - set(others))
     return {"name": "keep", "description": "Keep.", "input_schema": {"properties": {name: tool.args[name] for name in names}}}
+
+
+def files_tool(folder):
+    names = os.listdir(folder)  # expect: CKT07
+    return {"name": "open", "description": "Open.", "input_schema": {"type": "object", "properties": {"file": {"enum": names}}}}
+
+
+def sorted_files_tool(folder):
+    names = sorted(os.listdir(folder))
+    return {"name": "open", "description": "Open.", "input_schema": {"type": "object", "properties": {"file": {"enum": names}}}}
+
+
+def checked_tool(options, denied):
+    allowed = [option for option in options if option not in set(denied)]
+    return {"name": "pick", "description": "Pick.", "input_schema": {"type": "object", "properties": {"option": {"enum": allowed}}}}
+
+
+def counted_tool(options):
+    limit = {"type": "integer", "maximum": len(set(options))}
+    return {"name": "take", "description": "Take.", "input_schema": {"type": "object", "properties": {"n": limit}}}

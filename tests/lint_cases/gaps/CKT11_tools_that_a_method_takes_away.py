@@ -1,0 +1,20 @@
+"""Tools that a method takes away."""
+
+import anthropic
+
+client = anthropic.Anthropic()
+GIVEN = {"model": "m", "max_tokens": 9, "cache_control": {"type": "ephemeral"}}
+READ = {"name": "read", "description": "Reads.", "input_schema": {"type": "object"}}
+TOOLS = [READ, {"name": "write", "description": "Writes.", "input_schema": {"type": "object"}}]
+
+
+class Agent:
+    def __init__(self):
+        self.mode, self.tools, self.messages = "plan", list(TOOLS), []
+
+    def change(self):
+        self.tools.pop()  # expect: CKT11
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        return client.messages.create(tools=self.tools, messages=self.messages, **GIVEN)
