@@ -67,12 +67,18 @@ class Analysis:
         if not self.knowledge.sources.has_last(last_name(call.func)):
             return ""
         given = {str(number) for number in range(len(call.args))} | {one.arg for one in call.keywords}
-        constants = (one.value for one in ast.walk(call) if isinstance(one, ast.Constant))
-        text = " ".join(one for one in constants if isinstance(one, str))
         for row in self.knowledge.sources.find(self.program.dotted(call.func, step.at)):
-            if given.isdisjoint(row.without) and (not row.text or re.search(row.text, text)):
+            text = self._constants(call, step) if row.text else ""
+            is_day = row.kind == "clock" and self.tracer.writes_the_day(call, step)
+            if given.isdisjoint(row.without) and re.search(row.text, text) and not is_day:
                 return row.kind
         return ""
+
+    def _constants(self, call: ast.Call, step: Step) -> str:
+        """The constant texts that a call is given, with a space between."""
+        names = [one for one in ast.walk(call) if isinstance(one, ast.Name)]
+        given = [one.node for name in names for one in self.tracer.walk(Step(name, step.at))]
+        return " ".join(str(one.value) for one in [*ast.walk(call), *given] if isinstance(one, ast.Constant))
 
     def is_made_anew(self, step: Step, sent: Sent) -> bool:
         """Whether a value is made again for each request of a conversation, or for each question."""

@@ -131,17 +131,23 @@ class Knowledge:
     def read(self, table: Mapping[str, Any], where: str) -> None:
         """Adds the rows of one file; raises `UsageError` that names the file for a row that is none."""
         for section, rows in table.items():
-            if section not in SECTIONS:
-                raise UsageError(f"{where}: no table is called {section}; there are {', '.join(sorted(SECTIONS))}")
+            if section not in FIELDS:
+                raise UsageError(f"{where}: no table is called {section}; there are {', '.join(sorted(FIELDS))}")
             if not isinstance(rows, list):
                 raise UsageError(f"{where}: {section} must be a list of tables: [[{section}]]")
             for row in rows:
                 try:
                     self._add(section, dict(row))
-                except (KeyError, TypeError, AttributeError) as error:
+                except (KeyError, TypeError, AttributeError, re.error) as error:
                     raise UsageError(f"{where}: [[{section}]] {dict(row)!r}: {error}") from None
 
     def _add(self, section: str, row: dict[str, Any]) -> None:
+        unknown = row.keys() - FIELDS[section]
+        if unknown or any(
+            isinstance(row.get(key, []), str) for key in ("calls", "names", "needs", "packages", "receivers")
+        ):
+            raise TypeError(f"no field is called {min(unknown)}" if unknown else "a list is written in brackets")
+        re.compile(row.get("pattern", row.get("text", "")))
         patterns: Patterns[Any]
         made: Any = section
         lists: dict[str, Any] = {
@@ -167,11 +173,22 @@ KINDS = frozenset({"clock", "id", "status", "plan", "unordered", "arrival", "use
 """What varies."""
 ORDER = frozenset({"unordered", "arrival"})
 """Kinds that are an order which nobody promised."""
-SECTIONS = frozenset(
-    """source sorts passes request decorator history_name state_name template_function once side_call freezing request_dict tool_dict
-    usage price uncached_usage mark""".split()  # noqa: SIM905 - a list of words
-)
-"""Tables of a knowledge file."""
+_NAMES = frozenset({"names", "pattern"})
+FIELDS: Mapping[str, frozenset[str]] = {
+    "source": frozenset({"kind", "calls", "names", "without", "text"}),
+    "request": frozenset({"calls", "arguments", "provider", "needs", "lifetime", "packages", "receivers"}),
+    "decorator": frozenset({"names", "sink", "packages"}),
+    **dict.fromkeys(("sorts", "passes"), frozenset({"calls"})),
+    **dict.fromkeys(
+        ("history_name", "state_name", "template_function", "once", "side_call", "freezing", "price"), _NAMES
+    ),
+    "uncached_usage": _NAMES | {"packages"},
+    "request_dict": frozenset({"arguments"}),
+    "tool_dict": frozenset({"schema"}),
+    "usage": frozenset({"input", "output", "whole", "held"}),
+    "mark": frozenset({"provider", "words", "clients", "models"}),
+}
+"""Tables of a knowledge file, and their fields."""
 
 
 @lru_cache(maxsize=4)

@@ -26,13 +26,18 @@ def code_cells(source: bytes) -> Iterator[tuple[int, bytes]]:
     try:
         held: Any = json.loads(source)
         cells = held["cells"]
-        language = held.get("metadata", {}).get("kernelspec", {}).get("language", "python")
+        metadata = held.get("metadata", {})
+        language = metadata.get("kernelspec", {}).get("language") or metadata.get("language_info", {}).get(
+            "name", "python"
+        )
+        if not isinstance(cells, list):
+            raise TypeError("its cells are no list")
     except (RecursionError, ValueError, KeyError, TypeError, AttributeError) as fault:
         raise ValueError(f"not a notebook: {fault!r}") from None
     for number, cell in enumerate(cells if language == "python" else (), 1):
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
             lines = cell.get("source", "")
-            text = "".join(lines) if isinstance(lines, list) else str(lines)
+            text = "".join(map(str, lines)) if isinstance(lines, list) else str(lines)
             yield (
                 number,
                 _without_magics(text.replace("\r\n", "\n").replace("\0", " ").encode("utf-8", "replace") + b"\n"),

@@ -156,8 +156,14 @@ class Program:
     def _class(self, node: ast.expr, at: At) -> Class | None:
         if isinstance(node, ast.Call):
             found = self.named(node.func, at.scope)
-            is_super = isinstance(node.func, ast.Name) and node.func.id == "super"
-            return found if isinstance(found, Class) else at.scope.cls if is_super else None
+            if isinstance(found, Class) or (isinstance(node.func, ast.Name) and node.func.id == "super"):
+                return found if isinstance(found, Class) else at.scope.cls
+            made = [(value, inner) for target in self.targets(node, at) for value, inner in target.scope.returns]
+            return next(
+                (cls for value, inner in made[:_DEEPEST] if (cls := self.class_of(value, inner)) is not None), None
+            )
+        if isinstance(node, ast.BoolOp):
+            return next((cls for value in node.values if (cls := self.class_of(value, at)) is not None), None)
         if isinstance(node, ast.Name):
             for scope in at.scope.around():
                 if scope.receiver == node.id:

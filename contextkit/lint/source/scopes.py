@@ -380,6 +380,10 @@ class _Reader:
                 if isinstance(one.func, ast.Attribute) and one.func.attr in ADDS | TAKES:
                     kind = "add" if one.func.attr in ADDS else "take"
                     self.change(one.func.value, kind, one.args[-1] if one.args else None, one, one.func.attr)
+                for given in one.keywords if isinstance(one.func, ast.Attribute) and one.func.attr == "update" else ():
+                    if given.arg is not None and (name := variable(one.func.value)):  # type: ignore[attr-defined]
+                        binding = Binding("item", given.value, at, given.value, (given.arg,), "[]=")
+                        self.scope.bindings[name].append(binding)
             elif isinstance(one, ast.comprehension):
                 self.bind(one.target, one.iter, "comp", (ANY,))
             elif isinstance(one, ast.NamedExpr):

@@ -27,6 +27,7 @@ _TIME_OF_DAY: Final = ("%H", "%M", "%S", "%f", "%I", "%p", "%s", "%T", "%X", "%c
 _DAY_PARTS: Final = frozenset(
     {"date", "year", "month", "day", "weekday", "isoweekday", "isocalendar", "toordinal", "today"}
 )
+_CLOCK: Final = frozenset({"clock"})
 _SAME_SHAPE: Final = frozenset(
     """list tuple sorted reversed iter next filter copy deepcopy cast chain islice set frozenset model_copy model_dump run wait_for
     values keys""".split()  # noqa: SIM905 - a list of words
@@ -149,9 +150,8 @@ class Tracer:
             case ast.JoinedStr(values=values):
                 for one in values:
                     if isinstance(one, ast.FormattedValue):
-                        format_of = one.format_spec.values if isinstance(one.format_spec, ast.JoinedStr) else []
-                        clock = {"clock"} if _writes_the_day(format_of) else set()
-                        yield step.to(one.value, removed=step.removed | clock)
+                        is_day = one.format_spec is not None and _is_of_days(ast.unparse(one.format_spec))
+                        yield step.to(one.value, removed=step.removed | (_CLOCK if is_day else set()))
             case ast.BinOp():
                 yield step.to(node.left)
                 yield step.to(node.right)
@@ -160,11 +160,14 @@ class Tracer:
             case ast.IfExp():
                 yield from (step.to(node.body), step.to(node.orelse), step.decided_by(node.test))
             case ast.Subscript(slice=ast.Slice() as bounds):
-                yield step.to(node.value)
+                is_day = bounds.lower is None and getattr(bounds.upper, "value", 0) == len("2026-11-29")
+                yield step.to(node.value, removed=step.removed | (_CLOCK if is_day else set()))
                 yield from (step.decided_by(one) for one in (bounds.lower, bounds.upper) if one is not None)
             case ast.Subscript():
                 is_key = isinstance(node.slice, ast.Constant)
-                yield step.to(node.value, (node.slice.value if is_key else ANY, *step.path))  # type: ignore[attr-defined]
+                is_day = isinstance(node.value, ast.Call) and last_name(node.value.func) == "split" and wanted == ANY
+                removed = step.removed | (_CLOCK if is_day and getattr(node.slice, "value", None) == 0 else set())
+                yield step.to(node.value, (getattr(node.slice, "value", ANY), *step.path), removed=removed)
                 if not is_key:
                     yield step.decided_by(node.slice)
             case ast.List() | ast.Tuple() | ast.Set():
@@ -213,7 +216,8 @@ class Tracer:
         for value, at in function.returns:
             inner = step.to(value, path, at._replace(frame=frame), once=once)
             yield inner
-            yield from (replace(inner, parent=step).decided_by(test) for test in at.place.tests())
+            if _may_hold(value, path):
+                yield from (inner.decided_by(test) for test in at.place.tests())
 
     def _bound(self, step: Step, binding: Binding) -> Iterator[Step]:
         """The value of a variable, or a change to it."""
@@ -245,8 +249,7 @@ class Tracer:
                 and not (is_own and loop in step.at.place.loops())
             ):
                 yield step.to(loop.iter, (ANY,), at, **made | {"removed": step.removed})
-        keys = [getattr(key, "value", None) for key in getattr(binding.value, "keys", ()) or ()]
-        if not step.path or step.path[0] == ANY or step.path[0] in keys or binding.kind == "item":
+        if binding.kind == "item" or _may_hold(binding.value, step.path):
             around = step.at.place.tests() if is_own else []
             yield from (step.decided_by(test, at, binding) for test in place.tests() if test not in around)
 
@@ -298,7 +301,7 @@ class Tracer:
         for call, at, target in calls:
             for value, path in arguments_of(call, target, name):
                 is_given = True
-                yield step.to(value, (*path, *step.path), at, binding=binding)
+                yield step.to(value, (*path, *step.path), at, binding=binding, once=step.once or at.scope.is_module)
         if not is_given and binding.value is not None:
             yield step.to(binding.value, None, At(scope, Place(0)), once=True)
         if not calls or (frame is None and self.program.has_other_callers(scope)):
@@ -312,8 +315,8 @@ class Tracer:
             for binding in found if isinstance(found, list) else ():
                 yield from self._bound(step, binding)
             if not isinstance(found, list):
-                clock = {"clock"} if node.attr in _DAY_PARTS else set()
-                yield step.to(node.value, (f".{node.attr}", *step.path), removed=step.removed | clock, role="object")
+                removed = step.removed | (_CLOCK if node.attr in _DAY_PARTS else set())
+                yield step.to(node.value, (f".{node.attr}", *step.path), removed=removed, role="object")
             return
         for cls in self.program.family(owner):
             method = cls.methods.get(node.attr)
@@ -321,10 +324,11 @@ class Tracer:
                 if {"property", "cached_property"} & set(method.decorators()):
                     yield from self._returned(step, method, step.at.frame, step.once or self.is_frozen(method))
                 return
+            reaching = {id(one) for one in step.scope.reaching(f"{step.scope.receiver}.{node.attr}", step.at.place)}
             for binding in cls.attributes.get(node.attr, ()):
                 scope, frame = binding.scope, step.at.frame
                 if scope is step.scope:
-                    if binding not in scope.reaching(f"{scope.receiver}.{node.attr}", step.at.place):
+                    if id(binding) not in reaching:
                         continue
                 elif scope.name == "__init__":
                     frame = self._construction(step, node.value)
@@ -366,8 +370,8 @@ class Tracer:
         receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
         given = [*node.args, *(one.value for one in node.keywords)]
         removed = step.removed | (ORDER if self.knowledge.sorts.find(name) else set())
-        if last in _DAY_PARTS or (last in ("strftime", "format") and _writes_the_day(node.args)):
-            removed |= {"clock"}
+        if last in _DAY_PARTS or self.writes_the_day(node, step):
+            removed |= _CLOCK
         if last in ("enumerate", "zip") and step.path:
             number = step.path[1] if len(step.path) > 1 and isinstance(step.path[1], int) else 0
             for one in node.args[max(number - (last == "enumerate"), 0) :][:1]:
@@ -387,6 +391,19 @@ class Tracer:
                 yield step.to(one, path, removed=removed)
         else:
             yield from map(step.decided_by, given)  # `index.search(question)`: it may decide what is found
+
+    def writes_the_day(self, node: ast.Call, step: Step) -> bool:
+        """Whether a call writes a time by a format that has nothing smaller than a day."""
+        if last_name(node.func) not in ("strftime", "format"):
+            return False
+        formats = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
+        named = [
+            one.value
+            for part in formats
+            if isinstance(part, ast.Name)
+            for one in self.program.bindings_of(part, step.at)
+        ]
+        return any(_is_of_days(str(one.value)) for one in [*formats, *named] if isinstance(one, ast.Constant))
 
     def _keywords(self, step: Step, node: ast.Call) -> Iterator[Step]:
         """What an object of nobody knows, or a `dict(…)`, holds under a key."""
@@ -439,6 +456,12 @@ def arguments_of(call: ast.Call, target: Target, name: str) -> Iterator[tuple[as
         yield from ((one.value, (name,)) for one in call.keywords if one.arg is None)
 
 
+def _may_hold(value: ast.expr, path: Path) -> bool:
+    """Whether what decides about a value decides about what is read from it: not about a key that is not seen in it."""
+    keys = [getattr(key, "value", None) for key in getattr(value, "keys", ())]
+    return not path or path[0] == ANY or path[0] in keys
+
+
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
@@ -458,10 +481,9 @@ def _is_lazy(binding: Binding, name: str) -> bool:
     return any(last_name(one) in (name, "hasattr") for one in nodes)
 
 
-def _writes_the_day(parts: Iterable[ast.expr]) -> bool:
+def _is_of_days(text: str) -> bool:
     """Whether a format of a time has nothing smaller than a day."""
-    text = "".join(one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str))
-    is_format = any(mark in text for mark in ("%", "YYYY", "DD"))
+    is_format = any(mark in text for mark in ("%d", "%j", "%x", "%D", "%F", "%-d", "%B", "%Y", "YYYY", "DD"))
     return is_format and not any(part in text.replace("%-", "%").replace("%#", "%") for part in _TIME_OF_DAY)
 
 

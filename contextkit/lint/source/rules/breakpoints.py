@@ -26,7 +26,7 @@ def find(analysis: Analysis) -> Iterator[Hit]:
             message = f"`{text_of(sent.node.func, sent.scope.module)}` {what}"
             fix = add_marker(sent, analysis)
             yield Hit("CKB01", message, sent.node.func, sent.scope.module, (), fix, sent.node)
-        elif sent.kind != "turn":
+        else:
             yield from _marked_questions(analysis, sent)
 
 
@@ -43,20 +43,21 @@ def _marks_nothing(analysis: Analysis, sent: Sent, call: ast.Call) -> bool:
     is_marked = analysis.program.marked[module.name.partition(".")[0]] & set(row["words"])
     if not is_own or is_marked or _OTHER_ENDPOINT.search(module.text):
         return False
-    model = next((one.value for one in call.keywords if one.arg == "model"), None)
-    text = str(model.value) if isinstance(model, ast.Constant) else "claude"
-    if provider == "bedrock":
-        text = module.text.lower().decode("utf-8", "replace")
+    model = next((one.value for one in call.keywords if one.arg in ("model", "modelId")), None)
+    text = module.text.lower().decode("utf-8", "replace") if provider == "bedrock" else "claude"
+    text = str(model.value) if isinstance(model, ast.Constant) else text
     return any(word in text for word in row["models"])
 
 
 def _grows(analysis: Analysis, sent: Sent) -> bool:
     """Return whether a history is seen to go on: in a loop, kept in an attribute, or with tools to be called."""
     steps = [one for one in sent.messages if one.binding is not None and one.binding.kind == "add"]
+    loops = sent.at.place.loops()
+    is_around = any(loop in loops for one in steps if one.scope is sent.scope for loop in one.binding.loops())  # type: ignore[union-attr]
     is_kept = any(isinstance(one.parent.node, ast.Attribute) for one in steps if one.parent is not None)
     is_by_caller = any(one.at.frame is None and one.scope is not sent.scope and one.binding.loops() for one in steps)  # type: ignore[union-attr]
     has_tools = any(kind == "tools" and _are_offered(analysis, step) for kind, step, _ in sent.arguments)
-    return sent.kind == "loop" or (sent.kind == "turn" and (is_kept or is_by_caller or has_tools))
+    return sent.kind == "loop" or (sent.kind == "turn" and (is_around or is_kept or is_by_caller or has_tools))
 
 
 def _are_offered(analysis: Analysis, first: Step) -> bool:

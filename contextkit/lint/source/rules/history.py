@@ -13,7 +13,7 @@ from contextkit.lint.source.scopes import ANY, Binding, Place, Scope, last_name,
 from contextkit.lint.source.trace import arguments_of
 
 CODES = frozenset({"CKM05", "CKM06"})
-_SIZE = re.compile(r"len|count|token|size|length|chars|budget|estimate", re.IGNORECASE)
+_SIZE = re.compile(r"len|count|token|size|length|chars|budget|estimate|total", re.IGNORECASE)
 _SLACK = re.compile(r"low|target|floor|\*\s*0?\.\d|//?\s*2", re.IGNORECASE)
 _SCORE = re.compile(r"score|relevan|importan|priorit|random|similar|distance|weight", re.IGNORECASE)
 _LAST_RESORT = re.compile(r"hard|emergency|fallback|overflow|force|resort", re.IGNORECASE)
@@ -79,7 +79,7 @@ def _named(analysis: Analysis) -> Iterator[_History]:
             values = [one.value for one in bindings if one.kind == "set"]
             values += [one for value in values if isinstance(value, ast.Tuple) for one in value.elts]
             ends = [one.value for one in values if isinstance(one, ast.Subscript) and _is_end(one.slice)]
-            if (is_named(name) and is_list) or any(is_named(variable(one)) for one in ends):
+            if is_list and (is_named(name) or any(is_named(variable(one)) for one in ends)):
                 yield _History(scope, name)
 
 
@@ -115,13 +115,17 @@ def _trimmed(binding: Binding) -> ast.AST | None:
         return None
     lowered = {variable(one.target) for one in ast.walk(loop) if isinstance(one, ast.AugAssign)}
     names = lowered | {name for name, found in binding.scope.bindings.items() if binding in found}
-    compares = [one for one in ast.walk(loop.test) if isinstance(one, ast.Compare)]
+    compares = [one for one in ast.walk(loop.test) if isinstance(one, ast.Compare) and not _is_zero(one.comparators[0])]
     if not any(variable(part) in names for one in compares for part in ast.walk(one)):
         return None
     is_oldest = getattr(value, "value", None) in (0, 1) or (isinstance(value, ast.Slice) and value.lower is None)
     if binding.kind == "take" and (binding.operation in ("popleft", "remove") or is_oldest):
         return binding.node
     return value if binding.kind == "set" and isinstance(value, ast.Subscript) and _is_end(value.slice) else None
+
+
+def _is_zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (0, 1)
 
 
 def _has_slack(loop: ast.While, place: Place) -> bool:
@@ -182,6 +186,9 @@ def _loop_over_older(name: str, history: _History, place: Place) -> ast.AST | No
         value = binding.value
         if binding.kind != "for" or value is None or not binding.at.place.is_around(place):
             continue
+        if isinstance(value, ast.Name):  # `older = messages[:-6]`
+            made = [one.value for one in history.scope.reaching(value.id, binding.at.place) if one.kind == "set"]
+            value = made[0] if made and made[0] is not None else value
         bounds = value.slice if isinstance(value, ast.Subscript) and variable(value.value) == history.name else None
         if isinstance(bounds, ast.Slice) and bounds.upper is not None and bounds.lower is None:
             return binding.loops()[0]

@@ -47,7 +47,7 @@ def _counter(step: Step, sink: Sink) -> str:
     if binding.kind == "for" and is_around and isinstance(step.node, ast.Call):
         return "counter" if last_name(step.node.func) in ("range", "count") else ""
     is_count = isinstance(getattr(step.node, "value", None), int) or "token" in last_name(step.node)
-    is_kept = is_around or binding.scope.cls is not None
+    is_kept = is_around or (binding.scope.cls is not None and binding.scope.cls is sent.scope.cls)
     return "counter" if binding.operation in ("+=", "-=") and is_count and is_kept else ""
 
 

@@ -113,6 +113,13 @@ def _cause(analysis: Analysis, first: Step, condition: Step, sink: Sink) -> str:
         base = last_name(step.node.value) if isinstance(step.node, ast.Subscript) else ""
         if analysis.kind_of(step) == "user" or matches("history_name", base):
             return "" if is_kept else "question"
+        if (
+            isinstance(step.node, ast.Attribute)
+            and matches("state_name", name)
+            and not _is_fixed(analysis, step)
+            and not is_kept
+        ):
+            return "state"
         if name and step.is_open and not is_kept:
             is_measured = any(isinstance(one, ast.Compare) for one in ast.walk(condition.node))
             if is_measured and sent.kind == "turn" and matches("history_name", name):
@@ -177,6 +184,10 @@ def _changes(analysis: Analysis, steps: list[Step], sink: Sink) -> Iterator[Hit]
                 tests = " ".join(ast.unparse(test) for test in binding.at.place.tests())
                 if getattr(binding.value, "value", None) == step.path[0] and _LAST.search(tests):
                     yield _changed(binding, sink, "CKT04", "drops the tools from some requests of a conversation")
+            elif binding.kind == "take" and not loops:
+                names = [last_name(one) for test in binding.at.place.tests() for one in ast.walk(test)]
+                if any(name and analysis.knowledge.matches("state_name", name) for name in names):
+                    yield _changed(binding, sink, "CKT11", "takes a tool away by the state of the conversation")
             elif loops and not _is_remade(step, loops[0]):
                 is_grown = binding.operation in ("append", "extend", "+=", "insert")
                 if binding.kind == "take" and binding.operation != "sort":

@@ -80,7 +80,8 @@ def _counts_twice(analysis: Analysis, node: ast.BinOp) -> bool:
             waiting += [one.left, one.right]
         terms.add(_counter(one.values[0] if isinstance(one, ast.BoolOp) else one))
     words = analysis.knowledge.words
-    return not terms.isdisjoint(words("usage", "whole")) and not terms.isdisjoint(words("usage", "held"))
+    whole = words("usage", "whole") | ({"input_tokens"} if "input_tokens_details" in ast.unparse(node) else set())
+    return not terms.isdisjoint(whole) and not terms.isdisjoint(words("usage", "held"))
 
 
 def _priced(analysis: Analysis, node: ast.BinOp, step: Step) -> str:
