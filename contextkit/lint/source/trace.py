@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from contextkit.lint.source.knowledge import ORDER, Knowledge
+from contextkit.lint.source.knowledge import KINDS, ORDER, Knowledge
 from contextkit.lint.source.program import Program, Target
 from contextkit.lint.source.scopes import ANY, At, Binding, Path, Place, Scope, last_name
 
@@ -28,6 +28,8 @@ _DAY_PARTS: Final = frozenset(
     {"date", "year", "month", "day", "weekday", "isoweekday", "isocalendar", "toordinal", "today"}
 )
 _CLOCK: Final = frozenset({"clock"})
+_CONTENT: Final = KINDS - ORDER
+"""What does not get into a list by the order of what it is made from."""
 _SAME_SHAPE: Final = frozenset(
     """list tuple sorted reversed iter next filter copy deepcopy cast chain islice set frozenset model_copy model_dump run wait_for
     values keys""".split()  # noqa: SIM905 - a list of words
@@ -189,7 +191,7 @@ class Tracer:
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 yield step.to(node.value if isinstance(node, ast.DictComp) else node.elt, below)
                 for generator in node.generators:
-                    yield step.to(generator.iter, (ANY,))
+                    yield step.to(generator.iter, (ANY,), removed=step.removed | _CONTENT)
                     yield from map(step.decided_by, generator.ifs)
             case ast.Await(value=value) | ast.Starred(value=value) | ast.NamedExpr(value=value):
                 yield step.to(value)
@@ -248,7 +250,7 @@ class Tracer:
                 and _is_made_of(binding, loop)
                 and not (is_own and loop in step.at.place.loops())
             ):
-                yield step.to(loop.iter, (ANY,), at, **made | {"removed": step.removed})
+                yield step.to(loop.iter, (ANY,), at, **made | {"removed": step.removed | _CONTENT})
         if binding.kind == "item" or _may_hold(binding.value, step.path):
             around = step.at.place.tests() if is_own else []
             yield from (step.decided_by(test, at, binding) for test in place.tests() if test not in around)
