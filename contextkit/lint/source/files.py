@@ -44,14 +44,14 @@ def source_files(
     each folder that cannot be looked into, and why. What is met in a folder and is no file (a pipe, a link to nothing)
     is passed by.
     """
-    seen = set[str]()
+    seen, known = set[str](), dict[str, str]()
     for path in map(Path, paths):
         wants_tests = config.tests or not _TESTS.isdisjoint(path.absolute().parts)
         for found in _under(str(path), config, closed) if path.is_dir() else [str(path)]:
             real = os.path.realpath(found)
             if real not in seen and (wants_tests or not _TEST.search(found, len(str(path)))):
                 seen.add(real)
-                yield _file(found)
+                yield _file(found, known)
 
 
 def _under(top: str, config: LintConfig, closed: Callable[[str, str], None] | None) -> Iterator[str]:
@@ -85,25 +85,22 @@ def _is_excluded(folder: str, name: str, config: LintConfig) -> bool:
     return any(fnmatch.fnmatch(posix, form) for form in forms)
 
 
-_packages: dict[str, str] = {}
-
-
-def _package_of(folder: str) -> str:
+def _package_of(folder: str, known: dict[str, str]) -> str:
     """`a.b` for a folder of packages, empty for one that is in no package.
 
     A folder in a package needs no `__init__.py` of its own.
     """
-    if folder not in _packages:
+    if folder not in known:
         above, name = os.path.split(folder)
-        around = _package_of(above) if name.isidentifier() else ""
+        around = _package_of(above, known) if name.isidentifier() else ""
         is_package = bool(around) or os.path.exists(os.path.join(folder, "__init__.py"))  # noqa: PTH110, PTH118
-        _packages[folder] = ".".join(filter(None, (around, name))) if is_package else ""
-    return _packages[folder]
+        known[folder] = ".".join(filter(None, (around, name))) if is_package else ""
+    return known[folder]
 
 
-def _file(path: str) -> SourceFile:
+def _file(path: str, known: dict[str, str]) -> SourceFile:
     folder, base = os.path.split(os.path.abspath(path))  # noqa: PTH100
-    package, stem = _package_of(folder), base.removesuffix(".py").removesuffix(notebook.SUFFIX)
+    package, stem = _package_of(folder, known), base.removesuffix(".py").removesuffix(notebook.SUFFIX)
     if stem == "__init__":
         return SourceFile(path, package or os.path.basename(folder), package)  # noqa: PTH119
     return SourceFile(path, f"{package}.{stem}" if package else stem, package)
