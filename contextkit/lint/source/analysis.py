@@ -45,7 +45,7 @@ class Analysis:
         self.program: Program = tracer.program
         self.knowledge: Knowledge = tracer.knowledge
         requests = Requests(self.program, tracer, self.knowledge)
-        self.sent = list(requests.of_module(module))
+        self.sent = [one for one in requests.of_module(module) if self.program.is_used(one.scope)]
         self.sinks = [sink for one in self.sent for sink in requests.sinks(one)]
 
     def kind_of(self, step: Step) -> str:

@@ -101,6 +101,7 @@ class _Run:
         marks, words = self.known.words("mark", "words"), self.known.words_of_interest()
         for index, file in enumerate(self.files, 1):
             parsed = self.parse(file)
+            self.program.texts.append(parsed.text)
             self.program.marked[file.name.partition(".")[0]] |= {word for word in marks if word.encode() in parsed.text}
             if parsed.fault and self.config.is_selected(UNREADABLE, file.path):
                 place = CodePlace(file.path, parsed.fault_line, 1, parsed.fault_line, 1)

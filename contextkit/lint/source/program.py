@@ -6,12 +6,12 @@ Every answer is best effort: what leads out of the files that are linted resolve
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from contextkit.lint.source.scopes import At, Binding, CallSite, Class, Module, Scope, last_name
+from contextkit.lint.source.scopes import At, Binding, CallSite, Class, Module, Scope, Target, last_name
 
 _MOST: int = 12
 """Callers, bases and methods of one name that are looked at."""
@@ -19,17 +19,6 @@ _DEEPEST = 4
 """Names that lead to one another: re-exports, variables that hold variables."""
 Named: TypeAlias = "Scope | Class | list[Binding] | None"
 """What a name stands for: a function, a class, the bindings of a variable of a module."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A function that a call may run."""
-
-    scope: Scope
-    receiver: ast.expr | None = None
-    """The object a method is called on."""
-    constructs: Class | None = None
-    """The class, where the call makes an object and the function is its `__init__`."""
 
 
 class Program:
@@ -40,8 +29,11 @@ class Program:
         """Gives the module of a full name, None for one that is not among the files."""
         self.modules: dict[str, Module | None] = {}
         """Those that were asked for, by full name."""
+        self.texts: list[bytes] = []
+        """Of all files."""
         self.marked: dict[str, set[str]] = defaultdict(set)
         """Top of a package → words of breakpoints that stand in its files."""
+        self._used: dict[str, bool] = {}
         self._calls: dict[str, list[CallSite]] = defaultdict(list)
         self._subclasses: dict[str, list[Class]] = defaultdict(list)
         self._classes: dict[int, tuple[ast.expr, Class | None]] = {}
@@ -234,10 +226,16 @@ class Program:
                 found.append((site, target))
         return found
 
-    def is_called(self, scope: Scope) -> bool:
-        """Whether a call of the function's name is in view, or a framework may call it."""
-        is_special = scope.is_module or scope.name.startswith("__") or bool(scope.decorators())
-        return is_special or any(site.at.scope is not scope for site in self._calls[scope.name])
+    def is_used(self, scope: Scope) -> bool:
+        """Whether a function is called or handed on somewhere in a program of several files, or a framework may call it."""
+        if len(self.texts) < 2 or scope.is_module or scope.name.startswith("__") or scope.decorators():
+            return True
+        if scope.name not in self._used:
+            name = re.escape(scope.name.encode())
+            used = re.compile(rb"(?<!def )\b%b\s*\(|\.%b\b|[(=,]\s*%b\s*[,)]" % (name, name, name))
+            name = scope.name.encode()
+            self._used[scope.name] = any(name in text and used.search(text) is not None for text in self.texts)
+        return self._used[scope.name]
 
     def has_other_callers(self, scope: Scope) -> bool:
         """Whether calls of the function's name are in view whose object is not known."""

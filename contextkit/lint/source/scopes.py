@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from contextkit.lint.source.parse import Parsed
-
-if TYPE_CHECKING:
-    from contextkit.lint.source.trace import Frame
 
 Path: TypeAlias = "tuple[str | int, ...]"
 """Keys that are read from a value, outermost first: a key of a dict, an index of a list, `.name` of an attribute, or ANY."""
@@ -62,6 +59,33 @@ class At(NamedTuple):
     place: Place
     frame: Frame | None = None
     """The call by which the function was entered, where one was followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A function that a call may run."""
+
+    scope: Scope
+    receiver: ast.expr | None = None
+    """The object a method is called on."""
+    constructs: Class | None = None
+    """The class, where the call makes an object and the function is its `__init__`."""
+
+
+@dataclass(eq=False, slots=True)
+class Frame:
+    """A call that was entered."""
+
+    call: ast.Call
+    at: At
+    target: Target
+
+    def outer(self) -> Iterator[Frame]:
+        """The call and those it was entered from, innermost first."""
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.at.frame
 
 
 @dataclass(eq=False, slots=True)

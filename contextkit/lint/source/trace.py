@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from contextkit.lint.source.knowledge import KINDS, ORDER, Knowledge
-from contextkit.lint.source.program import Program, Target
-from contextkit.lint.source.scopes import ANY, At, Binding, Path, Place, Scope, last_name
+from contextkit.lint.source.program import Program
+from contextkit.lint.source.scopes import ANY, At, Binding, Frame, Path, Place, Scope, Target, last_name
 
 _MOST_STEPS: Final = 1_500
 _MOST_HOPS: Final = 3
@@ -39,22 +39,6 @@ _SAME_SHAPE: Final = frozenset(
 
 class Given(ast.Name):
     """A parameter of which nobody in view says what it is given."""
-
-
-@dataclass(eq=False, slots=True)
-class Frame:
-    """A call that was entered."""
-
-    call: ast.Call
-    at: At
-    target: Target
-
-    def outer(self) -> Iterator[Frame]:
-        """The call and those it was entered from, innermost first."""
-        frame: Frame | None = self
-        while frame is not None:
-            yield frame
-            frame = frame.at.frame
 
 
 @dataclass(eq=False, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextkit.lint.source.analysis import Analysis, Hit, read_at, text_of
 from contextkit.lint.source.requests import Sink
 from contextkit.lint.source.rules.edits import move_to_message
-from contextkit.lint.source.scopes import last_name
+from contextkit.lint.source.scopes import Scope, last_name
 from contextkit.lint.source.trace import Step
 
 CODES = frozenset({"CKS01", "CKS03", "CKS04", "CKS06", "CKT08"})
@@ -32,7 +32,12 @@ def find(analysis: Analysis) -> Iterator[Hit]:
         found: dict[str, Step] = {}
         for step in analysis.tracer.walk(sink.step):
             kind = _counter(step, sink) or analysis.kind_of(step)
-            if kind in _RULES and kind not in step.removed and kind not in found and _counts(analysis, step, sink):
+            if (
+                kind in _RULES
+                and kind not in step.removed
+                and kind not in found
+                and _counts(analysis, kind, step, sink)
+            ):
                 found[kind] = step
         for kind in [one for one in _RULES if one in found][:1]:
             yield _hit(analysis, kind, read_at(found[kind]), sink)
@@ -51,14 +56,23 @@ def _counter(step: Step, sink: Sink) -> str:
     return "counter" if binding.operation in ("+=", "-=") and is_count and is_kept else ""
 
 
-def _counts(analysis: Analysis, step: Step, sink: Sink) -> bool:
+def _counts(analysis: Analysis, kind: str, step: Step, sink: Sink) -> bool:
     """Return whether the change costs something: a request follows that shares what is behind the value."""
     sent, matches = sink.sent, analysis.knowledge.matches
     if not analysis.is_made_anew(step, sent) or any(matches("side_call", one.scope.name) for one in step.chain()):
         return False
     if sink.kind == "tools":
         return _is_description(step)
-    return sent.kind != "single" or bool(analysis.marks(sent)) or _characters_behind(analysis, step) >= _LONG_TEXT
+    goes_on = sent.kind not in ("single", "prompt") or (sent.kind == "prompt" and kind in ("plan", "status"))
+    if sent.caller is not None:
+        goes_on = goes_on or _has_history(analysis, sent.caller.at.scope)
+    return goes_on or bool(analysis.marks(sent)) or _characters_behind(analysis, step) >= _LONG_TEXT
+
+
+def _has_history(analysis: Analysis, scope: Scope) -> bool:
+    """Return whether a function or its class keeps a conversation, by the names of its variables."""
+    names = [*scope.bindings, *(scope.cls.attributes if scope.cls is not None else ())]
+    return any(analysis.knowledge.matches("history_name", name.rpartition(".")[2]) for name in names)
 
 
 def _is_description(step: Step) -> bool:

@@ -100,7 +100,7 @@ def _priced(analysis: Analysis, node: ast.BinOp, step: Step) -> str:
                     if binding.value is not None
                 ]
                 is_billed = any("usage" in ast.unparse(two).lower() for two in [read, *made])
-                if is_billed and analysis.program.is_called(one.scope) and analysis.program.is_called(step.scope):
+                if is_billed and analysis.program.is_used(one.scope) and analysis.program.is_used(step.scope):
                     return _counter(read)
     return ""
 
