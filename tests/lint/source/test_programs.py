@@ -1,5 +1,4 @@
-"""Checks the source detector on expressions that are a system text, on programs of several files, and on what marks nothing.
-"""
+"""Checks the source detector on expressions that are a system text, on programs of several files, and on what marks nothing."""
 
 from __future__ import annotations
 
