@@ -15,12 +15,12 @@ import pytest
 from contextkit.errors import ContextKitError
 from contextkit.ledger.changes.kinds import Kind
 from contextkit.ledger.changes.settings import Setting
+from contextkit.ledger.request_checks import CHECKS
 from contextkit.ledger.verdict import WHOSE
 from contextkit.lint.catalogue import hazards, hazards_of, main, merged_table, page, table
 from contextkit.lint.explain import terminal_text
 from contextkit.lint.hazard import Hazard
 from contextkit.lint.own import OWN
-from contextkit.ledger.request_checks import CHECKS
 from tests.lint import page_output
 
 ROOT = Path(__file__).resolve().parents[2]

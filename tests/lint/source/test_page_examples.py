@@ -8,7 +8,7 @@ import pytest
 
 from contextkit.lint.explain import parts
 from contextkit.lint.source.rules import CODES
-from tests.lint.source.conftest import Lint, named
+from tests.lint.source.conftest import Lint
 
 
 def codes_in(lint: Lint, code: str, section: str) -> set[str]:
@@ -19,11 +19,7 @@ def codes_in(lint: Lint, code: str, section: str) -> set[str]:
     return {one.code for one in lint("\n".join(blocks))}
 
 
-OTHER = {"CKA02", "CKA03", "CKB01", "CKB02", "CKM05"}
-"""Pages whose example and the engine do not agree yet."""
-
-
-@pytest.mark.parametrize("code", named(sorted(CODES), OTHER))
+@pytest.mark.parametrize("code", sorted(CODES))
 def test_the_example_of_a_page_is_found(lint: Lint, code: str) -> None:
     assert code in codes_in(lint, code, "In code")
 

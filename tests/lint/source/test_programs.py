@@ -1,7 +1,4 @@
-"""Checks the source detector on expressions that are a system text, on programs of several files, and on what marks nothing.
-
-What is in `MISSED` and `FLAGGED` is judged wrong, and its test fails strictly: it has to move once it is judged right.
-"""
+"""Checks the source detector on expressions that are a system text, on programs of several files, and on what marks nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +12,8 @@ from datetime import date, datetime, timezone
 import anthropic
 client = anthropic.Anthropic()
 GIVEN = {"model": "m", "max_tokens": 9, "cache_control": {"type": "ephemeral"}}
-DAY, TEMPLATE = "%Y-%m-%d", "You are {name}. It is {now}."
+DAY = "%Y-%m-%d"
+TEMPLATE = "You are {name}. It is {now}."
 class Parts:
     def __init__(self):
         self.parts = []
@@ -41,6 +39,8 @@ CLOCKS = {
     '"".join(["a", f"{datetime.now()}"])',
     '"".join(part for part in ("a", str(time.time())))',
     "f\"{datetime.now().strftime('%H:%M')}\"",
+    'f"{datetime.now().time()}"',
+    'Parts().add("a").add(f"{datetime.now()}").build()',
 }
 NO_CLOCKS = {
     'f"{datetime.now():%Y-%m-%d}"',
@@ -52,13 +52,6 @@ NO_CLOCKS = {
     'time.strftime("%H:%M", time.localtime(messages[0]["at"]))',
     '"x" if datetime.now().hour < 12 else "y"',
     'f"{len(str(datetime.now()))} characters"',
-}
-MISSED = {
-    'f"{datetime.now().time()}"',
-    'Parts().add("a").add(f"{datetime.now()}").build()',
-    '(lambda: f"{datetime.now()}")()',
-}
-FLAGGED = {
     'time.strftime("%Y-%m-%d")',
     '"{:%Y-%m-%d}".format(datetime.now())',
     "datetime.now().isoformat()[:10]",
@@ -67,12 +60,12 @@ FLAGGED = {
 }
 
 
-@pytest.mark.parametrize("text", named(sorted(CLOCKS | MISSED), MISSED))
+@pytest.mark.parametrize("text", sorted(CLOCKS))
 def test_a_clock_in_the_system_text_is_found(text: str, lint: Lint) -> None:
     assert [one.code for one in lint(HEAD + ASK.format(text))] == ["CKS01"]
 
 
-@pytest.mark.parametrize("text", named(sorted(NO_CLOCKS | FLAGGED), FLAGGED))
+@pytest.mark.parametrize("text", sorted(NO_CLOCKS))
 def test_a_day_in_the_system_text_is_none(text: str, lint: Lint) -> None:
     assert lint(HEAD + ASK.format(text)) == []
 
@@ -138,6 +131,7 @@ CALL = (
     "import anthropic\nclient = anthropic.Anthropic()\ndef ask(messages):\n"
     "    return client.messages.create(model='claude-x', messages=messages{})\n"
 )
+GIVEN_TOOLS = CALL.format(", tools=tools").replace("(messages)", "(messages, tools)")
 UNMARKED: dict[str, tuple[int, dict[str, str]]] = {
     "nothing marked": (1, {"app": OWN.format("Anthropic()", '"claude-x"')}),
     "a client of Vertex": (1, {"app": OWN.format("AnthropicVertex()", '"claude-x"')}),
@@ -156,14 +150,44 @@ UNMARKED: dict[str, tuple[int, dict[str, str]]] = {
     "another model on the endpoint": (0, {"app": OWN.format("Anthropic()", '"glm-5"')}),
     "Claude on Bedrock": (1, {"app": BEDROCK.format('"anthropic.claude-x"')}),
     "another model on Bedrock": (0, {"app": BEDROCK.format('"meta.llama4"')}),
-    "tools offered": (1, {"app": CALL.format(", tools=TOOLS")}),
+    "tools offered": (1, {"app": CALL.format(", tools=TOOLS") + "TOOLS = [{}]\n"}),
+    "tools of a call": (1, {"app": CALL.format(", tools=registry.specs()")}),
+    "tools that a caller gives": (
+        1,
+        {"app": GIVEN_TOOLS + "def step(messages):\n    return ask(messages, tools=[{}])\n"},
+    ),
+    "tools that nobody gives": (0, {"app": GIVEN_TOOLS}),
+    "tools of an unknown name": (0, {"app": CALL.format(", tools=TOOLS")}),
     "no tools": (0, {"app": CALL.format("")}),
     "tools that are none": (0, {"app": CALL.format(", tools=None")}),
     "an empty list of tools": (0, {"app": CALL.format(", tools=[]")}),
 }
 
 
-@pytest.mark.parametrize("name", named(UNMARKED, {"another model on Bedrock", "an empty list of tools"}))
+@pytest.mark.parametrize("name", UNMARKED)
 def test_a_request_that_marks_nothing(name: str, lint: Lint) -> None:
     n_found, files = UNMARKED[name]
     assert [one.code for one in lint(**{"app": "", **files})] == ["CKB01"] * n_found
+
+
+# Prices
+# ----------------------------------------------------------------------------------------------------------------------
+
+PRICE = "import openai\nPRICE = 1.25\ndef cost({}):\n    return {} * PRICE\n"
+BILLED = PRICE.format("usage", "usage.prompt_tokens")
+COUNTED = PRICE.format("n", "n")
+SHOW = "def show(reply):\n    print(cost({}))\n"
+MAIN = "def main(client):\n    show(client.ask())\n"
+PRICED: dict[str, tuple[int, str]] = {
+    "read from a bill": (1, BILLED + SHOW.format("reply.usage")),
+    "in a function that nobody calls": (0, BILLED),
+    "read by a caller": (1, COUNTED + SHOW.format("reply.usage.prompt_tokens") + MAIN),
+    "read by a caller that nobody calls": (0, COUNTED + SHOW.format("reply.usage.prompt_tokens")),
+    "of an estimate": (0, COUNTED + SHOW.format("len(reply) // 4") + MAIN),
+}
+
+
+@pytest.mark.parametrize("name", PRICED)
+def test_input_tokens_that_are_priced(name: str, lint: Lint) -> None:
+    n_found, text = PRICED[name]
+    assert [one.code for one in lint(text)] == ["CKA03"] * n_found

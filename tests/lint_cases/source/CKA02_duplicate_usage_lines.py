@@ -83,3 +83,7 @@ def counted(calls):
         usage["input_tokens"] += response.usage.input_tokens
         usage["output_tokens"] += response.usage.output_tokens
     return usage
+
+
+def billed_by_responses(usage):
+    return usage.input_tokens + usage.input_tokens_details.cached_tokens  # expect: CKA02

@@ -36,6 +36,18 @@ def estimate(prompt_tokens, completion_tokens, model="gpt-5"):
     return cost
 
 
+def estimate_by_characters(text):
+    return estimate(len(text) // 4, 100)
+
+
+def priced(n_input, n_output):
+    return n_input * INPUT_PRICE + n_output * OUTPUT_PRICE  # expect: CKA03
+
+
+def show_price(reply):
+    print(priced(reply.usage.input_tokens, reply.usage.output_tokens))
+
+
 async def ask_and_price(messages):
     reply = await gpt.chat.completions.create(model="gpt-5", messages=messages)
     return reply, float(reply.usage.prompt_tokens) * INPUT_PRICE  # expect: CKA03
@@ -68,3 +80,18 @@ def shown(usage, log):
 
 def padded(prompt_tokens):
     return prompt_tokens * 2
+
+
+async def report(meter, messages, log):
+    reply, cost = await ask_and_price(messages)
+    usage = reply.usage
+    meter.add(reply, PRICES["gpt-5"])
+    show_price(reply)
+    shown(usage, log)
+    log.info("%s %s", price_of(reply, 1.25, 10.0), cost + cost_of(usage) + cost_by_model("gpt-5", usage))
+    log.info("%s %s %s", output_cost(usage), embedding_cost(usage), estimate_by_characters(str(messages)))
+    return copied(reply), share_of_output(usage), is_too_long(reply, 100), padded(usage.prompt_tokens)
+
+
+async def run(meter, conversations, log):
+    return [await report(meter, messages, log) for messages in conversations]

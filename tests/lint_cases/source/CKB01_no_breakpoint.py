@@ -40,6 +40,10 @@ def step_with_a_dict(messages, tools):
     return client.messages.create(**request)  # expect: CKB01
 
 
+def steps(messages):
+    return step_with_a_dict(messages, tools=TOOLS)
+
+
 def run_on_bedrock(task):
     messages = [{"role": "user", "content": [{"text": task}]}]
     while True:
@@ -114,3 +118,20 @@ def run_with(messages):
 
 def send_texts(twilio, messages):
     return [twilio.messages.create(body=one, to="+49") for one in messages]
+
+
+def run_given(messages):
+    while True:
+        reply = client.messages.create(model="claude-sonnet-5-5", max_tokens=4096, messages=messages)  # expect: CKB01
+        messages.append({"role": "assistant", "content": reply.content})
+
+
+def send(messages):
+    return client.messages.create(model="claude-sonnet-5-5", max_tokens=4096, messages=messages)  # expect: CKB01
+
+
+def run_by_calls(task):
+    messages = [{"role": "user", "content": task}]
+    while True:
+        reply = send(messages)
+        messages.append({"role": "assistant", "content": reply.content})

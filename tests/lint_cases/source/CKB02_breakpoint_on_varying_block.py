@@ -86,3 +86,8 @@ class Reader:
         block = {"type": "text", "text": self.document, "cache_control": EPHEMERAL}
         content = [block, {"type": "text", "text": question}]
         return client.messages.create(messages=[{"role": "user", "content": content}], **ASKED)
+
+
+def ask_in_front_of_a_conversation(messages, question):
+    system = [{"type": "text", "text": question, "cache_control": EPHEMERAL}]  # expect: CKB02
+    return client.messages.create(system=system, messages=messages, **ASKED)

@@ -115,3 +115,23 @@ def summarize(messages):
     while n_tokens(messages) > CAP:
         messages.pop(0)
     return gpt.chat.completions.create(model="gpt-5", messages=[*messages, {"role": "user", "content": "Summarize."}])
+
+
+def fit_and_keep_what_is_taken(messages, limit):
+    total = sum(len(one["content"]) for one in messages)
+    while total > limit:
+        taken = messages.pop(0)  # expect: CKM05
+        total -= len(taken["content"])
+    return messages
+
+
+class Inbox:
+    def drain(self):
+        while len(self.messages) > 0:
+            self.handle(self.messages.pop(0))
+
+
+def shorten(messages: str):
+    while len(messages) > 9:
+        messages = messages[1:]
+    return messages

@@ -97,3 +97,9 @@ def compact(messages):
     for message in messages[:-6]:
         message["content"] = CLEARED
     return messages
+
+
+def prune_by_a_variable(messages):
+    older = messages[:-6]
+    for one in older:
+        one["content"] = CLEARED  # expect: CKM06

@@ -198,3 +198,74 @@ class Reloaded:
 
     def ask(self, messages):
         return client.messages.create(system=self.system, messages=messages, **CACHED)
+
+
+class Lines:
+    def __init__(self):
+        self.lines = []
+
+    def put(self, line):
+        self.lines.append(line)
+        return self
+
+    def text(self):
+        return "\n".join(self.lines)
+
+
+START = Lines().put(f"The process began at {datetime.now()}.")
+
+
+def ask_with_lines_beside_those_of_the_process(messages):
+    prompt = Lines()
+    prompt.put(f"It is {datetime.now()}.")  # expect: CKS01
+    return client.messages.create(system=prompt.text(), messages=messages, **CACHED)
+
+
+class Notes:
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def written(self):
+        return "".join(self.notes)
+
+
+def new_notes():
+    return Notes()
+
+
+def ask_with_notes_made_elsewhere(messages):
+    notes = new_notes()
+    notes.note(str(datetime.now()))  # expect: CKS01
+    return client.messages.create(system=notes.written(), messages=messages, **CACHED)
+
+
+class Stamped:
+    def build(self):
+        return str(datetime.now())  # expect: CKS01
+
+
+class Desk:
+    def __init__(self, text=None):
+        self.text = text or Stamped()
+
+    def ask(self, messages):
+        return client.messages.create(system=self.text.build(), messages=messages, **CACHED)
+
+
+def ask_with_keywords_of_an_update(messages):
+    request = dict(CACHED, messages=messages)
+    request.update(system=str(datetime.now()))  # expect: CKS01
+    return client.messages.create(**request)
+
+
+def stamped_text(now=None):
+    if now is None:
+        now = datetime.now()
+    return f"It is {now}."
+
+
+def ask_with_the_time_of_the_first_message(messages):
+    return client.messages.create(system=stamped_text(now=messages[0]["at"]), messages=messages, **CACHED)

@@ -104,3 +104,9 @@ def ask_about_the_diff(log):
     asked = [{"role": "user", "content": f"Write a commit message for:\n{changed}"}]
     log.debug("git status: %s", Path.cwd())
     return gpt.chat.completions.create(model="gpt-5", messages=asked)
+
+
+def ask_with_a_command(messages):
+    command = ["git", "diff"]
+    text = subprocess.check_output(command, text=True)  # expect: CKS04
+    return client.messages.create(system=text, messages=messages, **CACHED)

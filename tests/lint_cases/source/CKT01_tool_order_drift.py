@@ -18,12 +18,12 @@ async def ask_as_they_come(servers, messages):
 
 
 async def ask_from_a_folder(folder, messages):
-    tools = [load(name) for name in os.listdir(folder)]  # expect: CKT01
+    tools = [load(name) for name in os.listdir(folder)]
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 
-async def ask_in_order(folder, messages):
-    tools = [load(name) for name in sorted(os.listdir(folder))]
+async def ask_in_order(names, messages):
+    tools = [load(name) for name in sorted(set(names))]
     return await client.messages.create(model="claude-opus-4-5", max_tokens=9, tools=tools, messages=messages)
 
 

@@ -54,13 +54,13 @@ def taken_away_tool(tool, others):
 
 
 def files_tool(folder):
-    names = os.listdir(folder)  # expect: CKT07
+    names = os.listdir(folder)
     return {"name": "open", "description": "Open.", "input_schema": {"type": "object", "properties": {"file": {"enum": names}}}}
 
 
-def sorted_files_tool(folder):
-    names = sorted(os.listdir(folder))
-    return {"name": "open", "description": "Open.", "input_schema": {"type": "object", "properties": {"file": {"enum": names}}}}
+def languages_tool():
+    names = list({"de", "en", "fr"})  # expect: CKT07
+    return {"name": "say", "description": "Say.", "input_schema": {"type": "object", "properties": {"language": {"enum": names}}}}
 
 
 def checked_tool(options, denied):

@@ -200,3 +200,27 @@ def run_through_a_function(task):
     while True:
         reply = send(messages, tools)
         messages.append({"role": "assistant", "content": reply.content})
+
+
+class Planner:
+    def __init__(self):
+        self.mode, self.messages = "plan", []
+
+    def change(self):
+        self.mode = "act"
+
+    def ask(self, text):
+        self.messages.append({"role": "user", "content": text})
+        return client.messages.create(tools=PHASES[self.mode], messages=self.messages, **ASKED)  # expect: CKT11
+
+    def ask_if(self, text):
+        self.messages.append({"role": "user", "content": text})
+        tools = TOOLS if self.mode == "act" else READ_ONLY_TOOLS  # expect: CKT11
+        return client.messages.create(tools=tools, messages=self.messages, **ASKED)
+
+
+def answer_without_reading(messages, state):
+    tools = list(TOOLS)
+    if state == "plan":
+        tools.remove(WRITE)  # expect: CKT11
+    return client.messages.create(tools=tools, messages=messages, **ASKED)

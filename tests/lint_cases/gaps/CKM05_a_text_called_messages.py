@@ -1,7 +1,0 @@
-"""A text called messages."""
-
-
-def fit(messages: str):
-    while len(messages) > 9:
-        messages = messages[1:]
-    return messages
