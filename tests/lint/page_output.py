@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -26,7 +27,8 @@ from contextkit.lint.catalogue import hazards
 from tests.judge.recordings import billed
 from tests.lint.test_request_cases import CASES, FILLER, recorded, recorded_calls
 
-PAGES = Path(__file__).resolve().parents[2] / "docs" / "reference" / "rules"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = DOCS / "reference" / "rules"
 RECORDING, REPORT = "In a recording", "In the report"
 """Sections that hold an output each."""
 _START = 1_790_000_000.0
@@ -64,8 +66,22 @@ def outputs(code: str) -> dict[str, str]:
     return {section: text for section, text in found.items() if text}
 
 
+def measured(code: str) -> str:
+    """How often findings in source code with a code were right, by `docs/research/lint-verdicts.toml`."""
+    data = tomllib.loads((DOCS / "research" / "lint-verdicts.toml").read_text(encoding="utf-8"))
+    source = f"in {data['packages']} packages that it had never seen\n([source lint](../../research/lint.md))."
+    if code not in data["codes"]:
+        return f"No finding {source}"
+    counts = data["codes"][code]
+    findings = "The one finding" if counts["findings"] == 1 else f"Of {counts['findings']} findings"
+    said = ", two readers called" if counts["findings"] > 1 else " was judged by two readers: they called"
+    return f"{findings} {source[:-2]}){said} {counts['true']} true and {counts['costly']} worth a change."
+
+
 def filled_in(code: str, text: str) -> str:
-    """The page with its outputs in place of what stands there."""
+    """The page with its outputs, and how often it was right, in place of what stands there."""
+    if any(row.code == code and row.in_source for row in hazards()):
+        text = re.sub(r"(?<=<!-- measured -->\n).*?(?=\n\n## )", measured(code), text, count=1, flags=re.DOTALL)
     for section, output in outputs(code).items():
         text = re.sub(
             rf"(?<=^## {section}$)(.*?^```text\n).*?(?=^```$)",

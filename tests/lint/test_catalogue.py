@@ -31,7 +31,6 @@ LINK = re.compile(r"https?://[^\s;)]+")
 SECTIONS = [
     *("What it is", "In code", "In a recording", "In the report", "Fix", "How often it was right", "References"),
 ]
-NOT_MEASURED = "Not yet measured."
 VERDICT = """Not found in code; in recordings it is the judge's verdict (see
 [how it was checked](../../explanation/judge.md#how-it-was-checked))."""
 CHECK = "Not found in code; in recordings it is a check of one request, not the judge's verdict."
@@ -139,7 +138,8 @@ def test_a_page_says_how_often_it_was_right() -> None:
         mark, _, claim = section(row, "How often it was right").strip().partition("\n")
         assert mark == "<!-- measured -->"
         is_check = {*row.requests} <= {*CHECKS}
-        assert row.in_source or claim == (CHECK if is_check else VERDICT), row.code
+        expected = page_output.measured(row.code) if row.in_source else CHECK if is_check else VERDICT
+        assert claim == expected, "python -m tests.lint.page_output --write"
 
 
 def test_a_terminal_shows_no_comments() -> None:
