@@ -7,6 +7,7 @@ combination of which one part would be ignored is a usage error, and so is a cod
 from __future__ import annotations
 
 import glob
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,7 +137,7 @@ def _expanded(path: str) -> list[str]:
     """Return the path, or what a pattern stands for, as a shell would; one that stands for recordings alone is one recording."""
     if path == STDIN or Path(path).exists():
         return [path]
-    matches = sorted(one for one in glob.glob(str(Path(path).expanduser()), recursive=True) if Path(one).exists())  # noqa: PTH207 - may be absolute
+    matches = sorted(one for one in glob.glob(os.path.expanduser(path), recursive=True) if Path(one).exists())  # noqa: PTH111, PTH207 - may be absolute, may name nobody
     if not matches:
         raise click.UsageError(
             f"{path}: no such file or folder; give Python files, folders of them, or recordings of requests"

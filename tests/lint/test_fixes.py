@@ -104,7 +104,6 @@ MARKED = 'cache_control={"type": "ephemeral"}'
             "(  # all\n            model=M, messages=messages)",
             f"(  # all\n            {MARKED},\n            model=M, messages=messages)",
         ),
-        ("(model=M, **{'messages': messages})", f"({MARKED}, model=M, **{{'messages': messages}})"),
     ],
 )
 def test_a_breakpoint_is_added(fixed: Fixed, before: str, after: str) -> None:

@@ -7,6 +7,7 @@ conversation, turn and block as a logical location, and where the guard saw who 
 from __future__ import annotations
 
 import json
+import os
 from importlib.metadata import version
 from pathlib import Path, PurePath
 from urllib.parse import quote
@@ -106,4 +107,4 @@ def _fix(fix: Fix, file: str) -> Json:
 
 def _uri(file: str) -> str:
     """Relative paths stay relative, for the reader to resolve against the checkout."""
-    return Path(file).as_uri() if Path(file).is_absolute() else quote(PurePath(file).as_posix())
+    return Path(file).as_uri() if Path(file).is_absolute() else quote(os.fsencode(PurePath(file).as_posix()))

@@ -60,7 +60,7 @@ class Analysis:
                 return kind
             name = name.partition("_")[2]
         elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            name = str(node.slice.value)
+            return self.knowledge.kind_of_name(str(node.slice.value))
         return self.knowledge.kind_of_name(name) if name and step.is_open else ""
 
     def _kind_of_call(self, call: ast.Call, step: Step) -> str:

@@ -28,6 +28,7 @@ from contextkit.lint.source.rules import RULES
 from contextkit.lint.source.scopes import Module, read_module
 from contextkit.lint.source.trace import Tracer
 
+_TOO_DEEP = "nested too deeply to be looked at"
 _RECURSION = 6_000
 """Depth of Python calls while a file is read: an expression of some thousand levels is still read."""
 _FROZEN = re.compile(rb"#\s*contextkit:\s*frozen\b")
@@ -74,10 +75,7 @@ class _Run:
     def module(self, file: SourceFile) -> Module:
         """Read one file."""
         parsed = self.parsed.get(file.path) or self.parse(file)
-        try:
-            module = read_module(file.path, file.name, file.package, parsed)
-        except RecursionError:
-            module = read_module(file.path, file.name, file.package, unread("nested too deeply to be read"))
+        module = read_module(file.path, file.name, file.package, parsed)
         if _FROZEN.search(parsed.text):
             module.frozen = _frozen(module)
         return module
@@ -102,19 +100,32 @@ class _Run:
         for index, file in enumerate(self.files, 1):
             parsed = self.parse(file)
             self.program.texts.append(parsed.text)
+            self.program.sizes[file.package.partition(".")[0]] += bool(file.package)
             self.program.marked[file.name.partition(".")[0]] |= {word for word in marks if word.encode() in parsed.text}
-            if parsed.fault and self.config.is_selected(UNREADABLE, file.path):
-                place = CodePlace(file.path, parsed.fault_line, 1, parsed.fault_line, 1)
-                found.append(Finding(UNREADABLE, parsed.fault, place, "source"))
+            if parsed.fault:
+                found += self.note(file.path, parsed.fault, parsed.fault_line)
             elif words.search(parsed.text):
                 self.parsed[file.path] = parsed
-                module = self.program.module(file.name) if self.by_name[file.name] is file else self.module(file)
-                relevant += [module] if module is not None else []
+                try:
+                    is_first = self.by_name[file.name] is file
+                    module = self.program.module(file.name) if is_first else self.program.add(self.module(file))
+                    relevant += [module] if module is not None else []
+                except RecursionError:
+                    found += self.note(file.path, _TOO_DEEP)
             if progress is not None and (index % 50 == 0 or index == len(self.files)):
                 progress(index, len(self.files))
         tracer = Tracer(self.program, self.known)
-        found += [one for module in relevant for one in self.of_module(module, tracer)]
+        for module in relevant:
+            try:
+                found += self.of_module(module, tracer)
+            except RecursionError:
+                found += self.note(module.path, _TOO_DEEP)
         return {(one.code, one.place): one for one in reversed(found)}.values()
+
+    def note(self, path: str, fault: str, line: int = 1) -> list[Finding]:
+        """The note on a file that cannot be read."""
+        is_wanted = self.config.is_selected(UNREADABLE, path)
+        return [Finding(UNREADABLE, fault, CodePlace(path, line, 1, line, 1), "source")] if is_wanted else []
 
     def of_module(self, module: Module, tracer: Tracer) -> Iterator[Finding]:
         """The findings in one module, one for each sink and one for each place."""
@@ -140,11 +151,13 @@ class _Run:
 
 def _statement(module: Module, node: ast.AST) -> range:
     """The lines of the innermost statement around an expression; where that is a compound one, those of the expression."""
-    line, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
-    for one in ast.walk(module.parsed.tree):
-        if isinstance(one, ast.stmt) and not hasattr(one, "body") and one.lineno <= line <= (one.end_lineno or 0):
-            return range(one.lineno, (one.end_lineno or line) + 1)
-    return range(line, last + 1)
+    if not module.statements:
+        for one in ast.walk(module.parsed.tree):
+            if isinstance(one, ast.stmt) and not hasattr(one, "body"):
+                lines = range(one.lineno, (one.end_lineno or one.lineno) + 1)
+                module.statements.update(dict.fromkeys(lines, lines))
+    line = getattr(node, "lineno", 1)
+    return module.statements.get(line, range(line, getattr(node, "end_lineno", line) + 1))
 
 
 def _frozen(module: Module) -> frozenset[int]:

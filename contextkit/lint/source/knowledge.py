@@ -121,8 +121,9 @@ class Knowledge:
     def words_of_interest(self) -> re.Pattern[bytes]:
         """What a file holds that sends a request or counts tokens: one of these words has to stand in it."""
         words = self.words("usage", "input") | self.words("tool_dict", "schema")
-        words |= {"messages", "contents", "input", "system", "tools", "prompt", "instructions", r"\w*_prompt"}
-        return re.compile(rb"\b(?:%s)\b" % "|".join(sorted(words)).encode())
+        words |= {"messages", "contents", "input", "system", "tools", "prompt", "instructions"}
+        escaped = "|".join(map(re.escape, sorted(words))).encode()
+        return re.compile(rb"\b(?:%b|\w*_prompt)\b" % escaped)
 
     def kind_of_name(self, name: str) -> str:
         """What a variable, attribute or key of this name holds, empty where the name does not say it."""
@@ -136,17 +137,25 @@ class Knowledge:
             if not isinstance(rows, list):
                 raise UsageError(f"{where}: {section} must be a list of tables: [[{section}]]")
             for row in rows:
+                if not isinstance(row, dict):
+                    raise UsageError(f"{where}: {section} must be a list of tables: [[{section}]]")
                 try:
                     self._add(section, dict(row))
-                except (KeyError, TypeError, AttributeError, re.error) as error:
+                except (KeyError, TypeError, ValueError, re.error) as error:
                     raise UsageError(f"{where}: [[{section}]] {dict(row)!r}: {error}") from None
 
     def _add(self, section: str, row: dict[str, Any]) -> None:
-        unknown = row.keys() - FIELDS[section]
-        if unknown or any(
-            isinstance(row.get(key, []), str) for key in ("calls", "names", "needs", "packages", "receivers")
-        ):
-            raise TypeError(f"no field is called {min(unknown)}" if unknown else "a list is written in brackets")
+        for key, value in row.items():
+            if key not in FIELDS[section]:
+                raise TypeError(f"no field is called {key}")
+            wanted, what = _FORMS.get(key, (list, "a list of texts"))
+            parts = value.values() if isinstance(value, dict) else value
+            if not isinstance(value, wanted) or not all(isinstance(part, str) for part in parts):
+                raise TypeError(f"{key} must be {what}")
+            if key in ("arguments", "sink") and not SINKS.issuperset(parts if key == "arguments" else [value]):
+                raise TypeError(f"{key}: a sink is one of {', '.join(sorted(SINKS))}")
+        if row.get("lifetime", "call") not in ("call", "session"):
+            raise TypeError("lifetime must be call or session")
         re.compile(row.get("pattern", row.get("text", "")))
         patterns: Patterns[Any]
         made: Any = section
@@ -173,6 +182,12 @@ KINDS = frozenset({"clock", "id", "status", "plan", "unordered", "arrival", "use
 """What varies."""
 ORDER = frozenset({"unordered", "arrival"})
 """Kinds that are an order which nobody promised."""
+SINKS = frozenset({"system", "messages", "tools", "tool", "schema"})
+"""What a model is sent."""
+_FORMS: Mapping[str, tuple[type, str]] = {
+    **dict.fromkeys(("kind", "text", "pattern", "provider", "lifetime", "sink"), (str, "a text")),
+    "arguments": (dict, "a table of texts"),
+}
 _NAMES = frozenset({"names", "pattern"})
 FIELDS: Mapping[str, frozenset[str]] = {
     "source": frozenset({"kind", "calls", "names", "without", "text"}),
@@ -206,8 +221,9 @@ def read_all(files: tuple[str, ...] = ()) -> Knowledge:
     for file in files:
         try:
             texts.append((file, Path(file).read_text("utf-8")))
-        except OSError as error:
-            raise UsageError(f"{file}: {error.strerror}; [tool.contextkit.lint] knowledge names it") from None
+        except (OSError, UnicodeDecodeError) as error:
+            fault = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            raise UsageError(f"{file}: {fault}; [tool.contextkit.lint] knowledge names it") from None
     for name, text in texts:
         try:
             table = tomllib.loads(text)

@@ -26,10 +26,9 @@ def code_cells(source: bytes) -> Iterator[tuple[int, bytes]]:
     try:
         held: Any = json.loads(source)
         cells = held["cells"]
-        metadata = held.get("metadata", {})
-        language = metadata.get("kernelspec", {}).get("language") or metadata.get("language_info", {}).get(
-            "name", "python"
-        )
+        metadata = held.get("metadata") or {}
+        kernel, info = metadata.get("kernelspec") or {}, metadata.get("language_info") or {}
+        language = str(kernel.get("language") or info.get("name") or "python").lower()
         if not isinstance(cells, list):
             raise TypeError("its cells are no list")
     except (RecursionError, ValueError, KeyError, TypeError, AttributeError) as fault:

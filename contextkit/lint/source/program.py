@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from contextkit.lint.source.scopes import At, Binding, CallSite, Class, Module, Scope, Target, last_name
 
-_MOST: int = 12
-"""Callers, bases and methods of one name that are looked at."""
+_MOST = 12
+"""Bases and subclasses of one class that are looked at."""
+_MOST_CALLERS = 60
+_PROGRAM = 5
+"""Files of a package from which on what nobody calls is taken for dead; fewer may be a part of a program."""
 _DEEPEST = 4
 """Names that lead to one another: re-exports, variables that hold variables."""
 Named: TypeAlias = "Scope | Class | list[Binding] | None"
@@ -31,9 +34,12 @@ class Program:
         """Those that were asked for, by full name."""
         self.texts: list[bytes] = []
         """Of all files."""
+        self.sizes: Counter[str] = Counter()
+        """Top of a package → number of its files."""
         self.marked: dict[str, set[str]] = defaultdict(set)
         """Top of a package → words of breakpoints that stand in its files."""
         self._used: dict[str, bool] = {}
+        self._callers: dict[int, tuple[list[tuple[CallSite, Target]], bool]] = {}
         self._calls: dict[str, list[CallSite]] = defaultdict(list)
         self._subclasses: dict[str, list[Class]] = defaultdict(list)
         self._classes: dict[int, tuple[ast.expr, Class | None]] = {}
@@ -44,14 +50,21 @@ class Program:
     def module(self, name: str) -> Module | None:
         """The module of a full name, read if it is among the files."""
         if name not in self.modules:
-            module = self.modules[name] = self.load(name)
-            for scope in module.scopes if module is not None else ():
-                for site in scope.calls:
-                    self._calls[last_name(site.node.func)].append(site)
-            for cls in module.classes.values() if module is not None else ():
-                for base in cls.bases:
-                    self._subclasses[base.rpartition(".")[2]].append(cls)
+            self.modules[name] = None  # while it is read: modules that import one another
+            module = self.load(name)
+            self.modules[name] = module if module is None else self.add(module)
         return self.modules[name]
+
+    def add(self, module: Module) -> Module:
+        """Take the calls and classes of a module that was read."""
+        self._callers.clear()
+        for scope in module.scopes:
+            for site in scope.calls:
+                self._calls[last_name(site.node.func)].append(site)
+        for cls in module.classes.values():
+            for base in cls.bases:
+                self._subclasses[base.rpartition(".")[2]].append(cls)
+        return module
 
     # Names
 
@@ -218,17 +231,33 @@ class Program:
 
     def callers(self, scope: Scope) -> list[tuple[CallSite, Target]]:
         """The calls of a function, among the modules that were read."""
-        found: list[tuple[CallSite, Target]] = []
-        is_init = scope.cls is not None and scope.name == "__init__"
-        for site in self._calls[scope.cls.name if is_init and scope.cls is not None else scope.name][: 4 * _MOST]:
-            target = next((one for one in self.targets(*site) if one.scope is scope), None)
-            if target is not None and site.at.scope is not scope and len(found) < _MOST:
-                found.append((site, target))
-        return found
+        return self._calls_of(scope)[0]
+
+    def has_other_callers(self, scope: Scope) -> bool:
+        """Whether calls of the function's name are in view whose object is not known."""
+        return self._calls_of(scope)[1]
+
+    def _calls_of(self, scope: Scope) -> tuple[list[tuple[CallSite, Target]], bool]:
+        if id(scope) not in self._callers:
+            is_init = scope.cls is not None and scope.name == "__init__"
+            name = scope.cls.name if is_init and scope.cls is not None else scope.name
+            found: list[tuple[CallSite, Target]] = []
+            has_others = False
+            for site in self._calls[name]:
+                targets = self.targets(*site)
+                found += [(site, one) for one in targets if one.scope is scope and site.at.scope is not scope][:1]
+                has_others = has_others or not targets
+            self._callers[id(scope)] = found[:_MOST_CALLERS], has_others
+        return self._callers[id(scope)]
 
     def is_used(self, scope: Scope) -> bool:
-        """Whether a function is called or handed on somewhere in a program of several files, or a framework may call it."""
-        if len(self.texts) < 2 or scope.is_module or scope.name.startswith("__") or scope.decorators():
+        """Whether a function of a package is called or handed on somewhere, or a framework may call it."""
+        if (
+            self.sizes[scope.module.package.partition(".")[0]] < _PROGRAM
+            or scope.is_module
+            or scope.name.startswith("__")
+            or scope.decorators()
+        ):
             return True
         if scope.name not in self._used:
             name = re.escape(scope.name.encode())
@@ -236,10 +265,6 @@ class Program:
             name = scope.name.encode()
             self._used[scope.name] = any(name in text and used.search(text) is not None for text in self.texts)
         return self._used[scope.name]
-
-    def has_other_callers(self, scope: Scope) -> bool:
-        """Whether calls of the function's name are in view whose object is not known."""
-        return any(not self.targets(*site) for site in self._calls[scope.name][: 4 * _MOST])
 
     def gives(self, name: str, param: str, depth: int = 0) -> bool:
         """Whether a call of a function's name is in view that gives a parameter by its keyword, and not None."""

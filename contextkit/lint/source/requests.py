@@ -142,7 +142,7 @@ class Requests:
         loop: ast.AST | None = None
         for step in sent.messages:
             binding = step.binding
-            if step.path and step.is_open and self._is_history(step):
+            if step.path and self._is_history(step, sent.messages):
                 return "turn", None
             if binding is None or binding.kind != "add" or binding.operation not in _GROWTH:
                 continue
@@ -157,15 +157,20 @@ class Requests:
                     loop = one
         return ("loop" if loop is not None else "single"), loop
 
-    def _is_history(self, step: Step) -> bool:
-        """Whether a list that comes from elsewhere is a conversation, by its name."""
-        node = step.node
+    def _is_history(self, step: Step, steps: list[Step]) -> bool:
+        """Whether a list that comes from elsewhere is a conversation, by its name: `messages`, `state["messages"]`."""
+        node, is_open = step.node, step.is_open
         name = last_name(node)
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            name = str(node.slice.value)
+        key = node.slice if isinstance(node, ast.Subscript) else None
         if isinstance(node, ast.Call):
             name = last_name(node.func).removeprefix("get_").removeprefix("load_")
-        return self.knowledge.matches("history_name", name)
+            key = node.args[0] if name == "get" and node.args else None
+        if isinstance(key, ast.Constant):
+            name = str(key.value)
+            is_open = not any(
+                isinstance(one.node, ast.List | ast.Dict) and step in one.chain() for one in steps if one.path
+            )
+        return is_open and self.knowledge.matches("history_name", name)
 
     def _of_dict(self, node: ast.Dict, at: At) -> Iterator[Sent]:
         """The body of a request, or the definition of a tool, written as a dict."""

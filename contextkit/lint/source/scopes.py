@@ -138,6 +138,8 @@ class Scope:
     returns: list[tuple[ast.expr, At]] = field(default_factory=list)
     """What it returns or yields."""
     yields: bool = False
+    globals: set[str] = field(default_factory=set)
+    """Names that it declares to be the module's."""
     calls: list[CallSite] = field(default_factory=list)
     functions: dict[str, Scope] = field(default_factory=dict)
     """Functions defined in it."""
@@ -223,6 +225,8 @@ class Module:
     classes: dict[str, Class] = field(default_factory=dict)
     frozen: frozenset[int] = frozenset()
     """Lines whose values are declared to be made once."""
+    statements: dict[int, range] = field(default_factory=dict)
+    """Line → lines of its statement, where somebody asked."""
     _lines: list[bytes] = field(default_factory=list)
 
     @property
@@ -294,6 +298,8 @@ class _Reader:
             case ast.ClassDef():
                 self.in_class(node)
                 return
+            case ast.Global():
+                self.scope.globals.update(node.names)
             case ast.Import() | ast.ImportFrom():
                 self.imported(node)
         for value in ast.iter_child_nodes(node):

@@ -15,7 +15,7 @@ from typing import Final
 
 from contextkit.lint.source.knowledge import KINDS, ORDER, Knowledge
 from contextkit.lint.source.program import Program
-from contextkit.lint.source.scopes import ANY, At, Binding, Frame, Path, Place, Scope, Target, last_name
+from contextkit.lint.source.scopes import ANY, At, Binding, Frame, Path, Place, Scope, Target, last_name, variable
 
 _MOST_STEPS: Final = 1_500
 _MOST_HOPS: Final = 3
@@ -226,7 +226,8 @@ class Tracer:
             path = path[1:]
         is_own = scope is step.scope
         at = binding.at._replace(frame=step.at.frame if is_own or scope in step.scope.around() else None)
-        made = {"once": step.once or (scope.is_module and not is_own), "removed": removed, "binding": binding}
+        once = step.once or (scope.is_module and not is_own) or _is_lazy(binding)
+        made = {"once": once, "removed": removed, "binding": binding}
         yield step.to(binding.value, path, at, **made)
         for loop in place.loops() if binding.kind == "add" and binding.operation[1:] != "=" else ():
             if (
@@ -321,7 +322,7 @@ class Tracer:
                 else:
                     frame = None
                 is_kept = frame is None and self._is_once(scope, step.scope)
-                once = step.once or scope.is_module or is_kept or _is_lazy(binding, node.attr)
+                once = step.once or scope.is_module or is_kept
                 use = replace(step, at=At(scope, Place(10**6), frame), once=once)
                 for one in self._bound(use, binding):
                     one.parent = step
@@ -364,7 +365,7 @@ class Tracer:
                 yield step.to(one, (step.path[0], *step.path[2:]))
         elif last in ("get", "pop", "setdefault") and receiver is not None and node.args:
             yield step.to(receiver, (getattr(node.args[0], "value", ANY), *step.path))
-            yield from map(step.to, node.args[1:])
+            yield from (step.to(one, once=step.once or last == "setdefault") for one in node.args[1:])
         elif last == "items" and receiver is not None:
             yield step.to(receiver, (*step.path[:1], *step.path[2:]))
         elif name == "dict" or (step.path and step.path[0] != ANY and not self.knowledge.passes.find(name)):
@@ -461,10 +462,17 @@ def _is_made_of(binding: Binding, loop: ast.For | ast.AsyncFor) -> bool:
     )
 
 
-def _is_lazy(binding: Binding, name: str) -> bool:
-    """Whether an attribute gets its value only where it has none: `if self.tools is None: self.tools = …`."""
-    nodes = [one for test in binding.at.place.tests() for one in ast.walk(test)]
-    return any(last_name(one) in (name, "hasattr") for one in nodes)
+def _is_lazy(binding: Binding) -> bool:
+    """Whether a name gets its value only where it has none: `if self.tools is None: …`, `if key not in cache: cache[key] = …`."""
+    target = binding.node.value if isinstance(binding.node, ast.Subscript) else binding.node
+    name = variable(target).rpartition(".")[2]
+    for test in binding.at.place.tests() if name and binding.kind in ("set", "item") else ():
+        for one in ast.walk(test):
+            is_asked = isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Is | ast.NotIn)
+            is_asked = is_asked or (isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.Not))
+            if is_asked and any(last_name(part) in (name, "hasattr") for part in ast.walk(one)):
+                return not isinstance(target, ast.Name) or binding.kind == "item" or name in binding.scope.globals
+    return False
 
 
 def _is_of_days(text: str) -> bool:

@@ -70,6 +70,15 @@ def test_a_day_in_the_system_text_is_none(text: str, lint: Lint) -> None:
     assert lint(HEAD + ASK.format(text)) == []
 
 
+def test_a_function_that_nobody_in_a_package_calls_is_not_looked_at(lint: Lint) -> None:
+    package = dict.fromkeys(("pkg/__init__", "pkg/a", "pkg/b", "pkg/c"), "")
+    ask = HEAD + ASK.format("str(datetime.now())")
+    assert lint("", **package, **{"pkg/d": ask}) == []
+    assert [one.code for one in lint("", **package | {"pkg/d": ask, "pkg/c": "from pkg.d import ask\nask([])\n"})] == [
+        "CKS01"
+    ]
+
+
 # Programs of several files
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -180,9 +189,7 @@ SHOW = "def show(reply):\n    print(cost({}))\n"
 MAIN = "def main(client):\n    show(client.ask())\n"
 PRICED: dict[str, tuple[int, str]] = {
     "read from a bill": (1, BILLED + SHOW.format("reply.usage")),
-    "in a function that nobody calls": (0, BILLED),
     "read by a caller": (1, COUNTED + SHOW.format("reply.usage.prompt_tokens") + MAIN),
-    "read by a caller that nobody calls": (0, COUNTED + SHOW.format("reply.usage.prompt_tokens")),
     "of an estimate": (0, COUNTED + SHOW.format("len(reply) // 4") + MAIN),
 }
 

@@ -50,7 +50,12 @@ def _offset(module: Module, line: int, column: int) -> int:
 def sort_listing(step: Step, is_list: bool) -> Fix | None:
     """`{"a", "b"}` → `sorted({"a", "b"})`; tools written as dicts and made of a set are sorted by their names."""
     node, module = step.node, step.scope.module
-    if isinstance(node, ast.Set) and all(isinstance(getattr(one, "value", None), str) for one in node.elts):
+    around = step.parent.node if step.parent is not None else None
+    is_iterated = isinstance(around, ast.ListComp) or (
+        isinstance(around, ast.Call) and last_name(around.func) in ("list", "tuple") and node in around.args
+    )  # elsewhere it may be used as a set
+    is_of_texts = isinstance(node, ast.Set) and all(isinstance(getattr(one, "value", None), str) for one in node.elts)
+    if is_of_texts and is_iterated:
         return _wrapped(node, module, "sorted(", ")", SORT_ITEMS)
     made = next((one.node for one in step.chain() if isinstance(one.node, ast.ListComp)), None)
     if is_list and made is not None and isinstance(made.elt, ast.Dict):
@@ -76,7 +81,7 @@ def add_marker(sent: Sent, analysis: Analysis) -> Fix | None:
     if not analysis.program.dotted(call.func, sent.at).startswith(_CLIENTS):
         return None
     first = call.keywords[0] if call.keywords else None
-    if first is None or not module.parsed.is_exact:
+    if first is None or not module.parsed.is_exact or any(one.arg is None for one in call.keywords):
         return None
     at = _offset(module, first.lineno, first.col_offset)
     before = module.lines()[first.lineno - 1][: first.col_offset].decode()
@@ -101,7 +106,13 @@ def move_to_message(step: Step, sink: Sink) -> Fix | None:
     ):
         return None
     text = next((one for one in step.chain() if isinstance(one.node, ast.JoinedStr)), None)
-    if text is None or text.scope is not step.scope:
+    n_values = max(
+        (len(step.scope.bindings.get(name.id, ())) for name in ast.walk(step.node) if isinstance(name, ast.Name)),
+        default=0,
+    )
+    is_repeated = sink.sent.kind != "loop" and sink.sent.at.place.loops()  # a retry would say it once more
+    n_requests = sum(last_name(one.func) == last_name(call.func) for one, _ in step.scope.calls)
+    if text is None or text.scope is not step.scope or n_values > 1 or is_repeated or n_requests > 1:
         return None
     cut = _sentence(text.node, step.node, module)
     line = _line_before(call, module)
@@ -109,7 +120,7 @@ def move_to_message(step: Step, sink: Sink) -> Fix | None:
     if cut is None or line is None or messages is None:
         return None
     start, end, quote = cut
-    stated = module.text[start:end].decode("utf-8", "replace").strip()
+    stated = module.text[start:end].decode("utf-8", "replace").removesuffix("\\n").strip()
     indent, at, new_line = line
     message = f'{indent}{messages}.append({{"role": "user", "content": f{quote}[{stated}]{quote}}}){new_line}'
     return Fix(MOVE_TO_MESSAGE, (Edit(start, end, ""), Edit(at, at, message)), is_safe=False)
@@ -155,7 +166,7 @@ def _line_before(call: ast.Call, module: Module) -> tuple[str, int, str] | None:
     text = module.text
     at = text.rfind(b"\n", 0, span[0]) + 1
     before = text[at : span[0]]
-    if _STATEMENT.fullmatch(before) is None:
+    if _STATEMENT.fullmatch(before) is None or text[:at].rstrip(b"\r\n").endswith(b"\\"):
         return None
     indent = before[: len(before) - len(before.lstrip())].decode()
     return indent, at, "\r\n" if b"\r\n" in text else "\n"

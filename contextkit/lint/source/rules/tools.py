@@ -100,6 +100,8 @@ def _names(step: Step) -> Iterator[Step]:
 def _cause(analysis: Analysis, first: Step, condition: Step, sink: Sink) -> str:
     """Tell by what a condition changes: `question`, `state`, `loop`, `turn`; empty where it is not seen to."""
     sent, matches = sink.sent, analysis.knowledge.matches
+    if "support" in ast.unparse(condition.node):
+        return ""  # a model that takes no tools goes on taking none
     loops = sent.at.place.loops()
     for step in analysis.tracer.walk(first, stops=_is_made):
         name, binding = last_name(step.node), step.binding

@@ -24,6 +24,7 @@ _OTHERS = re.compile(rb"gpt-[4-9]|gemini-[2-9]|deepseek|openai|litellm")
 def find(analysis: Analysis) -> Iterator[Hit]:
     """Find counters that are added too often, and money computed without the tokens of the cache."""
     for scope in analysis.module.scopes if b"okens" in analysis.module.text else ():
+        is_known: bool | None = None
         for binding in (one for bindings in scope.bindings.values() for one in bindings):
             counter = _counted_by_block(analysis, binding)
             if counter is not None:
@@ -37,7 +38,9 @@ def find(analysis: Analysis) -> Iterator[Hit]:
                     yield Hit("CKA02", f"`{text_of(one, scope.module)}` {what}", one, scope.module, sink=node)
                 elif isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mult):
                     counter_name = _priced(analysis, one, Step(one, at))
-                    if counter_name and not scope.is_module and not _knows_cache(analysis, scope):
+                    if counter_name and is_known is None:
+                        is_known = scope.is_module or _knows_cache(analysis, scope)
+                    if counter_name and not is_known:
                         what = "without the cached counters: tokens read from a cache cost a tenth to a half, written ones more"
                         message = f"`{text_of(one, scope.module)}` prices `{counter_name}` {what}"
                         yield Hit("CKA03", message, one, scope.module, sink=scope.node)
