@@ -40,7 +40,7 @@ def lines_of(file: str, contents: Mapping[str, bytes] = _NO_CONTENTS) -> Sequenc
             return _NEWLINE.split("".join(texts))
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         return _NEWLINE.split(raw.decode(encoding))
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, LookupError):
         return ()
 
 

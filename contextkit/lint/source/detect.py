@@ -142,7 +142,7 @@ class _Run:
     def is_silenced(self, hit: Hit) -> bool:
         """Return whether the settings, or a comment on one of the lines of its statement, leave a finding out."""
         for line in _statement(hit.module, hit.node) if b"noqa" in hit.module.text.lower() else ():
-            comment = _NOQA.search(hit.module.lines()[line - 1])
+            comment = _NOQA.search(hit.module.lines()[line - 1]) if line not in hit.module.texts else None
             codes = (comment["codes"] or b"").decode().upper() if comment is not None else ""
             if comment is not None and (not codes or hit.code in re.split(r"[\s,]+", codes)):
                 return True
@@ -153,6 +153,8 @@ def _statement(module: Module, node: ast.AST) -> range:
     """The lines of the innermost statement around an expression; where that is a compound one, those of the expression."""
     if not module.statements:
         for one in ast.walk(module.parsed.tree):
+            if isinstance(one, ast.Constant | ast.JoinedStr):
+                module.texts.update(range(one.lineno, one.end_lineno or one.lineno))
             if isinstance(one, ast.stmt) and not hasattr(one, "body"):
                 lines = range(one.lineno, (one.end_lineno or one.lineno) + 1)
                 module.statements.update(dict.fromkeys(lines, lines))

@@ -69,7 +69,7 @@ def _under(top: str, config: LintConfig, closed: Callable[[str, str], None] | No
             and not _is_excluded(folder, name, config)
         )
         for name in sorted(names):
-            path = os.path.join(folder, name)  # noqa: PTH118
+            path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118
             if (
                 name.endswith((".py", notebook.SUFFIX))
                 and os.path.isfile(path)  # noqa: PTH113

@@ -32,6 +32,8 @@ class Program:
         """Gives the module of a full name, None for one that is not among the files."""
         self.modules: dict[str, Module | None] = {}
         """Those that were asked for, by full name."""
+        self.changed: set[str] = set()
+        """Attributes that are set on other objects than the method's own."""
         self.texts: list[bytes] = []
         """Of all files."""
         self.sizes: Counter[str] = Counter()
@@ -61,6 +63,9 @@ class Program:
         for scope in module.scopes:
             for site in scope.calls:
                 self._calls[last_name(site.node.func)].append(site)
+            self.changed |= {
+                name.partition(".")[2] for name in scope.bindings if not name.startswith(f"{scope.receiver}.")
+            }
         for cls in module.classes.values():
             for base in cls.bases:
                 self._subclasses[base.rpartition(".")[2]].append(cls)
@@ -139,11 +144,14 @@ class Program:
     def bindings_of(self, node: ast.expr, at: At) -> list[Binding]:
         """The bindings of a variable, or of an attribute of an object whose class is among the files."""
         if isinstance(node, ast.Name):
+            changes: list[Binding] = []
             for scope in at.scope.around():
                 if node.id in scope.bindings:
-                    return scope.reaching(node.id, at.place) if scope is at.scope else scope.bindings[node.id]
+                    changes += scope.reaching(node.id, at.place) if scope is at.scope else scope.bindings[node.id]
+                    if any(one.kind not in ("add", "item", "take") for one in scope.bindings[node.id]):
+                        return changes
             found = self.resolve(node.id, at.scope)
-            return found if isinstance(found, list) else []
+            return changes + [one for one in found if one not in changes] if isinstance(found, list) else changes
         cls = self.class_of(node.value, at) if isinstance(node, ast.Attribute) else None
         if cls is None or not isinstance(node, ast.Attribute):
             return []

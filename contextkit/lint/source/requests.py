@@ -146,9 +146,7 @@ class Requests:
                 return "turn", None
             if binding is None or binding.kind != "add" or binding.operation not in _GROWTH:
                 continue
-            is_kept = binding.scope.is_module or (
-                step.parent is not None and isinstance(step.parent.node, ast.Attribute)
-            )
+            is_kept = is_kept_elsewhere(step, sent)
             is_by_caller = binding.scope is not sent.scope and step.at.frame is None and binding.loops()
             if is_kept or is_by_caller:
                 return "turn", None
@@ -228,8 +226,9 @@ class Requests:
     def sinks(self, sent: Sent) -> Iterator[Sink]:
         """The values of a request that stand in front of its history, or make the tools."""
         yield from (Sink(kind, step, label, sent) for kind, step, label in sent.arguments)
+        first_added = _first_added(sent)
         for step in sent.messages:
-            if step.path or _is_behind(step, sent):
+            if step.path or _is_behind(step, first_added):
                 continue
             for part in self.tracer.walk(step, stops=lambda one: isinstance(one.node, ast.Dict | ast.Call | ast.Tuple)):
                 role, content = role_of(part.node), _content_of(part.node)
@@ -240,6 +239,16 @@ class Requests:
                     yield Sink("system", inner, f"a message of role {role!r}", sent)
                 elif role == "user" and sent.kind in ("turn", "loop") and _is_in_front(step):
                     yield Sink("front", inner, "a message in front of the history", sent)
+
+
+def is_kept_elsewhere(step: Step, sent: Sent) -> bool:
+    """Whether what is added to is an attribute, a parameter of the function that sends, or a variable of the module."""
+    binding = step.binding
+    if binding is None or step.parent is None:
+        return False
+    is_local = any(one.kind == "set" for one in binding.scope.bindings.get(last_name(step.parent.node), ()))
+    is_outside = step.at.frame is None and binding.scope is sent.scope and not is_local
+    return binding.scope.is_module or isinstance(step.parent.node, ast.Attribute) or is_outside
 
 
 def _packages(module: Module) -> set[str]:
@@ -279,20 +288,26 @@ def _content_of(node: ast.expr) -> ast.expr | None:
     return node.elts[1] if isinstance(node, ast.Tuple) and len(node.elts) == 2 else None
 
 
-def _is_behind(step: Step, sent: Sent) -> bool:
+def _first_added(sent: Sent) -> dict[Scope, Place]:
+    """Function that begins an empty list of messages → where it adds the first to it."""
+    bindings = sorted(
+        (one.binding for one in sent.messages if one.binding is not None), key=lambda one: one.at.place.order
+    )
+    begun = {
+        one.binding.scope
+        for one in sent.messages
+        if one.path and one.binding is not None and isinstance(one.node, ast.List) and not one.node.elts
+    }
+    added = (one for one in reversed(bindings) if one.kind == "add" and one.scope in begun)
+    return {one.scope: one.at.place for one in added}
+
+
+def _is_behind(step: Step, first_added: dict[Scope, Place]) -> bool:
     """Whether a message was added behind others that were there, so that it stays where it is."""
     binding = step.binding
     if binding is None or binding.kind != "add" or binding.operation in ("insert", "appendleft"):
         return False
-    before = [
-        one
-        for one in sent.messages
-        if one.binding is not None
-        and one.binding.scope is binding.scope
-        and one.binding.at.place.order < binding.at.place.order
-    ]
-    begins = any(isinstance(one.node, ast.List) and not one.node.elts and one.path for one in before)
-    return not begins or any(one.binding is not None and one.binding.kind == "add" for one in before)
+    return first_added.get(binding.scope) != binding.at.place
 
 
 def _is_in_front(step: Step) -> bool:

@@ -227,6 +227,8 @@ class Module:
     """Lines whose values are declared to be made once."""
     statements: dict[int, range] = field(default_factory=dict)
     """Line → lines of its statement, where somebody asked."""
+    texts: set[int] = field(default_factory=set)
+    """Lines that end in a text of several lines, filled in with `statements`."""
     _lines: list[bytes] = field(default_factory=list)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from contextkit.lint.config import LintConfig
 from tests.lint.source.conftest import Lint, named
 
 HEAD = """\
@@ -68,6 +69,56 @@ def test_a_clock_in_the_system_text_is_found(text: str, lint: Lint) -> None:
 @pytest.mark.parametrize("text", sorted(NO_CLOCKS))
 def test_a_day_in_the_system_text_is_none(text: str, lint: Lint) -> None:
     assert lint(HEAD + ASK.format(text)) == []
+
+
+LOOP = """
+import anthropic
+from datetime import datetime
+client = anthropic.Anthropic()
+def ask(messages, text):
+    messages.append({"role": "user", "content": text})
+    system = f"Be kind. It is {datetime.now()}"
+    reply = client.messages.create(model="claude-sonnet-5-5", max_tokens=9, system=system, messages=messages)
+    messages.append({"role": "assistant", "content": reply.content})
+"""
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        "",
+        "def main():\n    messages = []\n    while True:\n        ask(messages, input())\n",
+        "messages = []\nwhile True:\n    ask(messages, input())\n",
+    ],
+    ids=["nobody in view", "a loop", "the module"],
+)
+def test_a_function_that_adds_to_the_history_it_is_given_is_a_turn(caller: str, lint: Lint) -> None:
+    assert [one.code for one in lint(LOOP + caller)] == ["CKS01", "CKB01"]
+
+
+def test_a_second_value_of_a_text_shows_where_the_first_is_hidden(lint: Lint) -> None:
+    text = HEAD + "import uuid\n" + ASK.format('f"{datetime.now()} {uuid.uuid4()}"')
+    assert [one.code for one in lint(text)] == ["CKS01"]
+    assert [one.code for one in lint(text, LintConfig(ignore=("CKS01",)))] == ["CKS03"]
+    assert [one.code for one in lint(text.replace("**GIVEN)", "**GIVEN)  # noqa: CKS01"))] == ["CKS03"]
+
+
+def test_a_comment_in_a_text_hides_nothing(lint: Lint) -> None:
+    text = HEAD + ASK.format('f"""Be kind. # noqa\n{datetime.now()}"""')
+    assert [one.code for one in lint(text)] == ["CKS01"]
+
+
+@pytest.mark.parametrize(
+    "text", ["f" + "()" * 3_000, "f" + ".a" * 3_000, "0" + " + 1" * 3_000], ids=["calls", "attributes", "sums"]
+)
+def test_a_file_that_is_nested_too_deeply_does_not_end_the_run(text: str, lint: Lint) -> None:
+    found = lint(f"x = {text}\nmessages = [x]\n", other=HEAD + ASK.format("str(datetime.now())"))
+    assert {one.code for one in found} - {"CK000"} == {"CKS01"}
+
+
+def test_files_of_one_name_are_all_looked_at(lint: Lint) -> None:
+    ask = HEAD + ASK.format("str(datetime.now())")
+    assert [one.code for one in lint("", **{"a/agent": ask, "b/agent": ask})] == ["CKS01", "CKS01"]
 
 
 def test_a_function_that_nobody_in_a_package_calls_is_not_looked_at(lint: Lint) -> None:

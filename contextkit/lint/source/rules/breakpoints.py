@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of
-from contextkit.lint.source.requests import Sent
+from contextkit.lint.source.requests import Sent, is_kept_elsewhere
 from contextkit.lint.source.rules.edits import add_marker
 from contextkit.lint.source.trace import Given, Step
 
@@ -54,7 +54,7 @@ def _grows(analysis: Analysis, sent: Sent) -> bool:
     steps = [one for one in sent.messages if one.binding is not None and one.binding.kind == "add"]
     loops = sent.at.place.loops()
     is_around = any(loop in loops for one in steps if one.scope is sent.scope for loop in one.binding.loops())  # type: ignore[union-attr]
-    is_kept = any(isinstance(one.parent.node, ast.Attribute) for one in steps if one.parent is not None)
+    is_kept = any(is_kept_elsewhere(one, sent) for one in steps)
     is_by_caller = any(one.at.frame is None and one.scope is not sent.scope and one.binding.loops() for one in steps)  # type: ignore[union-attr]
     has_tools = any(kind == "tools" and _are_offered(analysis, step) for kind, step, _ in sent.arguments)
     return sent.kind == "loop" or (sent.kind == "turn" and (is_around or is_kept or is_by_caller or has_tools))

@@ -50,10 +50,11 @@ def find(analysis: Analysis) -> Iterator[Hit]:
                 is_sorted = step.path and isinstance(step.node, ast.Call) and last_name(step.node.func) == "sorted"
                 if is_sorted and keys and _SCORE.search(ast.unparse(keys[0])):
                     yield _hit("CKM05", step.node, step.scope, _SORTS)
+    lowered: dict[ast.While, set[str]] = {}
     for history in dict.fromkeys(histories):
         if id(history.scope) not in is_aside and not history.scope.is_module:
             for binding in history.scope.bindings.get(history.name, ()):
-                if (node := _trimmed(binding)) is not None:
+                if (node := _trimmed(binding, history, lowered)) is not None:
                     yield _hit("CKM05", node, history.scope, _TRIMS)
             yield from (_hit("CKM06", node, history.scope, _CLEARS) for node in _cleared(history))
     for scope in analysis.module.scopes:
@@ -107,14 +108,18 @@ def _is_end(index: ast.expr) -> bool:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _trimmed(binding: Binding) -> ast.AST | None:
-    """What drops the oldest messages until the rest fits, so that each turn drops some; None for any other change."""
+def _trimmed(binding: Binding, history: _History, lowered: dict[ast.While, set[str]]) -> ast.AST | None:
+    """What drops the oldest messages until the rest fits, so that each turn drops some; None for any other change.
+
+    `lowered` keeps what a loop adds to or takes from.
+    """
     loop = next((one for one in binding.loops() if isinstance(one, ast.While)), None)
     value = binding.value
     if loop is None or not _SIZE.search(ast.unparse(loop.test)) or _has_slack(loop, binding.at.place):
         return None
-    lowered = {variable(one.target) for one in ast.walk(loop) if isinstance(one, ast.AugAssign)}
-    names = lowered | {name for name, found in binding.scope.bindings.items() if binding in found}
+    if loop not in lowered:
+        lowered[loop] = {variable(one.target) for one in ast.walk(loop) if isinstance(one, ast.AugAssign)}
+    names = lowered[loop] | {history.name}
     compares = [one for one in ast.walk(loop.test) if isinstance(one, ast.Compare) and not _is_zero(one.comparators[0])]
     if not any(variable(part) in names for one in compares for part in ast.walk(one)):
         return None

@@ -39,7 +39,7 @@ def find(analysis: Analysis) -> Iterator[Hit]:
                 and _counts(analysis, kind, step, sink)
             ):
                 found[kind] = step
-        for kind in [one for one in _RULES if one in found][:1]:
+        for kind in (one for one in _RULES if one in found):
             yield _hit(analysis, kind, read_at(found[kind]), sink)
 
 

@@ -138,6 +138,8 @@ def _is_made(step: Step) -> bool:
 
 def _is_fixed(analysis: Analysis, step: Step) -> bool:
     """Return whether a variable of the module, or an attribute that is set where a session begins only."""
+    if isinstance(step.node, ast.Attribute) and step.node.attr in analysis.program.changed:
+        return False
     bindings = analysis.program.bindings_of(step.node, step.at) if isinstance(step.node, ast.Attribute) else []
     is_start = [one.scope.is_module or analysis.knowledge.matches("once", one.scope.name) for one in bindings]
     return all(is_start) if is_start else step.scope.is_module
