@@ -134,7 +134,7 @@ def _is_beside(mark: Mark, module: Module, node: ast.AST) -> bool:
 
 
 def read_at(step: Step) -> Step:
-    """Where a parameter is read, in place of the parameter that nobody is seen to give."""
+    """Where a parameter is read, in place of the parameter that no call in view gives."""
     return step.parent if isinstance(step.node, Given) and step.parent is not None else step
 
 

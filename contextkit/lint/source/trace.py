@@ -38,7 +38,7 @@ _SAME_SHAPE: Final = frozenset(
 
 
 class Given(ast.Name):
-    """A parameter of which nobody in view says what it is given."""
+    """A parameter that no call in view gives."""
 
 
 @dataclass(eq=False, slots=True)
@@ -393,7 +393,7 @@ class Tracer:
         return any(_is_of_days(str(one.value)) for one in [*formats, *named] if isinstance(one, ast.Constant))
 
     def _keywords(self, step: Step, node: ast.Call) -> Iterator[Step]:
-        """What an object of nobody knows, or a `dict(…)`, holds under a key."""
+        """What an object of an unknown class, or a `dict(…)`, holds under a key."""
         wanted = str(step.path[0]).removeprefix(".") if step.path else ANY
         for one in node.keywords:
             if one.arg is None:
