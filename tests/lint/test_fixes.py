@@ -76,6 +76,14 @@ def test_a_set_in_a_schema_is_sorted(fixed: Fixed) -> None:
     assert fixed("CKT07", ENUM.format("list({'a', 'b'})")) == ENUM.format("list(sorted({'a', 'b'}))")
 
 
+def test_a_set_that_is_used_elsewhere_is_left(fixed: Fixed) -> None:
+    assert fixed("CKT01", "NAMES = {'a', 'b'}\n" + TOOLS.format(LISTING.format("NAMES"))) == ""
+
+
+def test_no_breakpoint_is_added_beside_keywords_that_are_not_written_out(fixed: Fixed) -> None:
+    assert fixed("CKB01", RUN.format("(model=M, **{'messages': messages})")) == ""
+
+
 @pytest.mark.parametrize("tools", ["list(set(names))", LISTING.format("set(names)"), LISTING.format("{1, 2}")])
 def test_tools_whose_names_are_not_known_are_left(fixed: Fixed, tools: str) -> None:
     assert fixed("CKT01", TOOLS.format(tools)) == ""
@@ -155,6 +163,24 @@ STAYS = {
     ),
     "not an f-string": (
         "def ask(messages):\n    return client.messages.create(system='Now: ' + str(datetime.now()), messages=messages)\n"
+    ),
+    "in a loop that tries again": (
+        "def ask(messages):\n    for n in range(3):\n"
+        "        reply = client.messages.create(system=f'Hi. Now: {datetime.now()}', messages=messages)\n"
+    ),
+    "of two requests": (
+        "def ask(messages):\n    text = f'Hi. Now: {datetime.now()}'\n    client.messages.create(system=text, messages=messages)\n"
+        "    return client.messages.create(system=text, messages=messages)\n"
+    ),
+    "behind a line that goes on": (
+        "def ask(messages):\n    reply = \\\n    client.messages.create(system=f'Hi. Now: {datetime.now()}', messages=messages)\n"
+    ),
+    "messages in the text": (
+        "def ask(messages):\n    return client.messages.create(system=f'{messages[0]}. Now: {datetime.now()}', messages=messages)\n"
+    ),
+    "a variable with two values": (
+        "def ask(messages):\n    now = datetime.now()\n    text = f'Hi. Now: {now}.'\n    now = 3\n"
+        "    return client.messages.create(system=text, messages=messages)\n"
     ),
     "within an expression": (
         "def ask(messages):\n    return print(client.messages.create(system=f'{datetime.now()}', messages=messages))\n"

@@ -106,19 +106,18 @@ def move_to_message(step: Step, sink: Sink) -> Fix | None:
     ):
         return None
     text = next((one for one in step.chain() if isinstance(one.node, ast.JoinedStr)), None)
-    n_values = max(
-        (len(step.scope.bindings.get(name.id, ())) for name in ast.walk(step.node) if isinstance(name, ast.Name)),
-        default=0,
-    )
     is_repeated = sink.sent.kind != "loop" and sink.sent.at.place.loops()  # a retry would say it once more
     n_requests = sum(last_name(one.func) == last_name(call.func) for one, _ in step.scope.calls)
-    if text is None or text.scope is not step.scope or n_values > 1 or is_repeated or n_requests > 1:
+    if text is None or text.scope is not step.scope or is_repeated or n_requests > 1:
         return None
     cut = _sentence(text.node, step.node, module)
     line = _line_before(call, module)
     messages = _messages_name(sink.sent)
-    if cut is None or line is None or messages is None:
-        return None
+    names = {one.id for one in ast.walk(text.node) if isinstance(one, ast.Name)}
+    if any(len(step.scope.bindings.get(name, ())) > 1 for name in names):
+        return None  # it may have another value where the message is added
+    if cut is None or line is None or messages is None or messages in names:
+        return None  # what is added to the messages would be read into the text again
     start, end, quote = cut
     stated = module.text[start:end].decode("utf-8", "replace").removesuffix("\\n").strip()
     indent, at, new_line = line
