@@ -193,7 +193,8 @@ class Tracer:
                 step = replace(step, removed=step.removed | ORDER)
             yield from self._bound(step, binding)
         function = None if bindings else self.program.resolve(node.id, step.scope)
-        if isinstance(function, Scope) and step.at.frame is None and not step.path:
+        is_given = isinstance(function, Scope) and step.at.frame is None and not step.path
+        if isinstance(function, Scope) and is_given and not any(isinstance(one.node, ast.Dict) for one in step.chain()):
             yield from self._returned(step, function, None)  # given to a framework, which calls it on each request
 
     def _returned(self, step: Step, function: Scope, frame: Frame | None, once: bool = False) -> Iterator[Step]:
