@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from contextkit.lint.finding import Fix
 from contextkit.lint.source.knowledge import Knowledge
 from contextkit.lint.source.program import Program
-from contextkit.lint.source.requests import Requests, Sent, Sink
+from contextkit.lint.source.requests import Requests, SentPrompt, Sink
 from contextkit.lint.source.scopes import Module, last_name
-from contextkit.lint.source.trace import Given, Step, Tracer
+from contextkit.lint.source.trace import Step, Tracer, UnknownArgument
 
 _LONGEST = 60
 """Characters of an expression in a message."""
-Mark = tuple[Module, ast.AST, str]
+TrailPlace = tuple[Module, ast.AST, str]
 """A place in the code, and what happens there."""
 
 
@@ -30,7 +30,7 @@ class Hit:
     node: ast.AST
     """What to point at."""
     module: Module
-    trail: tuple[Mark, ...] = ()
+    trail: tuple[TrailPlace, ...] = ()
     """From the value that varies to where it meets the prompt."""
     fix: Fix | None = None
     sink: ast.AST | None = None
@@ -49,7 +49,7 @@ class Analysis:
         self.sinks = [sink for one in self.sent for sink in requests.sinks(one)]
 
     def kind_of(self, step: Step) -> str:
-        """What varies in an expression by itself, empty where nothing does."""
+        """Return what varies in an expression by itself, empty where nothing does."""
         node = step.node
         if isinstance(node, ast.Set | ast.SetComp):
             return "unordered"
@@ -75,13 +75,13 @@ class Analysis:
         return ""
 
     def _constants(self, call: ast.Call, step: Step) -> str:
-        """The constant texts that a call is given, with a space between."""
+        """Return the constant texts that a call is given, with a space between."""
         names = [one for one in ast.walk(call) if isinstance(one, ast.Name)]
         given = [one.node for name in names for one in self.tracer.walk(Step(name, step.at))]
         return " ".join(str(one.value) for one in [*ast.walk(call), *given] if isinstance(one, ast.Constant))
 
-    def is_made_anew(self, step: Step, sent: Sent) -> bool:
-        """Whether a value is made again for each request of a conversation, or for each question."""
+    def is_made_anew(self, step: Step, sent: SentPrompt) -> bool:
+        """Return whether a value is made again for each request of a conversation, or for each question."""
         for one in step.chain():
             binding = one.binding
             is_here = binding is not None and binding.scope is sent.scope and one.at.frame is None
@@ -91,10 +91,10 @@ class Analysis:
                 return False
         return not step.once
 
-    def trail(self, step: Step, sink: Sink) -> tuple[Mark, ...]:
-        """The way from a value to where it meets the prompt, one line of code each."""
+    def trail(self, step: Step, sink: Sink) -> tuple[TrailPlace, ...]:
+        """Return the way from a value to where it meets the prompt, one line of code each."""
         step = read_at(step)
-        marks: list[Mark] = [(step.scope.module, step.node, text_of(step.node, step.scope.module))]
+        places: list[TrailPlace] = [(step.scope.module, step.node, text_of(step.node, step.scope.module))]
         for one in step.chain():
             module, node, note = one.scope.module, one.node, ""
             if isinstance(node, ast.Call) and self.program.targets(node, one.at):
@@ -103,17 +103,17 @@ class Analysis:
                 note = f"`{text_of(node, module)}`"
             elif one.binding is not None and one.binding.kind == "param":
                 note = f"given as `{getattr(one.binding.node, 'arg', '')}`"
-            if note and one is not step and not _is_beside(marks[-1], module, node):
-                marks.append((module, node, note))
-        if len(marks) > 1 and _is_beside(marks[-1], sink.step.scope.module, sink.step.node):
-            marks.pop()
-        marks.append((sink.step.scope.module, sink.step.node, sink.label))
+            if note and one is not step and not _is_beside(places[-1], module, node):
+                places.append((module, node, note))
+        if len(places) > 1 and _is_beside(places[-1], sink.step.scope.module, sink.step.node):
+            places.pop()
+        places.append((sink.step.scope.module, sink.step.node, sink.label))
         site = sink.sent.caller
-        return (*marks, (site.at.scope.module, site.node, "called here")) if site is not None else (*marks,)
+        return (*places, (site.at.scope.module, site.node, "called here")) if site is not None else (*places,)
 
-    def marks(self, sent: Sent) -> list[Step]:
-        """The blocks of a request that carry a breakpoint, and the request where it has one itself."""
-        words = self.knowledge.words("mark", "words")
+    def breakpoints_of(self, sent: SentPrompt) -> list[Step]:
+        """Return the blocks of a request that carry a breakpoint, and the request where it has one itself."""
+        words = self.knowledge.words("breakpoint", "words")
         starts = [step for _, step, _ in sent.arguments] + [step for step in sent.messages if not step.path]
         found = [
             step
@@ -129,17 +129,17 @@ Rule = Callable[[Analysis], Iterable[Hit]]
 """A rule looks at one module."""
 
 
-def _is_beside(mark: Mark, module: Module, node: ast.AST) -> bool:
+def _is_beside(mark: TrailPlace, module: Module, node: ast.AST) -> bool:
     return mark[0] is module and getattr(mark[1], "lineno", 0) == getattr(node, "lineno", 0)
 
 
 def read_at(step: Step) -> Step:
-    """Where a parameter is read, in place of the parameter that no call in view gives."""
-    return step.parent if isinstance(step.node, Given) and step.parent is not None else step
+    """Return where a parameter is read, in place of the parameter that no call in view gives."""
+    return step.parent if isinstance(step.node, UnknownArgument) and step.parent is not None else step
 
 
 def text_of(node: ast.AST, module: Module) -> str:
-    """The expression as it is written, in one line and shortened: for messages."""
+    """Return the expression as it is written, in one line and shortened: for messages."""
     if not getattr(node, "lineno", 0):
         return ""
     lines = module.lines()[node.lineno - 1 : node.end_lineno]  # type: ignore[attr-defined]

@@ -96,12 +96,14 @@ class _Run:
         """Read all files, then look at those that send something or count it."""
         found: list[Finding] = []
         relevant: list[Module] = []
-        marks, words = self.known.words("mark", "words"), self.known.words_of_interest()
+        keywords, words = self.known.words("breakpoint", "words"), self.known.words_of_interest()
         for index, file in enumerate(self.files, 1):
             parsed = self.parse(file)
             self.program.texts.append(parsed.text)
             self.program.sizes[file.package.partition(".")[0]] += bool(file.package)
-            self.program.marked[file.name.partition(".")[0]] |= {word for word in marks if word.encode() in parsed.text}
+            self.program.breakpoint_words[file.name.partition(".")[0]] |= {
+                word for word in keywords if word.encode() in parsed.text
+            }
             if parsed.fault:
                 found += self.note(file.path, parsed.fault, parsed.fault_line)
             elif words.search(parsed.text):
@@ -123,12 +125,12 @@ class _Run:
         return {(one.code, one.place): one for one in reversed(found)}.values()
 
     def note(self, path: str, fault: str, line: int = 1) -> list[Finding]:
-        """The note on a file that cannot be read."""
+        """Return the note on a file that cannot be read."""
         is_wanted = self.config.is_selected(UNREADABLE, path)
         return [Finding(UNREADABLE, fault, CodePlace(path, line, 1, line, 1), "source")] if is_wanted else []
 
     def of_module(self, module: Module, tracer: Tracer) -> Iterator[Finding]:
-        """The findings in one module, one for each sink and one for each place."""
+        """Yield the findings in one module, one for each sink and one for each place."""
         analysis = Analysis(module, tracer)
         visited: set[int] = set()
         for hit in (hit for rule in RULES for hit in rule(analysis)):
@@ -150,7 +152,9 @@ class _Run:
 
 
 def _statement(module: Module, node: ast.AST) -> range:
-    """The lines of the innermost statement around an expression; where that is a compound one, those of the expression."""
+    """Return the lines of the innermost statement around an expression; where that is a compound one, those of the
+    expression.
+    """
     if not module.statements:
         for one in ast.walk(module.parsed.tree):
             if isinstance(one, ast.Constant | ast.JoinedStr):

@@ -86,7 +86,7 @@ def _is_excluded(folder: str, name: str, config: LintConfig) -> bool:
 
 
 def _package_of(folder: str, known: dict[str, str]) -> str:
-    """`a.b` for a folder of packages, empty for one that is in no package.
+    """Return `a.b` for a folder of packages, empty for one that is in no package.
 
     A folder in a package needs no `__init__.py` of its own.
     """

@@ -45,7 +45,7 @@ class Patterns(Generic[T]):
         return last in self._lasts
 
     def find(self, name: str) -> list[T]:
-        """The rows about a call of a dotted name, full names first."""
+        """Return the rows about a call of a dotted name, full names first."""
         results = list(self._exact.get(name, ()))
         before, dot, last = name.rpartition(".")
         last = last.lstrip("_") or last
@@ -100,12 +100,12 @@ class Knowledge:
         """Calls whose result holds what they are given."""
         self.requests: Patterns[Request] = Patterns()
         self.sections: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        """Rows of other tables (`usage`, `mark`, …), for the modules that know what they mean."""
+        """Rows of other tables (`usage`, `breakpoint`, …), for the modules that know what they mean."""
         self._words: dict[tuple[str, str], frozenset[str]] = {}
         self._patterns: dict[str, re.Pattern[str]] = {}
 
     def words(self, section: str, field_name: str) -> frozenset[str]:
-        """The words in a list of all rows of a section."""
+        """Return the words in a list of all rows of a section."""
         key = section, field_name
         if key not in self._words:
             self._words[key] = frozenset(word for row in self.sections[section] for word in row.get(field_name, ()))
@@ -119,14 +119,14 @@ class Knowledge:
         return name in self.words(section, "names") or self._patterns[section].search(name) is not None
 
     def words_of_interest(self) -> re.Pattern[bytes]:
-        """What a file holds that sends a request or counts tokens: one of these words has to stand in it."""
+        """Return what a file holds that sends a request or counts tokens: one of these words has to stand in it."""
         words = self.words("usage", "input") | self.words("tool_dict", "schema")
         words |= {"messages", "contents", "input", "system", "tools", "prompt", "instructions"}
         escaped = "|".join(map(re.escape, sorted(words))).encode()
         return re.compile(rb"\b(?:%b|\w*_prompt)\b" % escaped)
 
     def kind_of_name(self, name: str) -> str:
-        """What a variable, attribute or key of this name holds, empty where the name does not say it."""
+        """Return what a variable, attribute or key of this name holds, empty where the name does not say it."""
         return self.names.get(name.lstrip("_"), "")
 
     def read(self, table: Mapping[str, Any], where: str) -> None:
@@ -201,19 +201,19 @@ FIELDS: Mapping[str, frozenset[str]] = {
     "request_dict": frozenset({"arguments"}),
     "tool_dict": frozenset({"schema"}),
     "usage": frozenset({"input", "output", "whole", "held"}),
-    "mark": frozenset({"provider", "words", "clients", "models"}),
+    "breakpoint": frozenset({"provider", "words", "clients", "models"}),
 }
 """Tables of a knowledge file, and their fields."""
 
 
 @lru_cache(maxsize=4)
 def load(files: tuple[str, ...] = ()) -> Knowledge:
-    """What is known, with the files of a project added: read once, not to be changed."""
+    """Return what is known, with the files of a project added: read once, not to be changed."""
     return read_all(files)
 
 
 def read_all(files: tuple[str, ...] = ()) -> Knowledge:
-    """What is known, with the files of a project added."""
+    """Return what is known, with the files of a project added."""
     knowledge = Knowledge()
     folder = resources.files("contextkit.lint.knowledge")
     texts = [(one.name, one.read_text("utf-8")) for one in folder.iterdir() if one.name.endswith(".toml")]

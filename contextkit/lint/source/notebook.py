@@ -44,7 +44,7 @@ def code_cells(source: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _without_magics(text: bytes) -> bytes:
-    """A cell with as many lines, of which those for IPython do nothing."""
+    """Return a cell with as many lines, of which those for IPython do nothing."""
     if text.lstrip().startswith(b"%%") and not re.match(rb"\s*%%(?:time|timeit|capture|prun)\b", text):
         return b"\n" * text.count(b"\n")
     return _MAGIC.sub(lambda line: line[2] + b"None" if line[2] else line[1] + b"pass", text)

@@ -38,7 +38,7 @@ class Program:
         """Of all files."""
         self.sizes: Counter[str] = Counter()
         """Top of a package → number of its files."""
-        self.marked: dict[str, set[str]] = defaultdict(set)
+        self.breakpoint_words: dict[str, set[str]] = defaultdict(set)
         """Top of a package → words of breakpoints that stand in its files."""
         self._used: dict[str, bool] = {}
         self._callers: dict[int, tuple[list[tuple[CallSite, Target]], bool]] = {}
@@ -50,7 +50,7 @@ class Program:
         self._families: dict[int, list[Class]] = {}
 
     def module(self, name: str) -> Module | None:
-        """The module of a full name, read if it is among the files."""
+        """Return the module of a full name, read if it is among the files."""
         if name not in self.modules:
             self.modules[name] = None  # while it is read: modules that import one another
             module = self.load(name)
@@ -74,7 +74,7 @@ class Program:
     # Names
 
     def lookup(self, dotted: str, depth: int = 0) -> Named:
-        """What a full dotted name stands for."""
+        """Return what a full dotted name stands for."""
         base, _, name = dotted.rpartition(".")
         if not base or depth > _DEEPEST:
             return None
@@ -85,17 +85,17 @@ class Program:
         return self.in_module(module, name, depth)
 
     def in_module(self, module: Module, name: str, depth: int = 0) -> Named:
-        """What a name stands for at the top of a module."""
+        """Return what a name stands for at the top of a module."""
         found = module.top.functions.get(name) or module.classes.get(name) or module.top.bindings.get(name)
         return self.lookup(module.imports[name], depth + 1) if not found and name in module.imports else found
 
     def resolve(self, name: str, scope: Scope) -> Named:
-        """What a name that is no variable of a function stands for there."""
+        """Return what a name that is no variable of a function stands for there."""
         inner = next((one.functions[name] for one in scope.around() if name in one.functions), None)
         return inner or self.in_module(scope.module, name)
 
     def named(self, node: ast.expr, scope: Scope) -> Named:
-        """What a dotted name that begins with a name of the module or an import stands for."""
+        """Return what a dotted name that begins with a name of the module or an import stands for."""
         if isinstance(node, ast.Name):
             return self.resolve(node.id, scope)
         if not isinstance(node, ast.Attribute):
@@ -106,7 +106,7 @@ class Program:
         return self.method(outer, node.attr) if isinstance(outer, Class) else None
 
     def dotted(self, node: ast.expr, at: At, depth: int = 0) -> str:
-        """The full name of an expression as far as it is known: `anthropic.Anthropic().messages.create`.
+        """Return the full name of an expression as far as it is known: `anthropic.Anthropic().messages.create`.
 
         A variable is what it was assigned; a parameter keeps its name; what is neither is `?`.
         """
@@ -131,7 +131,9 @@ class Program:
         return "?"
 
     def _assigned(self, node: ast.expr, at: At, depth: int) -> str:
-        """The full name of the call or name that a variable or attribute was assigned; empty where that is not one."""
+        """Return the full name of the call or name that a variable or attribute was assigned; empty where that is not
+        one.
+        """
         for one in self.bindings_of(node, at) if depth < _DEEPEST else ():
             if (
                 one.kind == "set"
@@ -142,7 +144,7 @@ class Program:
         return ""
 
     def bindings_of(self, node: ast.expr, at: At) -> list[Binding]:
-        """The bindings of a variable, or of an attribute of an object whose class is among the files."""
+        """Return the bindings of a variable, or of an attribute of an object whose class is among the files."""
         if isinstance(node, ast.Name):
             changes: list[Binding] = []
             for scope in at.scope.around():
@@ -160,7 +162,7 @@ class Program:
     # Classes
 
     def class_of(self, node: ast.expr, at: At) -> Class | None:
-        """The class of the object that an expression is, None where that is not known."""
+        """Return the class of the object that an expression is, None where that is not known."""
         if id(node) not in self._classes:
             self._classes[id(node)] = node, None  # while it is looked for: values that are made of one another end here
             self._classes[id(node)] = node, self._class(node, at)
@@ -195,14 +197,14 @@ class Program:
         return None
 
     def bases(self, cls: Class) -> Iterator[Class]:
-        """The bases of a class among the files."""
+        """Yield the bases of a class among the files."""
         for name in cls.bases:
             found = self.lookup(name) if "." in name else self.in_module(cls.module, name)
             if isinstance(found, Class) and found is not cls:
                 yield found
 
     def family(self, cls: Class) -> list[Class]:
-        """A class, its bases, and the classes that are based on it, nearest first."""
+        """Return a class, its bases, and the classes that are based on it, nearest first."""
         if id(cls) not in self._families:
             found = [cls]
             for one in found:
@@ -212,13 +214,13 @@ class Program:
         return self._families[id(cls)]
 
     def method(self, cls: Class, name: str) -> Scope | None:
-        """The method of a class or of its bases, None without."""
+        """Return the method of a class or of its bases, None without."""
         return next((one.methods[name] for one in self.family(cls) if name in one.methods), None)
 
     # Calls
 
     def targets(self, call: ast.Call, at: At) -> list[Target]:
-        """The functions of the linted files that a call may run."""
+        """Return the functions of the linted files that a call may run."""
         if id(call) not in self._targets:
             self._targets[id(call)] = call, self._find_targets(call, at)
         return self._targets[id(call)][1]
@@ -238,11 +240,11 @@ class Program:
         return [Target(one, receiver) for one in methods if one is not None][:_DEEPEST]
 
     def callers(self, scope: Scope) -> list[tuple[CallSite, Target]]:
-        """The calls of a function, among the modules that were read."""
+        """Return the calls of a function, among the modules that were read."""
         return self._calls_of(scope)[0]
 
     def has_other_callers(self, scope: Scope) -> bool:
-        """Whether calls of the function's name are in view whose object is not known."""
+        """Return whether calls of the function's name are in view whose object is not known."""
         return self._calls_of(scope)[1]
 
     def _calls_of(self, scope: Scope) -> tuple[list[tuple[CallSite, Target]], bool]:
@@ -259,7 +261,7 @@ class Program:
         return self._callers[id(scope)]
 
     def is_used(self, scope: Scope) -> bool:
-        """Whether a function of a package is called or handed on somewhere, or a framework may call it."""
+        """Return whether a function of a package is called or handed on somewhere, or a framework may call it."""
         if (
             self.sizes[scope.module.package.partition(".")[0]] < _PROGRAM
             or scope.is_module
@@ -275,7 +277,7 @@ class Program:
         return self._used[scope.name]
 
     def gives(self, name: str, param: str, depth: int = 0) -> bool:
-        """Whether a call of a function's name is in view that gives a parameter by its keyword, and not None."""
+        """Return whether a call of a function's name is in view that gives a parameter by its keyword, and not None."""
         for site in self._calls[name]:
             for value in (one.value for one in site.node.keywords if one.arg == param):
                 is_passed_on = isinstance(value, ast.Name) and value.id in site.at.scope.params

@@ -24,7 +24,7 @@ _BODY = frozenset({"model", "modelId", "anthropic_version", "max_tokens"})
 
 
 @dataclass(eq=False, slots=True)
-class Sent:
+class SentPrompt:
     """One place that sends requests, or a prompt that somebody sends."""
 
     node: ast.expr
@@ -58,7 +58,7 @@ class Sink:
     step: Step
     label: str
     """`system=` of `create`."""
-    sent: Sent
+    sent: SentPrompt
 
 
 class Requests:
@@ -71,13 +71,13 @@ class Requests:
         }
         self.schema_keys = knowledge.words("tool_dict", "schema")
 
-    def of_module(self, module: Module) -> Iterator[Sent]:
-        """What a module sends."""
+    def of_module(self, module: Module) -> Iterator[SentPrompt]:
+        """Yield what a module sends."""
         for scope in module.scopes:
             for call, at in scope.calls:
                 row = self.row_of(call, at)
                 if row is not None:
-                    yield self.sent(call, at, row, self._given(call, row))
+                    yield self.sent(call, at, row, self._arguments(call, row))
             for node, at in scope.expressions:
                 for one in ast.walk(node):
                     if isinstance(one, ast.Dict):
@@ -89,7 +89,7 @@ class Requests:
             yield from self._of_function(scope)
 
     def row_of(self, call: ast.Call, at: At) -> Request | None:
-        """What is known of a call as a request; None for any other call, and for one of a function of the files."""
+        """Return what is known of a call as a request; None for any other call, and for one of a function of the files."""
         if not self.knowledge.requests.has_last(last_name(call.func)):
             return None
         name = self.program.dotted(call.func, at)
@@ -105,8 +105,8 @@ class Requests:
                 return None if self.program.targets(call, at) else row
         return None
 
-    def _given(self, call: ast.Call, row: Request) -> Iterator[tuple[str, ast.expr, Path, str]]:
-        """The arguments of a request: sink, value, path into it, label."""
+    def _arguments(self, call: ast.Call, row: Request) -> Iterator[tuple[str, ast.expr, Path, str]]:
+        """Yield the arguments of a request: sink, value, path into it, label."""
         last = last_name(call.func)
         for key, sink in row.arguments.items():
             name, *rest = key.split(".")
@@ -123,9 +123,9 @@ class Requests:
 
     def sent(
         self, node: ast.expr, at: At, row: Request | None, given: Iterable[tuple[str, ast.expr, Path, str]]
-    ) -> Sent:
-        """A request with its arguments and messages."""
-        sent = Sent(node, at, row)
+    ) -> SentPrompt:
+        """Return a request with its arguments and messages."""
+        sent = SentPrompt(node, at, row)
         is_session = row is not None and row.lifetime == "session"
         is_start = at.scope.is_module or (at.scope.cls is not None and at.scope.name == "__init__")
         for sink, value, path, label in given:
@@ -137,8 +137,8 @@ class Requests:
         sent.kind, sent.loop = ("agent", None) if is_session else self._conversation(sent)
         return sent
 
-    def _conversation(self, sent: Sent) -> tuple[str, ast.AST | None]:
-        """Whether the messages of a request are kept elsewhere, grow in a loop around it, or are begun for it."""
+    def _conversation(self, sent: SentPrompt) -> tuple[str, ast.AST | None]:
+        """Return whether the messages of a request are kept elsewhere, grow in a loop around it, or are begun for it."""
         loop: ast.AST | None = None
         for step in sent.messages:
             binding = step.binding
@@ -146,7 +146,7 @@ class Requests:
                 return "turn", None
             if binding is None or binding.kind != "add" or binding.operation not in _GROWTH:
                 continue
-            is_kept = is_kept_elsewhere(step, sent)
+            is_kept = is_shared_list(step, sent)
             is_by_caller = binding.scope is not sent.scope and step.at.frame is None and binding.loops()
             if is_kept or is_by_caller:
                 return "turn", None
@@ -156,7 +156,9 @@ class Requests:
         return ("loop" if loop is not None else "single"), loop
 
     def _is_history(self, step: Step, steps: list[Step]) -> bool:
-        """Whether a list that comes from elsewhere is a conversation, by its name: `messages`, `state["messages"]`."""
+        """Return whether a list that comes from elsewhere is a conversation, by its name: `messages`,
+        `state["messages"]`.
+        """
         node, is_open = step.node, step.is_open
         name = last_name(node)
         key = node.slice if isinstance(node, ast.Subscript) else None
@@ -170,14 +172,14 @@ class Requests:
             )
         return is_open and self.knowledge.matches("history_name", name)
 
-    def _of_dict(self, node: ast.Dict, at: At) -> Iterator[Sent]:
-        """The body of a request, or the definition of a tool, written as a dict."""
+    def _of_dict(self, node: ast.Dict, at: At) -> Iterator[SentPrompt]:
+        """Yield the body of a request, or the definition of a tool, written as a dict."""
         keys = {
             key.value: value for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)
         }
         schemas = self.schema_keys & keys.keys()
         if "name" in keys and "description" in keys and schemas:
-            sent = Sent(node, at, None, "agent")
+            sent = SentPrompt(node, at, None, "agent")
             sent.arguments = [("schema", Step(keys[key], at), "the schema of a tool") for key in sorted(schemas)]
             sent.arguments.append(("tool", Step(keys["description"], at), "the description of a tool"))
             yield sent
@@ -188,8 +190,8 @@ class Requests:
             ]
             yield self.sent(node, at, None, given)
 
-    def _of_function(self, scope: Scope) -> Iterator[Sent]:
-        """A function whose decorator or name says that it gives a prompt."""
+    def _of_function(self, scope: Scope) -> Iterator[SentPrompt]:
+        """Yield a function whose decorator or name says that it gives a prompt."""
         decorators = scope.decorators()
         for row in self.knowledge.sections["decorator"] if decorators else ():
             used = next((name for name in row["names"] if name in decorators), "")
@@ -200,14 +202,16 @@ class Requests:
             if caller is not None and not self.tracer.is_frozen(scope):
                 yield self._prompt(scope, "system", f"the result of `{scope.name}`", "prompt", caller)
 
-    def _prompt(self, scope: Scope, sink: str, label: str, kind: str, caller: CallSite | None) -> Sent:
-        """What a function gives, as something that is sent."""
-        sent = Sent(ast.Constant(""), At(scope, Place(0)), None, kind, caller=caller)
+    def _prompt(self, scope: Scope, sink: str, label: str, kind: str, caller: CallSite | None) -> SentPrompt:
+        """Return what a function gives, as something that is sent."""
+        sent = SentPrompt(ast.Constant(""), At(scope, Place(0)), None, kind, caller=caller)
         sent.arguments = [(sink, Step(value, at), label) for value, at in scope.returns]
         return sent
 
     def _call_each_time(self, scope: Scope) -> CallSite | None:
-        """A call of a function that is made for a request, and not where a session begins or a request is seen itself."""
+        """Return a call of a function that is made for a request, and not where a session begins or a request is seen
+        itself.
+        """
         for site, _ in self.program.callers(scope):
             caller = site.at.scope
             if caller.is_module or self.knowledge.matches("once", caller.name):
@@ -223,8 +227,8 @@ class Requests:
 
     # Sinks
 
-    def sinks(self, sent: Sent) -> Iterator[Sink]:
-        """The values of a request that stand in front of its history, or make the tools."""
+    def sinks(self, sent: SentPrompt) -> Iterator[Sink]:
+        """Yield the values of a request that stand in front of its history, or make the tools."""
         yield from (Sink(kind, step, label, sent) for kind, step, label in sent.arguments)
         first_added = _first_added(sent)
         for step in sent.messages:
@@ -241,8 +245,10 @@ class Requests:
                     yield Sink("front", inner, "a message in front of the history", sent)
 
 
-def is_kept_elsewhere(step: Step, sent: Sent) -> bool:
-    """Whether what is added to is an attribute, a parameter of the function that sends, or a variable of the module."""
+def is_shared_list(step: Step, sent: SentPrompt) -> bool:
+    """Return whether what is added to is an attribute, a parameter of the function that sends, or a variable of the
+    module.
+    """
     binding = step.binding
     if binding is None or step.parent is None:
         return False
@@ -256,14 +262,14 @@ def _packages(module: Module) -> set[str]:
 
 
 def _begins_in(step: Step, loop: ast.AST) -> bool:
-    """Whether a list of messages is made anew in each pass of a loop."""
+    """Return whether a list of messages is made anew in each pass of a loop."""
     binding = step.binding
     is_list = isinstance(step.node, ast.List | ast.ListComp)
     return is_list and binding is not None and binding.kind == "set" and loop in binding.loops()
 
 
 def role_of(node: ast.AST) -> str:
-    """The role of a message, empty where it is not seen."""
+    """Return the role of a message, empty where it is not seen."""
     if isinstance(node, ast.Tuple):
         return str(getattr(node.elts[0], "value", "")) if len(node.elts) == 2 else ""
     if isinstance(node, ast.Dict):
@@ -278,7 +284,7 @@ def role_of(node: ast.AST) -> str:
 
 
 def _content_of(node: ast.expr) -> ast.expr | None:
-    """The text of a message."""
+    """Return the text of a message."""
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
         return next((value for key, value in pairs if getattr(key, "value", "") in ("content", "parts", "text")), None)
@@ -288,7 +294,7 @@ def _content_of(node: ast.expr) -> ast.expr | None:
     return node.elts[1] if isinstance(node, ast.Tuple) and len(node.elts) == 2 else None
 
 
-def _first_added(sent: Sent) -> dict[Scope, Place]:
+def _first_added(sent: SentPrompt) -> dict[Scope, Place]:
     """Function that begins an empty list of messages → where it adds the first to it."""
     bindings = sorted(
         (one.binding for one in sent.messages if one.binding is not None), key=lambda one: one.at.place.order
@@ -303,7 +309,7 @@ def _first_added(sent: Sent) -> dict[Scope, Place]:
 
 
 def _is_behind(step: Step, first_added: dict[Scope, Place]) -> bool:
-    """Whether a message was added behind others that were there, so that it stays where it is."""
+    """Return whether a message was added behind others that were there, so that it stays where it is."""
     binding = step.binding
     if binding is None or binding.kind != "add" or binding.operation in ("insert", "appendleft"):
         return False
@@ -311,7 +317,7 @@ def _is_behind(step: Step, first_added: dict[Scope, Place]) -> bool:
 
 
 def _is_in_front(step: Step) -> bool:
-    """Whether a message is put before the history: `insert(0, …)`, `[message, *history]`."""
+    """Return whether a message is put before the history: `insert(0, …)`, `[message, *history]`."""
     binding, parent = step.binding, step.parent
     if binding is not None and binding.operation == "insert":
         first = binding.node.args[0] if isinstance(binding.node, ast.Call) else None

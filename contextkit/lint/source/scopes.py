@@ -32,23 +32,23 @@ class Place(NamedTuple):
     """The statements around it, outermost first, with the branch: `body`, `orelse`, …"""
 
     def loops(self) -> list[ast.AST]:
-        """The loops around it, innermost first."""
+        """Return the loops around it, innermost first."""
         return [node for node, _ in reversed(self.blocks) if isinstance(node, LOOPS)]
 
     def tests(self) -> list[ast.expr]:
-        """What is asked by the branches around it."""
+        """Return what is asked by the branches around it."""
         branches = [node for node, _ in self.blocks if isinstance(node, ast.If | ast.Match)]
         return [node.test if isinstance(node, ast.If) else node.subject for node in branches]
 
     def excludes(self, other: Place) -> bool:
-        """Whether the two are in branches of which one is run."""
+        """Return whether the two are in branches of which one is run."""
         for (one, branch), (two, other_branch) in zip(self.blocks, other.blocks, strict=False):
             if one is not two or branch != other_branch:
                 return one is two and isinstance(one, ast.If | ast.Match)
         return False
 
     def is_around(self, other: Place) -> bool:
-        """Whether what runs at the other place has run at this one, where this one stands before it."""
+        """Return whether what runs at the other place has run at this one, where this one stands before it."""
         return self.blocks == other.blocks[: len(self.blocks)]
 
 
@@ -81,7 +81,7 @@ class Frame:
     target: Target
 
     def outer(self) -> Iterator[Frame]:
-        """The call and those it was entered from, innermost first."""
+        """Yield the call and those it was entered from, innermost first."""
         frame: Frame | None = self
         while frame is not None:
             yield frame
@@ -110,7 +110,7 @@ class Binding:
         return self.at.scope
 
     def loops(self) -> list[ast.AST]:
-        """The loops around it, innermost first."""
+        """Return the loops around it, innermost first."""
         return self.at.place.loops()
 
 
@@ -159,19 +159,19 @@ class Scope:
         )
 
     def around(self) -> Iterable[Scope]:
-        """The function and those it is defined in, innermost first."""
+        """Return the function and those it is defined in, innermost first."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
 
     def decorators(self) -> list[str]:
-        """The last names of its decorators."""
+        """Return the last names of its decorators."""
         nodes = getattr(self.node, "decorator_list", [])
         return [last_name(node.func if isinstance(node, ast.Call) else node) for node in nodes]
 
     def annotation(self, param: str) -> str:
-        """The last name of what a parameter is annotated with, empty where it is not."""
+        """Return the last name of what a parameter is annotated with, empty where it is not."""
         node = next((one.node.annotation for one in self.bindings[param] if isinstance(one.node, ast.arg)), None)
         while isinstance(node, ast.BinOp | ast.Subscript):
             node = node.left if isinstance(node, ast.BinOp) else node.value
@@ -180,7 +180,9 @@ class Scope:
         return last_name(node) if node is not None else ""
 
     def reaching(self, name: str, use: Place) -> list[Binding]:
-        """The bindings of a name that a use may see, nearest first; those of comprehensions only in their statement."""
+        """Return the bindings of a name that a use may see, nearest first; those of comprehensions only in their
+        statement.
+        """
         found = self.bindings.get(name, [])
         own = [one for one in found if one.kind == "comp" and one.at.place.order == use.order]
         if own:
@@ -242,19 +244,19 @@ class Module:
         return self.parsed.text
 
     def lines(self) -> list[bytes]:
-        """The text by lines."""
+        """Return the text by lines."""
         if not self._lines:
             self._lines = self.text.split(b"\n")
         return self._lines
 
 
 def last_name(node: ast.AST) -> str:
-    """The last part of a dotted name: `create` of `client.messages.create`; empty for what is no name."""
+    """Return the last part of a dotted name: `create` of `client.messages.create`; empty for what is no name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def variable(node: ast.AST) -> str:
-    """`name`, or `name.attribute` of a variable; empty for what is neither."""
+    """Return `name`, or `name.attribute` of a variable; empty for what is neither."""
     if isinstance(node, ast.Attribute):
         return f"{node.value.id}.{node.attr}" if isinstance(node.value, ast.Name) else ""
     return last_name(node)

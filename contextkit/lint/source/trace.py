@@ -37,7 +37,7 @@ _SAME_SHAPE: Final = frozenset(
 """Last names of calls whose result has the keys and items of what they are given."""
 
 
-class Given(ast.Name):
+class UnknownArgument(ast.Name):
     """A parameter that no call in view gives."""
 
 
@@ -75,14 +75,14 @@ class Step:
         return self.role == "condition"
 
     def chain(self) -> Iterator[Step]:
-        """The step and those before it, back to the beginning of the walk."""
+        """Yield the step and those before it, back to the beginning of the walk."""
         step: Step | None = self
         while step is not None:
             yield step
             step = step.parent
 
     def to(self, node: ast.expr, path: Path | None = None, at: At | None = None, **changes: object) -> Step:
-        """The step to a part, by default one that stands there too and is read alike."""
+        """Return the step to a part, by default one that stands there too and is read alike."""
         path = self.path if path is None else path
         step = Step(node, at or self.at, path, self.once, self.removed, self)
         step.n_hops = self.n_hops + (step.scope.module is not self.scope.module)
@@ -91,7 +91,7 @@ class Step:
         return step
 
     def decided_by(self, test: ast.expr, at: At | None = None, binding: Binding | None = None) -> Step:
-        """The step to what decides which value is taken."""
+        """Return the step to what decides which value is taken."""
         return self.to(test, (), at, role="condition", binding=binding)
 
 
@@ -103,7 +103,8 @@ class Tracer:
         self.knowledge = knowledge
 
     def walk(self, first: Step, *, selects: bool = False, stops: Callable[[Step], bool] | None = None) -> list[Step]:
-        """The steps that a value is made of, nearest first; with `selects` what decides which value is taken, too.
+        """Return the steps that a value is made of, nearest first; with `selects` what decides which value is taken,
+        too.
 
         What `stops` says True of is visited and not followed.
         """
@@ -121,11 +122,11 @@ class Tracer:
         return steps
 
     def parts(self, step: Step) -> Iterator[Step]:
-        """What an expression is made of."""
+        """Yield what an expression is made of."""
         node, below = step.node, step.path[1:]
         wanted = step.path[0] if step.path else ANY
         match node:
-            case Given() | ast.Constant():
+            case UnknownArgument() | ast.Constant():
                 return
             case ast.Name():
                 yield from self._name(step, node)
@@ -198,7 +199,7 @@ class Tracer:
             yield from self._returned(step, function, None)  # given to a framework, which calls it on each request
 
     def _returned(self, step: Step, function: Scope, frame: Frame | None, once: bool = False) -> Iterator[Step]:
-        """What a function returns, and what decides which of its results that is."""
+        """Yield what a function returns, and what decides which of its results that is."""
         path = step.path[1:] if function.yields else step.path
         for value, at in function.returns:
             inner = step.to(value, path, at._replace(frame=frame), once=once)
@@ -207,7 +208,7 @@ class Tracer:
                 yield from (inner.decided_by(test) for test in at.place.tests())
 
     def _bound(self, step: Step, binding: Binding) -> Iterator[Step]:
-        """The value of a variable, or a change to it."""
+        """Yield the value of a variable, or a change to it."""
         scope, path, removed, place = binding.scope, step.path, step.removed, binding.at.place
         if binding.kind == "param":
             yield from self._argument(step, binding)
@@ -242,8 +243,8 @@ class Tracer:
             yield from (step.decided_by(test, at, binding) for test in place.tests() if test not in around)
 
     def _is_left_out(self, binding: Binding, frame: Frame | None) -> bool:
-        """Whether a binding stands in a branch that is not taken: of a flag that the call entered does not give, or for a
-        parameter that all calls give: `if now is None: now = datetime.now()`.
+        """Return whether a binding stands in a branch that is not taken: of a flag that the call entered does not give,
+        or for a parameter that all calls give: `if now is None: now = datetime.now()`.
         """
         scope = binding.scope
         for block, branch in binding.at.place.blocks:
@@ -273,7 +274,7 @@ class Tracer:
         return False
 
     def _argument(self, step: Step, binding: Binding) -> Iterator[Step]:
-        """What a parameter is given: by the call that was entered, else by the calls in view."""
+        """Yield what a parameter is given: by the call that was entered, else by the calls in view."""
         scope, name = binding.scope, binding.node.arg  # type: ignore[attr-defined]
         frames = step.at.frame.outer() if step.at.frame is not None else ()
         frame = next((one for one in frames if one.target.scope is scope), None)
@@ -293,7 +294,7 @@ class Tracer:
         if not is_given and binding.value is not None:
             yield step.to(binding.value, None, At(scope, Place(0)), once=True)
         if not calls or (frame is None and self.program.has_other_callers(scope)):
-            unknown = ast.copy_location(Given(name, ast.Load()), binding.node)
+            unknown = ast.copy_location(UnknownArgument(name, ast.Load()), binding.node)
             yield step.to(unknown, None, At(scope, Place(-1)), binding=binding)
 
     def _attribute(self, step: Step, node: ast.Attribute) -> Iterator[Step]:
@@ -330,7 +331,7 @@ class Tracer:
                     yield one
 
     def _construction(self, step: Step, node: ast.expr) -> Frame | None:
-        """The call that made an object, as a frame of its `__init__`; None where it is not made for the request."""
+        """Return the call that made an object, as a frame of its `__init__`; None where it is not made for the request."""
         for one in self.walk(Step(node, step.at), stops=lambda one: isinstance(one.node, ast.Call)):
             if isinstance(one.node, ast.Call) and not one.once and not one.scope.is_module:
                 for target in self.program.targets(one.node, one.at):
@@ -339,12 +340,12 @@ class Tracer:
         return None
 
     def _is_once(self, scope: Scope, use: Scope) -> bool:
-        """Whether what a method does is done once for a session, seen from another that does not call it."""
+        """Return whether what a method does is done once for a session, seen from another that does not call it."""
         is_start = scope is not use and scope.cls is not None and self.knowledge.matches("once", scope.name)
         return is_start and scope.name not in {last_name(site.node.func) for site in use.calls}
 
     def is_frozen(self, function: Scope) -> bool:
-        """Whether a function is run once and its result kept."""
+        """Return whether a function is run once and its result kept."""
         return any(self.knowledge.matches("freezing", name) for name in (function.name, *function.decorators()))
 
     # Calls
@@ -381,7 +382,7 @@ class Tracer:
             yield from map(step.decided_by, given)  # `index.search(question)`: it may decide what is found
 
     def writes_the_day(self, node: ast.Call, step: Step) -> bool:
-        """Whether a call writes a time by a format that has nothing smaller than a day."""
+        """Return whether a call writes a time by a format that has nothing smaller than a day."""
         if last_name(node.func) not in ("strftime", "format"):
             return False
         formats = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
@@ -394,7 +395,7 @@ class Tracer:
         return any(_is_of_days(str(one.value)) for one in [*formats, *named] if isinstance(one, ast.Constant))
 
     def _keywords(self, step: Step, node: ast.Call) -> Iterator[Step]:
-        """What an object of an unknown class, or a `dict(…)`, holds under a key."""
+        """Yield what an object of an unknown class, or a `dict(…)`, holds under a key."""
         wanted = str(step.path[0]).removeprefix(".") if step.path else ANY
         for one in node.keywords:
             if one.arg is None:
@@ -403,7 +404,7 @@ class Tracer:
                 yield step.to(one.value, step.path[1:])
 
     def _entered(self, step: Step, node: ast.Call, targets: Iterable[Target]) -> Iterator[Step]:
-        """What the functions return that a call runs."""
+        """Yield what the functions return that a call runs."""
         around = [*step.at.frame.outer()] if step.at.frame is not None else []
         if len(around) >= _DEEPEST or any(frame.call is node for frame in around):
             return
@@ -421,7 +422,7 @@ class Tracer:
 
 
 def arguments_of(call: ast.Call, target: Target, name: str) -> Iterator[tuple[ast.expr, Path]]:
-    """What a call gives for a parameter, and the path into it (`**options`)."""
+    """Yield what a call gives for a parameter, and the path into it (`**options`)."""
     params, arguments = target.scope.params, target.scope.node.args  # type: ignore[union-attr]
     is_bound = target.receiver is not None or target.constructs is not None
     offset = 1 if target.scope.receiver and is_bound else 0
@@ -445,7 +446,9 @@ def arguments_of(call: ast.Call, target: Target, name: str) -> Iterator[tuple[as
 
 
 def _may_hold(value: ast.expr, path: Path) -> bool:
-    """Whether what decides about a value decides about what is read from it: not about a key that is not seen in it."""
+    """Return whether what decides about a value decides about what is read from it: not about a key that is not seen in
+    it.
+    """
     keys = [getattr(key, "value", None) for key in getattr(value, "keys", ())]
     return not path or path[0] == ANY or path[0] in keys
 
@@ -455,7 +458,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _is_made_of(binding: Binding, loop: ast.For | ast.AsyncFor) -> bool:
-    """Whether what is added is another thing in each pass of a loop."""
+    """Return whether what is added is another thing in each pass of a loop."""
     items = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
     used = {one.id for one in ast.walk(binding.value or loop.target) if isinstance(one, ast.Name)}
     return not items.isdisjoint(used) or any(
@@ -464,7 +467,9 @@ def _is_made_of(binding: Binding, loop: ast.For | ast.AsyncFor) -> bool:
 
 
 def _is_lazy(binding: Binding) -> bool:
-    """Whether a name gets its value only where it has none: `if self.tools is None: …`, `if key not in cache: cache[key] = …`."""
+    """Return whether a name gets its value only where it has none: `if self.tools is None: …`, `if key not in cache:
+    cache[key] = …`.
+    """
     target = binding.node.value if isinstance(binding.node, ast.Subscript) else binding.node
     name = variable(target).rpartition(".")[2]
     for test in binding.at.place.tests() if name and binding.kind in ("set", "item") else ():
@@ -477,7 +482,7 @@ def _is_lazy(binding: Binding) -> bool:
 
 
 def _is_of_days(text: str) -> bool:
-    """Whether a format of a time has nothing smaller than a day."""
+    """Return whether a format of a time has nothing smaller than a day."""
     is_format = any(mark in text for mark in ("%d", "%j", "%x", "%D", "%F", "%-d", "%B", "%Y", "YYYY", "DD"))
     return is_format and not any(part in text.replace("%-", "%").replace("%#", "%") for part in _TIME_OF_DAY)
 

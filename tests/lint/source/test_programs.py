@@ -1,4 +1,4 @@
-"""Checks the source detector on expressions that are a system text, on programs of several files, and on what marks nothing."""
+"""Checks the source detector on expressions that are a system text, on programs of several files, and on calls without a breakpoint."""
 
 from __future__ import annotations
 

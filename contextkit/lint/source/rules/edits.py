@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from contextkit.lint.finding import Edit, Fix
-from contextkit.lint.source.requests import Sent, Sink
+from contextkit.lint.source.requests import SentPrompt, Sink
 from contextkit.lint.source.scopes import Module, last_name
 from contextkit.lint.source.trace import Step
 
 if TYPE_CHECKING:
     from contextkit.lint.source.analysis import Analysis
 
-MARK_LAST: Final = "mark the last block"
+ADD_BREAKPOINT: Final = "set a breakpoint on the last block"
 SORT_ITEMS: Final = "sort what is listed"
 SORT_TOOLS: Final = "sort the tools by name"
 MOVE_TO_MESSAGE: Final = "move what varies into a message at the end"
@@ -32,7 +32,7 @@ _CLIENTS: Final = ("anthropic.Anthropic()", "anthropic.AsyncAnthropic()")
 
 
 def span_of(node: ast.expr, module: Module) -> tuple[int, int] | None:
-    """Where an expression stands in its file, in bytes; None where that is not known to the byte."""
+    """Return where an expression stands in its file, in bytes; None where that is not known to the byte."""
     if not module.parsed.is_exact or not getattr(node, "lineno", 0):
         return None
     return _offset(module, node.lineno, node.col_offset), _offset(
@@ -48,7 +48,7 @@ def _offset(module: Module, line: int, column: int) -> int:
 
 
 def sort_listing(step: Step, is_list: bool) -> Fix | None:
-    """`{"a", "b"}` → `sorted({"a", "b"})`; tools written as dicts and made of a set are sorted by their names."""
+    """Return `{"a", "b"}` → `sorted({"a", "b"})`; tools written as dicts and made of a set are sorted by their names."""
     node, module = step.node, step.scope.module
     around = step.parent.node if step.parent is not None else None
     is_iterated = isinstance(around, ast.ListComp) or (
@@ -73,8 +73,10 @@ def _wrapped(node: ast.expr, module: Module, before: str, behind: str, title: st
 # Breakpoints
 
 
-def add_marker(sent: Sent, analysis: Analysis) -> Fix | None:
-    """`cache_control={"type": "ephemeral"}` on a request of a client of Anthropic's own API: the last block is marked."""
+def add_breakpoint(sent: SentPrompt, analysis: Analysis) -> Fix | None:
+    """Return `cache_control={"type": "ephemeral"}` on a request of a client of Anthropic's own API: the last block gets
+    a breakpoint.
+    """
     call, module = sent.node, sent.scope.module
     if not isinstance(call, ast.Call) or call.args or last_name(call.func) not in ("create", "stream"):
         return None
@@ -86,14 +88,15 @@ def add_marker(sent: Sent, analysis: Analysis) -> Fix | None:
     at = _offset(module, first.lineno, first.col_offset)
     before = module.lines()[first.lineno - 1][: first.col_offset].decode()
     behind = " " if before.strip() else f"\n{before}"
-    return Fix(MARK_LAST, (Edit(at, at, f'cache_control={{"type": "ephemeral"}},{behind}'),))
+    return Fix(ADD_BREAKPOINT, (Edit(at, at, f'cache_control={{"type": "ephemeral"}},{behind}'),))
 
 
 # What varies, out of the system text
 
 
 def move_to_message(step: Step, sink: Sink) -> Fix | None:
-    """The sentence of an f-string that varies, out of the system text and into a message that is appended before the request.
+    """Return the sentence of an f-string that varies, out of the system text and into a message that is appended before
+    the request.
 
     Only where text, request and the list of messages are in one function. Not safe: the model reads it elsewhere.
     """
@@ -126,7 +129,9 @@ def move_to_message(step: Step, sink: Sink) -> Fix | None:
 
 
 def _sentence(text: ast.expr, varying: ast.expr, module: Module) -> tuple[int, int, str] | None:
-    """Where the sentence around the only place that varies stands in an f-string, and the quotes around the string."""
+    """Return where the sentence around the only place that varies stands in an f-string, and the quotes around the
+    string.
+    """
     span, where = span_of(text, module), span_of(varying, module)
     if span is None or where is None:
         return None
@@ -171,8 +176,8 @@ def _line_before(call: ast.Call, module: Module) -> tuple[str, int, str] | None:
     return indent, at, "\r\n" if b"\r\n" in text else "\n"
 
 
-def _messages_name(sent: Sent) -> str | None:
-    """The variable that is given as the messages, where it is a list one may append to."""
+def _messages_name(sent: SentPrompt) -> str | None:
+    """Return the variable that is given as the messages, where it is a list one may append to."""
     keywords = sent.node.keywords if isinstance(sent.node, ast.Call) else []
     name = next((one.value for one in keywords if one.arg in ("messages", "input")), None)
     if not isinstance(name, ast.Name):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from contextkit.lint.source.analysis import Analysis, Hit, text_of
-from contextkit.lint.source.requests import Sent
+from contextkit.lint.source.requests import SentPrompt
 from contextkit.lint.source.scopes import ANY, Binding, Place, Scope, last_name, variable
 from contextkit.lint.source.trace import arguments_of
 
@@ -69,7 +69,7 @@ def _hit(code: str, node: ast.AST, scope: Scope, what: str) -> Hit:
 
 
 def _named(analysis: Analysis) -> Iterator[_History]:
-    """The parameters, attributes and lists of a module that a name says are a history, and their ends."""
+    """Yield the parameters, attributes and lists of a module that a name says are a history, and their ends."""
 
     def is_named(name: str) -> bool:
         return analysis.knowledge.matches("history_name", name.rpartition(".")[2])
@@ -84,8 +84,10 @@ def _named(analysis: Analysis) -> Iterator[_History]:
                 yield _History(scope, name)
 
 
-def _sent_histories(analysis: Analysis, sent: Sent) -> Iterator[_History]:
-    """The names of the list of messages: on its way to the request, and in helpers and methods that change it in place."""
+def _sent_histories(analysis: Analysis, sent: SentPrompt) -> Iterator[_History]:
+    """Yield the names of the list of messages: on its way to the request, and in helpers and methods that change it in
+    place.
+    """
     found = [_History(step.scope, variable(step.node)) for step in sent.messages if step.path[-1:] == (ANY,)]
     yield from found
     names = {one.name for one in found if one.scope is sent.scope and one.name}
@@ -109,7 +111,8 @@ def _is_end(index: ast.expr) -> bool:
 
 
 def _trimmed(binding: Binding, history: _History, lowered: dict[ast.While, set[str]]) -> ast.AST | None:
-    """What drops the oldest messages until the rest fits, so that each turn drops some; None for any other change.
+    """Return what drops the oldest messages until the rest fits, so that each turn drops some; None for any other
+    change.
 
     `lowered` keeps what a loop adds to or takes from.
     """
@@ -167,7 +170,7 @@ def _is_from_the_newest(analysis: Analysis, binding: Binding) -> bool:
 
 
 def _cleared(history: _History) -> Iterator[ast.AST]:
-    """What replaces the content of all messages but the newest few, a boundary that moves with each turn."""
+    """Yield what replaces the content of all messages but the newest few, a boundary that moves with each turn."""
     for name, bindings in history.scope.bindings.items():
         for binding in bindings:
             if binding.kind == "item" and _CONTENT & set(binding.path) and _is_replacement(binding.value):
@@ -186,7 +189,7 @@ def _is_replacement(value: ast.expr | None) -> bool:
 
 
 def _loop_over_older(name: str, history: _History, place: Place) -> ast.AST | None:
-    """The loop over all but the newest messages that a name is the item of, None where there is none."""
+    """Return the loop over all but the newest messages that a name is the item of, None where there is none."""
     for binding in history.scope.bindings.get(name, ()):
         value = binding.value
         if binding.kind != "for" or value is None or not binding.at.place.is_around(place):

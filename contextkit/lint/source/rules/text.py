@@ -66,7 +66,7 @@ def _counts(analysis: Analysis, kind: str, step: Step, sink: Sink) -> bool:
     goes_on = sent.kind not in ("single", "prompt") or (sent.kind == "prompt" and kind in ("plan", "status"))
     if sent.caller is not None:
         goes_on = goes_on or _has_history(analysis, sent.caller.at.scope)
-    return goes_on or bool(analysis.marks(sent)) or _characters_behind(analysis, step) >= _LONG_TEXT
+    return goes_on or bool(analysis.breakpoints_of(sent)) or _characters_behind(analysis, step) >= _LONG_TEXT
 
 
 def _has_history(analysis: Analysis, scope: Scope) -> bool:

@@ -86,7 +86,7 @@ def _choices(analysis: Analysis, steps: list[Step], sink: Sink) -> Iterator[Hit]
 
 
 def _names(step: Step) -> Iterator[Step]:
-    """The variables and attributes of a condition, without the item that a comprehension is at."""
+    """Yield the variables and attributes of a condition, without the item that a comprehension is at."""
     waiting: list[ast.AST] = [step.node]
     for node in waiting:
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):

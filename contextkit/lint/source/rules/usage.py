@@ -47,7 +47,7 @@ def find(analysis: Analysis) -> Iterator[Hit]:
 
 
 def _counter(node: ast.AST) -> str:
-    """The name of a counter that an expression reads: of an attribute, a key, `get("…")` or a variable."""
+    """Return the name of a counter that an expression reads: of an attribute, a key, `get("…")` or a variable."""
     if isinstance(node, ast.Subscript):
         return str(getattr(node.slice, "value", ""))
     if isinstance(node, ast.Call) and last_name(node.func) in ("get", "getattr"):
@@ -58,7 +58,7 @@ def _counter(node: ast.AST) -> str:
 
 
 def _counted_by_block(analysis: Analysis, binding: Binding) -> ast.AST | None:
-    """The usage of one response that is added in a loop over the parts of the response."""
+    """Return the usage of one response that is added in a loop over the parts of the response."""
     names = analysis.knowledge.words("usage", "input") | analysis.knowledge.words("usage", "output")
     loop = next(iter(binding.loops()), None)
     if (
@@ -76,7 +76,7 @@ def _counted_by_block(analysis: Analysis, binding: Binding) -> ast.AST | None:
 
 
 def _counts_twice(analysis: Analysis, node: ast.BinOp) -> bool:
-    """Whether cached tokens are added to a counter which holds them: `prompt_tokens + cached_tokens`."""
+    """Return whether cached tokens are added to a counter which holds them: `prompt_tokens + cached_tokens`."""
     terms, waiting = set[str](), [node.left, node.right]
     for one in waiting:
         if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
@@ -88,7 +88,9 @@ def _counts_twice(analysis: Analysis, node: ast.BinOp) -> bool:
 
 
 def _priced(analysis: Analysis, node: ast.BinOp, step: Step) -> str:
-    """The counter of input tokens that is multiplied by a price, where it is seen to be read from a bill; else empty."""
+    """Return the counter of input tokens that is multiplied by a price, where it is seen to be read from a bill; else
+    empty.
+    """
     names = analysis.knowledge.words("usage", "input")
     for counted, price in ((node.left, node.right), (node.right, node.left)):
         if not analysis.knowledge.matches("price", ast.unparse(price)):
@@ -109,8 +111,8 @@ def _priced(analysis: Analysis, node: ast.BinOp, step: Step) -> str:
 
 
 def _knows_cache(analysis: Analysis, scope: Scope) -> bool:
-    """Whether cached tokens are named in the file, in a base or subclass, or where the function is called; or the models
-    that are priced report none.
+    """Return whether cached tokens are named in the file, in a base or subclass, or where the function is called; or
+    the models that are priced report none.
     """
     module = scope.module
     around = [cls.module for cls in analysis.program.family(scope.cls)] if scope.cls is not None else []
@@ -123,6 +125,8 @@ def _knows_cache(analysis: Analysis, scope: Scope) -> bool:
         "uncached_usage", name
     ):
         return True
-    is_marked = bool(analysis.program.marked[module.name.partition(".")[0]])  # what is not marked is not cached there
+    is_marked = bool(
+        analysis.program.breakpoint_words[module.name.partition(".")[0]]
+    )  # what is not marked is not cached there
     is_claude = is_marked and re.search(rb"claude|anthropic|bedrock", module.text) is not None
     return not (is_claude or _OTHERS.search(module.text))
